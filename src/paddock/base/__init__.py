@@ -1,0 +1,1 @@
+"""What every room of the house stands on: time, chance, secrets, settings, logs and metrics."""

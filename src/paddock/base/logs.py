@@ -1,0 +1,51 @@
+"""Logs: structlog, JSON for machines and coloured lines for people, and never a secret.
+
+`Secret` values show as `***` by themselves; the masking below is the second net, for fields whose *name* says that they
+hold one, should a plain string ever arrive in them.
+"""
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from typing import Any, TextIO
+
+import structlog
+
+__all__ = ["Logger", "get_logger", "set_up"]
+
+Logger = structlog.stdlib.BoundLogger
+
+_MASKED_NAMES = ("password", "secret", "token", "authorization", "jit", "private_key", "kubeconfig")
+_NAMES_THAT_ARE_SAFE = ("secret_name", "token_file", "token_audience", "token_kid")
+
+
+def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for key, value in event.items():
+        if isinstance(value, str) and key not in _NAMES_THAT_ARE_SAFE and any(name in key for name in _MASKED_NAMES):
+            event[key] = "***"
+    return event
+
+
+def set_up(*, level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
+    """Configure logging once, at the start of a process; `json=None` means JSON unless the stream is a terminal."""
+    out = stream if stream is not None else sys.stderr
+    as_json = json if json is not None else not out.isatty()
+    renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _mask,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(out),
+        cache_logger_on_first_use=False,
+    )
+
+
+def get_logger(component: str) -> Logger:
+    """A logger whose every line says which component speaks."""
+    return structlog.get_logger(component=component)

@@ -1,0 +1,141 @@
+"""What the API server may answer instead of an object. Match by class, never by text."""
+
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "AlreadyExistsError",
+    "ApiError",
+    "BadRequestError",
+    "ConflictError",
+    "ExpiredError",
+    "ForbiddenError",
+    "InvalidError",
+    "KubeError",
+    "NotFoundError",
+    "ThrottledError",
+    "TransportError",
+    "UnauthorizedError",
+    "UnavailableError",
+    "from_response",
+    "from_status",
+]
+
+
+class KubeError(Exception):
+    """The root of everything that `paddock.kube` raises."""
+
+
+class TransportError(KubeError):
+    """The server did not answer: it is away, the address is wrong, or a deadline passed. The effect may have happened."""
+
+
+class ApiError(KubeError):
+    """The server answered with a Status that is a failure."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int = 0,
+        reason: str = "",
+        details: dict[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.reason = reason
+        self.details: dict[str, Any] = details or {}
+        self.retry_after = retry_after
+
+
+class BadRequestError(ApiError):
+    """The request itself is malformed (400)."""
+
+
+class UnauthorizedError(ApiError):
+    """The token is missing, expired or unknown (401): check the kubeconfig or the ServiceAccount."""
+
+
+class ForbiddenError(ApiError):
+    """The identity may not do this (403): grant the verb that the message names."""
+
+
+class NotFoundError(ApiError):
+    """There is no such object, or no such kind (404). For a kind: install the CustomResourceDefinitions."""
+
+
+class AlreadyExistsError(ApiError):
+    """An object of that name exists (409)."""
+
+
+class ConflictError(ApiError):
+    """Somebody changed the object, or owns the field (409): read again and decide again."""
+
+
+class ExpiredError(ApiError):
+    """The resourceVersion or continue token is too old (410): list again."""
+
+
+class InvalidError(ApiError):
+    """The object breaks its schema (422): `causes` names each field."""
+
+    @property
+    def causes(self) -> list[dict[str, str]]:
+        return self.details.get("causes", [])
+
+
+class ThrottledError(ApiError):
+    """The server asks to slow down (429): wait `retry_after`."""
+
+
+class UnavailableError(ApiError):
+    """The server cannot answer now (5xx). The effect may have happened."""
+
+
+_BY_REASON: dict[str, type[ApiError]] = {
+    "BadRequest": BadRequestError,
+    "Unauthorized": UnauthorizedError,
+    "Forbidden": ForbiddenError,
+    "NotFound": NotFoundError,
+    "AlreadyExists": AlreadyExistsError,
+    "Conflict": ConflictError,
+    "Expired": ExpiredError,
+    "Gone": ExpiredError,
+    "Invalid": InvalidError,
+    "TooManyRequests": ThrottledError,
+}
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequestError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ExpiredError,
+    422: InvalidError,
+    429: ThrottledError,
+}
+
+
+def from_status(status: dict[str, Any], *, code: int = 0, retry_after: float | None = None) -> ApiError:
+    """The error that a Status object stands for; the reason decides, then the code."""
+    number = int(status.get("code") or code or 500)
+    reason = str(status.get("reason") or "")
+    cls = _BY_REASON.get(reason) or _BY_CODE.get(number) or (UnavailableError if number >= 500 else ApiError)
+    message = str(status.get("message") or f"the API server answered {number} {reason}".strip())
+    return cls(message, code=number, reason=reason, details=status.get("details") or {}, retry_after=retry_after)
+
+
+def from_response(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+    """The error behind a failed HTTP answer, whether it carries a Status or something else."""
+    wait = float(retry_after) if retry_after and retry_after.strip().isdigit() else None
+    try:
+        status = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        status = None
+    if not isinstance(status, dict) or status.get("kind") != "Status":
+        text = body[:200].decode("utf-8", "replace").strip()
+        status = {"code": code, "message": f"the API server answered {code}: {text}" if text else ""}
+    return from_status(status, code=code, retry_after=wait)
