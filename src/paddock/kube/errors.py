@@ -8,6 +8,7 @@ __all__ = [
     "AlreadyExistsError",
     "ApiError",
     "BadRequestError",
+    "ConfigError",
     "ConflictError",
     "ExpiredError",
     "ForbiddenError",
@@ -18,6 +19,8 @@ __all__ = [
     "TransportError",
     "UnauthorizedError",
     "UnavailableError",
+    "UnknownKindError",
+    "UnreadableObjectError",
     "from_response",
     "from_status",
 ]
@@ -29,6 +32,14 @@ class KubeError(Exception):
 
 class TransportError(KubeError):
     """The server did not answer: it is away, the address is wrong, or a deadline passed. The effect may have happened."""
+
+
+class ConfigError(KubeError):
+    """The connection settings cannot be used: the message names the file, the field and the remedy."""
+
+
+class UnreadableObjectError(KubeError):
+    """An object does not fit its struct, so the read is not complete: correct the object that the message names."""
 
 
 class ApiError(KubeError):
@@ -64,7 +75,14 @@ class ForbiddenError(ApiError):
 
 
 class NotFoundError(ApiError):
-    """There is no such object, or no such kind (404). For a kind: install the CustomResourceDefinitions."""
+    """There is no such object (404)."""
+
+
+class UnknownKindError(ApiError):
+    """The server does not serve this kind (404 without a Status): install the CustomResourceDefinitions.
+
+    Deliberately no `NotFoundError`: that a kind is unknown says nothing about whether its objects are gone.
+    """
 
 
 class AlreadyExistsError(ApiError):
@@ -111,7 +129,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequestError,
     401: UnauthorizedError,
     403: ForbiddenError,
-    404: NotFoundError,
+    404: UnknownKindError,  # an object that is missing comes with the reason NotFound
     409: ConflictError,
     410: ExpiredError,
     422: InvalidError,
@@ -125,7 +143,10 @@ def from_status(status: dict[str, Any], *, code: int = 0, retry_after: float | N
     reason = str(status.get("reason") or "")
     cls = _BY_REASON.get(reason) or _BY_CODE.get(number) or (UnavailableError if number >= 500 else ApiError)
     message = str(status.get("message") or f"the API server answered {number} {reason}".strip())
-    return cls(message, code=number, reason=reason, details=status.get("details") or {}, retry_after=retry_after)
+    details = status.get("details") or {}
+    if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int) and seconds > 0:
+        retry_after = float(seconds)
+    return cls(message, code=number, reason=reason, details=details, retry_after=retry_after)
 
 
 def from_response(code: int, body: bytes, retry_after: str | None = None) -> ApiError:

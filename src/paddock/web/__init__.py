@@ -1,0 +1,1 @@
+"""The pages people look at: rendered on the server, live by server-sent events, nothing fetched from outside."""

@@ -1,5 +1,6 @@
 """What the embedded API serves: one `Kind` for each resource, built-in or from a CustomResourceDefinition."""
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,6 +58,7 @@ class Kinds:
 
     def __init__(self, kinds: Iterable[Kind] = ()) -> None:
         self._kinds: dict[tuple[str, str, str], Kind] = {}
+        self._waiting: list[asyncio.Future[None]] = []
         self.revision = 0
         """Counts changes of the registry, so that documents derived from it can be cached."""
         for kind in kinds:
@@ -67,13 +69,27 @@ class Kinds:
         self._kinds[(kind.group, kind.version, kind.plural)] = replace(
             kind, storage_version=kind.storage_version or kind.version
         )
-        self.revision += 1
+        self._changed()
 
     def remove(self, group: str, plural: str) -> None:
         """Stop serving every version of a resource."""
         for key in [key for key in self._kinds if key[0] == group and key[2] == plural]:
             del self._kinds[key]
+        self._changed()
+
+    def _changed(self) -> None:
         self.revision += 1
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def wait_for_change(self, seen: int) -> None:
+        """Return when the registry is no longer at revision `seen`."""
+        while self.revision == seen:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
 
     def get(self, group: str, version: str, plural: str) -> Kind | None:
         return self._kinds.get((group, version, plural))

@@ -20,6 +20,7 @@ __all__ = [
     "forbidden",
     "internal",
     "invalid",
+    "namespace_ends",
     "not_acceptable",
     "not_found",
     "precondition_failed",
@@ -134,6 +135,22 @@ def unauthorized() -> ApiFailure:
 
 def forbidden(message: str, kind: Kind | None = None, name: str = "") -> ApiFailure:
     return ApiFailure(403, "Forbidden", message, _of(kind, name) if kind else None)
+
+
+def namespace_ends(kind: Kind, namespace: str) -> ApiFailure:
+    """Nothing new may start in a namespace that is being deleted."""
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    return ApiFailure(
+        403,
+        "Forbidden",
+        f"{kind.resource} is forbidden: unable to create new content in namespace {namespace} "
+        "because it is being terminated",
+        {"kind": kind.plural, "causes": [cause]},
+    )
 
 
 def expired(message: str, continue_token: str = "") -> ApiFailure:

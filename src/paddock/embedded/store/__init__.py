@@ -23,7 +23,9 @@ from paddock.embedded.store.interface import (
     RevisionMismatchError,
     Store,
     StoreError,
+    StoreOwnedElsewhereError,
     StoreUnavailableError,
+    Watch,
 )
 
 __all__ = [
@@ -39,5 +41,7 @@ __all__ = [
     "RevisionMismatchError",
     "Store",
     "StoreError",
+    "StoreOwnedElsewhereError",
     "StoreUnavailableError",
+    "Watch",
 ]

@@ -1,6 +1,6 @@
 """The store's contract: names, values, errors and the Protocol."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -18,7 +18,9 @@ __all__ = [
     "RevisionMismatchError",
     "Store",
     "StoreError",
+    "StoreOwnedElsewhereError",
     "StoreUnavailableError",
+    "Watch",
 ]
 
 
@@ -89,6 +91,26 @@ class StoreUnavailableError(StoreError):
     """The database does not answer. Whether the write happened is not known to the caller."""
 
 
+class StoreOwnedElsewhereError(StoreError):
+    """Another process owns this store: stop that process, or give this one its own database or schema."""
+
+
+class Watch(Protocol):
+    """The changes of one watch, for one consumer.
+
+    Cancelling a pending `anext` loses nothing. The iteration ends when the store is closed.
+    """
+
+    @property
+    def revision(self) -> int:
+        """Up to here the consumer has been given everything that it asked for; fit for a bookmark."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[Change]: ...
+
+    def __anext__(self) -> Awaitable[Change]: ...
+
+
 class Store(Protocol):
     """A revisioned key-value store with watch.
 
@@ -136,10 +158,10 @@ class Store(Protocol):
         *,
         after: int,
         wanted: Callable[[Key], bool] | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
+    ) -> AbstractAsyncContextManager[Watch]:
         """Every change after revision `after`, in order; CompactedError (on entering or later) when history is gone.
 
-        `wanted` narrows by key before anything is queued. A consumer that falls too far behind gets CompactedError
+        `wanted` narrows by key before anything is queued; it must be quick and must not raise. A consumer that falls too far behind gets CompactedError
         rather than a gap.
         """
         ...

@@ -1,0 +1,3 @@
+from paddock.cli import main
+
+main()

@@ -1,0 +1,68 @@
+"""Who is asking: the administrator's token from the kubeconfig, or a ServiceAccount token that this API issued."""
+
+from typing import Any
+
+from paddock.base.clock import Clock
+from paddock.embedded.api import status
+from paddock.embedded.api.calls import User
+from paddock.embedded.api.objects import decode
+from paddock.embedded.api.rbac import MASTERS, Authorizer
+from paddock.embedded.api.tokens import StaticTokens, TokenIssuer, VerifiedToken, user_info
+from paddock.embedded.store import Key, Store
+
+__all__ = ["ADMIN", "API_AUDIENCE", "Access"]
+
+API_AUDIENCE = "https://kubernetes.default.svc"
+ADMIN = User("paddock-admin", (MASTERS, "system:authenticated"))
+
+
+class Access:
+    """Authentication for every request and for TokenReview.
+
+    A ServiceAccount token counts only while what it is bound to lives: the ServiceAccount of that uid, and the Pod of
+    that uid where it names one. So a deleted Pod's token is worthless at once, not when it expires.
+    """
+
+    def __init__(self, store: Store, issuer: TokenIssuer, static: StaticTokens, clock: Clock) -> None:
+        self._store = store
+        self._static = static
+        self._clock = clock
+        self.issuer = issuer
+        self.authorizer = Authorizer(store)
+
+    async def authenticate(self, authorization: str) -> User:
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise status.unauthorized()
+        user = await self.user_of(token.strip(), (API_AUDIENCE,))
+        if user is None:
+            raise status.unauthorized()
+        return user
+
+    async def user_of(self, token: str, audiences: tuple[str, ...]) -> User | None:
+        """The user behind a token meant for one of these audiences, or None."""
+        if self._static.knows(token):
+            return ADMIN
+        verified = self.issuer.verify(token, audiences or (API_AUDIENCE,), self._clock.now())
+        if not isinstance(verified, VerifiedToken) or not await self._alive(verified):
+            return None
+        return _user_of(verified)
+
+    async def _alive(self, token: VerifiedToken) -> bool:
+        bound = [("serviceaccounts", token.service_account, token.service_account_uid)]
+        if token.pod:
+            bound.append(("pods", token.pod, token.pod_uid))
+        for resource, name, uid in bound:
+            record = await self._store.get(Key(resource, token.namespace, name))
+            if record is None or _uid(decode(record)) != uid:
+                return False
+        return True
+
+
+def _user_of(token: VerifiedToken) -> User:
+    shown = user_info(token)
+    return User(shown["username"], tuple(shown["groups"]), shown["uid"], shown.get("extra", {}))
+
+
+def _uid(obj: dict[str, Any]) -> str:
+    return obj["metadata"]["uid"]

@@ -1,0 +1,158 @@
+"""What every write must pass before it is stored: identity, shape, validity, generation. Pure."""
+
+from typing import Any
+
+import msgspec
+
+from paddock.embedded.api import builtins, schema, status
+from paddock.embedded.api.kinds import Kind
+from paddock.embedded.api.status import ApiFailure, Cause
+
+__all__ = [
+    "check_identity",
+    "check_valid",
+    "check_version_named",
+    "restore_system_fields",
+    "same",
+    "shaped",
+    "stored_form",
+]
+
+Json = dict[str, Any]
+
+_SET_BY_THE_SERVER = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "name",
+    "namespace",
+    "selfLink",
+    "generateName",
+)
+
+
+def check_identity(kind: Kind, namespace: str, name: str, body: Json) -> None:
+    """The body must not contradict the URL: version, kind, name and namespace."""
+    version, of_kind = body.get("apiVersion"), body.get("kind")
+    if version and version != kind.api_version:
+        raise status.bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        )
+    if of_kind and of_kind != kind.kind:
+        raise status.bad_request(f'{of_kind} in version "{kind.version}" cannot be handled as a {kind.kind}')
+    meta = body.get("metadata") or {}
+    if not isinstance(meta, dict):
+        raise status.bad_request("metadata must be an object")
+    if name and meta.get("name") and meta["name"] != name:
+        raise status.bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
+    if kind.namespaced and meta.get("namespace") and meta["namespace"] != namespace:
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_version_named(kind: Kind, name: str, body: Json) -> None:
+    """A PUT of these kinds must say which version it was made from."""
+    if (kind.custom or kind.resource in builtins.UPDATES_NEED_VERSION) and not (body.get("metadata") or {}).get(
+        "resourceVersion"
+    ):
+        cause = Cause(
+            "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+        )
+        raise status.invalid(kind, name, [cause])
+
+
+def restore_system_fields(kind: Kind, old: Json, new: Json, *, through_status: bool) -> Json:
+    """`new` with what only the server may set taken from `old`.
+
+    Through the status door only the status travels: whatever else the client sent is what it read, maybe long ago.
+    """
+    meta, old_meta = dict(new.get("metadata") or {}), old["metadata"]
+    if through_status:
+        fresh = {key: value for key, value in old.items() if key != "status"}
+        if "status" in new:
+            fresh["status"] = new["status"]
+        fresh["metadata"] = dict(old_meta)
+        if "managedFields" in meta:
+            fresh["metadata"]["managedFields"] = meta["managedFields"]
+        new = fresh
+    else:
+        new = {**new, "metadata": meta}
+        if kind.status:
+            new.pop("status", None)
+            if "status" in old:
+                new["status"] = old["status"]
+        for key in _SET_BY_THE_SERVER:
+            meta.pop(key, None)
+            if key in old_meta:
+                meta[key] = old_meta[key]
+    new["metadata"]["resourceVersion"] = old_meta["resourceVersion"]
+    new["apiVersion"], new["kind"] = kind.api_version, kind.kind
+    return new
+
+
+def shaped(kind: Kind, new: Json, validation: str, *, patching: bool) -> tuple[Json, list[str]]:
+    """Prune what the schema does not know (or refuse it, or warn of it), and fill in what it defaults."""
+    if kind.schema is None:
+        return new, []
+    pruned, unknown = schema.prune(kind.schema, new)
+    if unknown and validation == "Strict":
+        raise _strict(kind, new, unknown, patching=patching)
+    warnings = [f'unknown field "{path}"' for path in unknown] if validation == "Warn" else []
+    return schema.apply_defaults(kind.schema, pruned), warnings
+
+
+def check_valid(kind: Kind, new: Json, old: Json | None = None) -> None:
+    """422 with every violation at once."""
+    causes = list(schema.validate_metadata(kind, new))
+    if old is not None and old["metadata"].get("deletionTimestamp"):
+        had = set(old["metadata"].get("finalizers") or ())
+        added = sorted(set(new["metadata"].get("finalizers") or ()) - had)
+        if added:
+            listed = ", ".join(f'"{finalizer}"' for finalizer in added)
+            message = (
+                "Forbidden: no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{listed}}}"
+            )
+            causes.append(Cause("FieldValueForbidden", message, "metadata.finalizers"))
+    causes += schema.validate(kind.schema, new) if kind.schema is not None else builtins.validate_builtin(kind, new)
+    if causes:
+        raise status.invalid(kind, new["metadata"].get("name", ""), causes)
+
+
+def desired(obj: Json) -> Json:
+    """The part of an object that its generation counts."""
+    return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
+
+
+def stored_form(kind: Kind, obj: Json) -> Json:
+    """The object as it is stored: under the storage version's name."""
+    if kind.version == kind.storage_version:
+        return obj
+    stored_api = f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version
+    return {**obj, "apiVersion": stored_api}
+
+
+def same(old: Json, new: Json) -> bool:
+    """Whether a write changes nothing that counts: times in managedFields do not."""
+    if any(old.get(key) != new.get(key) for key in {*old, *new} - {"metadata", "apiVersion"}):
+        return False
+    mine, theirs = ({k: v for k, v in o["metadata"].items() if k != "managedFields"} for o in (old, new))
+    return mine == theirs and _untimed(old) == _untimed(new)
+
+
+def _untimed(obj: Json) -> list[Json]:
+    return [{k: v for k, v in entry.items() if k != "time"} for entry in obj["metadata"].get("managedFields") or ()]
+
+
+def _strict(kind: Kind, new: Json, unknown: list[str], *, patching: bool) -> ApiFailure:
+    listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+    if patching:
+        whole = msgspec.json.encode(new).decode()
+        cause = Cause("FieldValueInvalid", f"Invalid value: {whole}: strict decoding error: {listed}", "patch")
+        return status.invalid(kind, new["metadata"].get("name", ""), [cause])
+    return status.bad_request(
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: {listed}'
+    )

@@ -1,0 +1,119 @@
+"""What keeps the API's own objects in order: kinds that come and go, namespaces that end, default ServiceAccounts."""
+
+from typing import Any
+
+from paddock.base.logs import get_logger
+from paddock.embedded.api.deletion import DeleteOptions
+from paddock.embedded.api.feed import Feed
+from paddock.embedded.api.kinds import Kinds, kinds_from_crd
+from paddock.embedded.api.objects import Objects, Write, decode
+from paddock.embedded.api.status import ApiFailure
+from paddock.embedded.store import Change, Store
+
+__all__ = ["FIRST_NAMESPACES", "Housekeeping", "create_first_namespaces", "serve_stored_kinds"]
+
+Json = dict[str, Any]
+log = get_logger("housekeeping")
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+_WRITE = Write(manager="paddock")
+_FINALIZE = Write(manager="paddock", subresource="finalize")
+
+
+async def serve_stored_kinds(store: Store, kinds: Kinds) -> None:
+    """Serve every kind whose definition is stored: done once before the first request is answered."""
+    for record in (await store.list(_CRDS)).records:
+        _serve(kinds, decode(record))
+
+
+async def create_first_namespaces(objects: Objects) -> None:
+    """The namespaces that every cluster has."""
+    kind = objects.kinds.get("", "v1", "namespaces")
+    assert kind is not None
+    for name in FIRST_NAMESPACES:
+        if await objects.find(kind, "", name) is None:
+            await objects.create(kind, "", {"metadata": {"name": name}}, _WRITE)
+
+
+def _serve(kinds: Kinds, crd: Json) -> None:
+    for kind in kinds_from_crd(crd):
+        known = kinds.get(kind.group, kind.version, kind.plural)
+        # `schema` does not count in equality, but a changed schema must be served: compare it by itself.
+        if known is None or known != kind or known.schema != kind.schema:
+            kinds.add(kind)
+
+
+class Housekeeping:
+    """Reacts to definitions, namespaces and the end of what lives in them. Every step can be repeated."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with Feed(self._objects.store, self._objects.kinds).follow() as changes:
+            async for change in changes:
+                try:
+                    await self._react(change)
+                except ApiFailure as failure:
+                    log.warning("housekeeping step failed", key=str(change.record.key), why=failure.message)
+
+    async def _react(self, change: Change) -> None:
+        key = change.record.key
+        if key.resource == _CRDS:
+            await self._definition(change)
+        elif key.resource == "namespaces":
+            await self._namespace(key.name)
+        elif change.kind == "DELETED" and key.namespace:
+            await self._namespace(key.namespace, only_if_ending=True)
+        if change.kind == "DELETED" and key.resource == "serviceaccounts" and key.name == "default":
+            await self._namespace(key.namespace)
+
+    async def _definition(self, change: Change) -> None:
+        crd = decode(change.record)
+        if change.kind != "DELETED":
+            _serve(self._objects.kinds, crd)
+            return
+        group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
+        self._objects.kinds.remove(group, plural)
+        store = self._objects.store
+        for record in (await store.list(f"{plural}.{group}")).records:
+            await store.delete(record.key, record.revision)
+
+    async def _namespace(self, name: str, *, only_if_ending: bool = False) -> None:
+        kinds = self._objects.kinds
+        kind = kinds.get("", "v1", "namespaces")
+        assert kind is not None
+        record = await self._objects.find(kind, "", name)
+        if record is None:
+            return
+        ending = bool(decode(record)["metadata"].get("deletionTimestamp"))
+        if ending:
+            await self._empty(name)
+        elif not only_if_ending:
+            accounts = kinds.get("", "v1", "serviceaccounts")
+            assert accounts is not None
+            if await self._objects.find(accounts, name, "default") is None:
+                await self._objects.create(accounts, name, {"metadata": {"name": "default"}}, _WRITE)
+
+    async def _empty(self, namespace: str) -> None:
+        """Delete everything in a namespace that ends; let it go when nothing is left."""
+        left = 0
+        for kind in list(self._objects.kinds):
+            if not kind.namespaced or kind.version != kind.storage_version or "list" not in kind.verbs:
+                continue
+            for record in (await self._objects.store.list(kind.resource, namespace)).records:
+                left += 1
+                if not decode(record)["metadata"].get("deletionTimestamp"):
+                    await self._objects.delete(kind, namespace, record.key.name, DeleteOptions())
+                    left -= await self._objects.store.get(record.key) is None
+        if left:
+            return
+        kind = self._objects.kinds.get("", "v1", "namespaces")
+        assert kind is not None
+
+        def emptied(obj: Json) -> Json:
+            obj["spec"] = {**(obj.get("spec") or {}), "finalizers": []}
+            return obj
+
+        await self._objects.change(kind, "", namespace, emptied, _FINALIZE)

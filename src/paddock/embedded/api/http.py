@@ -1,0 +1,286 @@
+"""The API's front door: one ASGI application that answers what kubectl and our controllers ask."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.embedded.api import discovery, openapi, status, tables
+from paddock.embedded.api.access import Access
+from paddock.embedded.api.calls import Call, Target, User, aim, flag, verb_of
+from paddock.embedded.api.kinds import Kind
+from paddock.embedded.api.lists import list_objects
+from paddock.embedded.api.objects import Objects, decode, shown
+from paddock.embedded.api.rbac import Attributes
+from paddock.embedded.api.reviews import Reviews
+from paddock.embedded.api.status import ApiFailure
+from paddock.embedded.api.watches import Frames, watch
+from paddock.embedded.api.writes import Writes
+
+__all__ = ["ApiServer"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_encode = msgspec.json.Encoder().encode
+_JSON = "application/json"
+_LARGEST_BODY = 3 * 1024 * 1024
+_OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+
+log = get_logger("api")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished answer, or a stream of frames."""
+
+    code: int
+    body: bytes = b""
+    content_type: str = _JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    stream: AsyncIterator[bytes] | None = None
+
+
+class ApiServer:
+    """The Kubernetes-compatible API as an ASGI application.
+
+    Requests without a token that `access` knows get 401, whatever they ask; only the health endpoints are open.
+    """
+
+    def __init__(
+        self, objects: Objects, access: Access, clock: Clock, chance: random.Random, *, version: str = "v1.32.0"
+    ) -> None:
+        self._objects = objects
+        self._access = access
+        self._clock = clock
+        self._chance = chance
+        self._version = version
+        self._writes = Writes(objects)
+        self._reviews = Reviews(objects, access)
+        self._streams: set[asyncio.Task[Any]] = set()
+        self.ready = True
+        """Set to False while stopping: readyz then says so."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            raise RuntimeError(f"the API speaks http only, not {scope['type']}")
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        try:
+            body = await _read_body(receive)
+            call = Call(
+                scope["method"],
+                scope["path"],
+                Call.parse_query(scope.get("query_string", b"")),
+                headers,
+                body,
+                User(""),
+            )
+            answer = await self._answer(call)
+        except ApiFailure as failure:
+            answer = _refusal(failure)
+        except Exception:
+            log.exception("request failed", method=scope["method"], path=scope["path"])
+            answer = _refusal(status.internal("see the log of paddock"))
+        if answer.stream is not None:
+            await self._stream(answer, receive, send)
+        else:
+            await _finish(answer, send)
+
+    async def _answer(self, call: Call) -> Answer:
+        if call.path in _OPEN_PATHS:
+            if call.path == "/readyz" and not self.ready:
+                return Answer(503, b"stopping", "text/plain")
+            return Answer(200, b"ok", "text/plain; charset=utf-8")
+        user = await self._access.authenticate(call.headers.get("authorization", ""))
+        call = Call(call.method, call.path, call.query, call.headers, call.body, user)
+        target = aim(self._objects.kinds, call.path)
+        if target is None:
+            return await self._document(call)
+        await self._authorize(call, target)
+        reviewed = await self._reviews.answer(call, target)
+        if reviewed is not None:
+            return Answer(201, _encode(reviewed))
+        kind = target.kind
+        if kind is None:
+            return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+        if call.method == "GET":
+            return await self._read(call, kind, target)
+        outcome = await self._writes.answer(call, kind, target)
+        return Answer(outcome.code, outcome.body, warnings=tuple(outcome.warnings))
+
+    async def _authorize(self, call: Call, target: Target) -> None:
+        asked = Attributes(
+            verb_of(call, target), target.group, target.plural, target.subresource, target.namespace, target.name
+        )
+        if not await self._access.authorizer.allows(call.user, asked):
+            raise status.forbidden(asked.refusal(call.user), target.kind, target.name)
+
+    # Reading
+
+    async def _read(self, call: Call, kind: Kind, target: Target) -> Answer:
+        include = tables.include_of(call.query.get("includeObject"))
+        if target.name:
+            return await self._one(call, kind, target, include)
+        namespace = target.namespace or None
+        if flag(call.query, "watch"):
+            frames = Frames(kind, self._clock, table=call.wants_table, include=include)
+            stream = await watch(self._objects.store, kind, namespace, call.query, frames, self._clock, self._chance)
+            return Answer(200, stream=stream)
+        listing = await list_objects(self._objects.store, kind, namespace, call.query)
+        if call.wants_table:
+            rows = [decode(record) for record in listing.records]
+            return Answer(200, _encode(tables.table(kind, rows, self._clock.now(), include, listing.metadata())))
+        head = _encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": listing.metadata()})
+        items = b",".join([shown(kind, record) for record in listing.records])
+        return Answer(200, b'%b,"items":[%b]}' % (head[:-1], items))
+
+    async def _one(self, call: Call, kind: Kind, target: Target, include: tables.Include) -> Answer:
+        record = await self._objects.read(kind, target.namespace, target.name)
+        if target.subresource == "scale" and kind.scale is not None:
+            return Answer(200, _encode(self._writes.scale_of(kind, decode(record))))
+        if target.subresource not in ("", "status"):
+            return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+        if call.wants_table:
+            obj = decode(record)
+            meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+            return Answer(200, _encode(tables.table(kind, [obj], self._clock.now(), include, meta)))
+        return Answer(200, shown(kind, record))
+
+    # Documents about the API itself
+
+    async def _document(self, call: Call) -> Answer:
+        if not await self._access.authorizer.allows(call.user, Attributes("get", path=call.path)) and not _public(call):
+            raise status.forbidden(Attributes("get", path=call.path).refusal(call.user))
+        kinds, path = self._objects.kinds, call.path.rstrip("/")
+        if path in ("/api", "/apis"):
+            core = path == "/api"
+            if discovery.wants_aggregated(call.accept):
+                return Answer(200, _encode(discovery.aggregated(kinds, core=core)), discovery.AGGREGATED_CONTENT_TYPE)
+            return Answer(200, _encode(discovery.core_versions() if core else discovery.groups(kinds)))
+        if path == "/version":
+            return Answer(200, _encode(self._version_info()))
+        if path == "/openapi/v2":
+            return Answer(200, openapi.V2_DOCUMENT, openapi.V2_CONTENT_TYPE)
+        found: dict[str, Any] | None = None
+        headers: dict[str, str] = {}
+        parts = path.strip("/").split("/")
+        match parts:
+            case ["openapi", "v3"]:
+                found = openapi.index(kinds)
+            case ["openapi", "v3", "api", version]:
+                found = openapi.document(kinds, "", version)
+            case ["openapi", "v3", "apis", group, version]:
+                found = openapi.document(kinds, group, version)
+            case ["api", version]:
+                found = discovery.resources(kinds, "", version)
+            case ["apis", group]:
+                found = discovery.group(kinds, group)
+            case ["apis", group, version]:
+                found = discovery.resources(kinds, group, version)
+            case _:
+                pass
+        if found is None:
+            return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+        if parts[0] == "openapi" and "hash" in call.query:
+            headers["Cache-Control"] = "public, immutable"
+        return Answer(200, _encode(found), headers=headers)
+
+    def _version_info(self) -> dict[str, str]:
+        major, minor, _ = self._version.removeprefix("v").split(".", 2)
+        return {"major": major, "minor": minor, "gitVersion": f"{self._version}+paddock", "platform": "paddock"}
+
+    # Streams
+
+    async def _stream(self, answer: Answer, receive: Receive, send: Send) -> None:
+        """Send frames until they end, the client leaves, or the server stops."""
+        assert answer.stream is not None
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _JSON.encode())]})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        pump = asyncio.ensure_future(_pump(answer.stream, send))
+        leave = asyncio.ensure_future(_left(receive))
+        self._streams.add(pump)
+        try:
+            await asyncio.wait({pump, leave}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._streams.discard(pump)
+            for task in (pump, leave):
+                task.cancel()
+            ended, _ = await asyncio.gather(pump, leave, return_exceptions=True)
+        if isinstance(ended, Exception):
+            log.warning("a watch ended early", error=str(ended))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def end_streams(self) -> None:
+        """End every watch, so that a stopping server does not wait for clients that never leave."""
+        self.ready = False
+        for task in list(self._streams):
+            task.cancel()
+
+
+def _public(call: Call) -> bool:
+    """Documents that every authenticated client may read, as the role `system:discovery` grants on a real server."""
+    return call.method == "GET" and call.path.split("/")[1] in ("api", "apis", "openapi", "version")
+
+
+async def _read_body(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise status.bad_request("the client left before its request was complete")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > _LARGEST_BODY:
+            raise ApiFailure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {_LARGEST_BODY}")
+        if chunk:
+            chunks.append(chunk)
+        if not message.get("more_body"):
+            return b"".join(chunks)
+
+
+def _refusal(failure: ApiFailure) -> Answer:
+    return Answer(failure.code, _encode(failure.as_json()), headers=failure.headers)
+
+
+async def _finish(answer: Answer, send: Send) -> None:
+    headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
+    headers += [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
+    for warning in answer.warnings:
+        said = warning.replace("\\", "\\\\").replace('"', '\\"')
+        headers.append((b"warning", f'299 - "{said}"'.encode()))
+    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _pump(frames: AsyncIterator[bytes], send: Send) -> None:
+    try:
+        async for frame in frames:
+            await send({"type": "http.response.body", "body": frame, "more_body": True})
+    finally:
+        close = getattr(frames, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,176 @@
+"""Collections: which objects a list shows, page by page, as of one revision."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from paddock.embedded.api import status
+from paddock.embedded.api.builtins import FIELD_LABELS
+from paddock.embedded.api.kinds import Kind
+from paddock.embedded.api.objects import decode
+from paddock.embedded.api.selectors import FieldSelector, LabelSelector, parse_fields, parse_labels
+from paddock.embedded.store import CompactedError, FutureRevisionError, Record, Store
+
+__all__ = ["Listing", "Selection", "list_objects", "parse_revision", "selection_of"]
+
+_CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a collection the client asked to see."""
+
+    labels: LabelSelector
+    fields: FieldSelector
+
+    @property
+    def everything(self) -> bool:
+        return self.labels.matches_everything and self.fields.matches_everything
+
+    def shows(self, obj: dict[str, Any]) -> bool:
+        return self.labels.matches(obj) and self.fields.matches(obj)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of a list and what its metadata says."""
+
+    records: list[Record]
+    revision: int
+    continue_token: str
+    remaining: int | None
+
+    def metadata(self) -> dict[str, Any]:
+        meta: dict[str, Any] = {"resourceVersion": str(self.revision)}
+        if self.continue_token:
+            meta["continue"] = self.continue_token
+        if self.remaining:
+            meta["remainingItemCount"] = self.remaining
+        return meta
+
+
+def selection_of(kind: Kind, query: Mapping[str, str]) -> Selection:
+    """The selectors of a query; 400 on one that cannot be read or names a field that cannot be selected."""
+    supported = {"metadata.name"} | {path.removeprefix(".") for path in kind.selectable}
+    if kind.namespaced:
+        supported.add("metadata.namespace")
+    supported |= FIELD_LABELS.get(kind.resource, frozenset())
+    return Selection(
+        parse_labels(query.get("labelSelector", "")), parse_fields(query.get("fieldSelector", ""), supported)
+    )
+
+
+def parse_revision(text: str) -> int:
+    if not text.isdecimal():
+        raise status.bad_request(f'Invalid value: "{text}": resourceVersion must be a number')
+    return int(text)
+
+
+async def list_objects(store: Store, kind: Kind, namespace: str | None, query: Mapping[str, str]) -> Listing:
+    """One page, with the rules of a real server for resourceVersion, limit and continue."""
+    selection = selection_of(kind, query)
+    limit = _limit(query)
+    version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    token = query.get("continue", "")
+    if token and version not in ("", "0"):
+        raise status.bad_request("specifying resource version is not allowed when using continue")
+    if match and not version:
+        raise _invalid_match("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
+    revision: int | None = None
+    after: tuple[str, str] | None = None
+    if token:
+        revision, after = _read_token(token)
+    elif version:
+        wanted = parse_revision(version)
+        if wanted > store.revision:
+            raise status.too_large_revision(wanted, store.revision)
+        if match == "Exact":
+            revision = wanted
+        if wanted == 0:
+            limit = 0  # "any cached state": the whole collection at once
+    try:
+        return await _collect(store, kind, namespace, selection, limit, revision, after)
+    except CompactedError:
+        if token:
+            fresh = _write_token(store.revision, after) if after else ""
+            raise status.expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start a new "
+                "list without the continue parameter, or use the continue token in this response to retrieve the "
+                "remainder of the results. Continuing with the provided token results in an inconsistent list - "
+                "objects that were created, modified, or deleted between the time the first chunk was returned and "
+                "now may show up in the list.",
+                fresh,
+            ) from None
+        raise status.expired("The resourceVersion for the provided list is too old.") from None
+    except FutureRevisionError:
+        raise status.too_large_revision(revision or 0, store.revision) from None
+
+
+async def _collect(
+    store: Store,
+    kind: Kind,
+    namespace: str | None,
+    selection: Selection,
+    limit: int,
+    revision: int | None,
+    after: tuple[str, str] | None,
+) -> Listing:
+    if selection.everything:
+        page = await store.list(kind.resource, namespace, limit=limit, after=after, revision=revision)
+        token = _write_token(page.revision, _place(page.records[-1])) if page.remaining else ""
+        return Listing(list(page.records), page.revision, token, page.remaining or None)
+    found: list[Record] = []
+    while True:
+        page = await store.list(kind.resource, namespace, limit=_CHUNK if limit else 0, after=after, revision=revision)
+        revision = page.revision  # later chunks show the same moment
+        for index, record in enumerate(page.records):
+            if not selection.shows(decode(record)):
+                continue
+            found.append(record)
+            if limit and len(found) == limit and (page.remaining or index + 1 < len(page.records)):
+                # More may follow; how many match is not counted, as on a real server.
+                return Listing(found, page.revision, _write_token(page.revision, _place(record)), None)
+        if not page.remaining or not page.records:
+            return Listing(found, page.revision, "", None)
+        after = _place(page.records[-1])
+
+
+def _place(record: Record) -> tuple[str, str]:
+    return (record.key.namespace, record.key.name)
+
+
+def _limit(query: Mapping[str, str]) -> int:
+    text = query.get("limit", "") or "0"
+    if not text.lstrip("-").isdecimal():
+        raise status.bad_request(f'Invalid value: "{text}": limit must be a number')
+    return max(0, int(text))
+
+
+def _write_token(revision: int, after: tuple[str, str]) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode({"rv": revision, "after": after})).decode()
+
+
+def _read_token(token: str) -> tuple[int, tuple[str, str]]:
+    try:
+        held = msgspec.json.decode(base64.urlsafe_b64decode(token.encode()))
+        namespace, name = held["after"]
+        return int(held["rv"]), (str(namespace), str(name))
+    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
+        raise status.bad_request("continue key is not valid") from None
+
+
+def _invalid_match(message: str) -> status.ApiFailure:
+    return status.ApiFailure(
+        422,
+        "Invalid",
+        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {message}',
+        {
+            "group": "meta.k8s.io",
+            "kind": "ListOptions",
+            "causes": [{"reason": "FieldValueForbidden", "message": message, "field": "resourceVersionMatch"}],
+        },
+    )

@@ -1,0 +1,201 @@
+"""Watches: a stream of changes, one JSON object a line, that a client can start where its list ended."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+
+from paddock.base.clock import Clock
+from paddock.embedded.api import status, tables
+from paddock.embedded.api.calls import flag
+from paddock.embedded.api.kinds import Kind
+from paddock.embedded.api.lists import Selection, list_objects, parse_revision, selection_of
+from paddock.embedded.api.objects import decode, shown
+from paddock.embedded.store import Change, CompactedError, Record, Store
+
+__all__ = ["Frames", "watch"]
+
+_encode = msgspec.json.Encoder().encode
+_BOOKMARK_EVERY = 30.0
+_DEFAULT_TIMEOUT = (1800.0, 3600.0)
+_INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
+
+
+class Frames:
+    """How a change is written to this client: as the object, or as a one-row Table."""
+
+    def __init__(self, kind: Kind, clock: Clock, *, table: bool, include: tables.Include) -> None:
+        self._kind = kind
+        self._clock = clock
+        self._table = table
+        self._include: tables.Include = include
+        self._columns_sent = False
+
+    def change(self, kind: str, record: Record) -> bytes:
+        if not self._table:
+            return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown(self._kind, record))
+        obj = decode(record)
+        table = tables.table(
+            self._kind,
+            [obj],
+            self._clock.now(),
+            self._include,
+            {"resourceVersion": str(record.revision)},
+            with_columns=not self._columns_sent,
+        )
+        self._columns_sent = True
+        return _encode({"type": kind, "object": table}) + b"\n"
+
+    def bookmark(self, revision: int, annotations: Mapping[str, str] | None = None) -> bytes:
+        meta: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if annotations:
+            meta["annotations"] = dict(annotations)
+        body = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": meta}
+        return _encode({"type": "BOOKMARK", "object": body}) + b"\n"
+
+    def error(self, failure: status.ApiFailure) -> bytes:
+        return _encode({"type": "ERROR", "object": failure.as_json()}) + b"\n"
+
+
+async def watch(
+    store: Store,
+    kind: Kind,
+    namespace: str | None,
+    query: Mapping[str, str],
+    frames: Frames,
+    clock: Clock,
+    chance: random.Random,
+) -> AsyncIterator[bytes]:
+    """The frames of one watch, until its time is up, its history is gone, or the client leaves.
+
+    Refusals that are known at once are raised before the first frame; a history that is gone is an ERROR frame, as on a
+    real server.
+    """
+    selection = selection_of(kind, query)
+    version = query.get("resourceVersion", "")
+    initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
+    if initial is not None and query.get("resourceVersionMatch") != "NotOlderThan":
+        raise _needs_match()
+    wanted = parse_revision(version) if version else 0
+    deadline = clock.monotonic() + _timeout(query, chance)
+    bookmarks = flag(query, "allowWatchBookmarks")
+    synthetic = initial if initial is not None else wanted == 0
+    return _frames(
+        store, kind, namespace, selection, frames, clock, wanted, deadline, bookmarks, synthetic, bool(initial)
+    )
+
+
+async def _frames(
+    store: Store,
+    kind: Kind,
+    namespace: str | None,
+    selection: Selection,
+    frames: Frames,
+    clock: Clock,
+    wanted: int,
+    deadline: float,
+    bookmarks: bool,
+    synthetic: bool,
+    announce: bool,
+) -> AsyncIterator[bytes]:
+    after = wanted
+    if synthetic:
+        listing = await list_objects(store, kind, namespace, {})
+        after = listing.revision
+        for record in listing.records:
+            if selection.everything or selection.shows(decode(record)):
+                yield frames.change("ADDED", record)
+        if announce and bookmarks:
+            yield frames.bookmark(listing.revision, _INITIAL_EVENTS_END)
+    elif wanted == 0:
+        after = store.revision
+    name = selection.fields.name
+    seen = min(after, store.revision)
+    try:
+        async with store.watch(
+            kind.resource, namespace, after=seen, wanted=(lambda key: key.name == name) if name else None
+        ) as changes:
+            async for change in _until(changes, clock, deadline):
+                if change is None:
+                    if bookmarks and store.revision >= after:
+                        yield frames.bookmark(max(seen, after))
+                    continue
+                seen = change.revision
+                if change.revision <= after:
+                    continue  # the client named a revision that had not happened yet
+                frame = _frame(selection, frames, change)
+                if frame is not None:
+                    yield frame
+            if bookmarks and seen >= after:
+                yield frames.bookmark(seen)
+    except CompactedError:
+        message = f"too old resource version: {after} ({store.revision})"
+        yield frames.error(status.expired(message))
+
+
+async def _until(changes: AsyncIterator[Change], clock: Clock, deadline: float) -> AsyncIterator[Change | None]:
+    """The changes until the deadline, with None whenever nothing happened for a while."""
+    pending: asyncio.Task[Change] | None = None
+    try:
+        while (left := deadline - clock.monotonic()) > 0:
+            if pending is None:
+                pending = asyncio.ensure_future(_next(changes))
+            done, _ = await asyncio.wait({pending}, timeout=min(left, _BOOKMARK_EVERY))
+            if not done:
+                yield None
+                continue
+            try:
+                change = pending.result()
+            except StopAsyncIteration:
+                return
+            finally:
+                pending = None
+            yield change
+    finally:
+        if pending is not None:
+            pending.cancel()
+            await asyncio.gather(pending, return_exceptions=True)
+
+
+async def _next(changes: AsyncIterator[Change]) -> Change:
+    return await anext(changes)
+
+
+def _frame(selection: Selection, frames: Frames, change: Change) -> bytes | None:
+    """What the change looks like to a client that sees only its selection."""
+    if selection.everything:
+        return frames.change(change.kind, change.record)
+    was = change.previous is not None and selection.shows(decode(change.previous))
+    now = change.kind != "DELETED" and selection.shows(decode(change.record))
+    match (was, now):
+        case (False, True):
+            return frames.change("ADDED", change.record)
+        case (True, True):
+            return frames.change("MODIFIED", change.record)
+        case (True, False):
+            return frames.change("DELETED", change.record)
+        case _:
+            return None
+
+
+def _timeout(query: Mapping[str, str], chance: random.Random) -> float:
+    text = query.get("timeoutSeconds", "")
+    if text.isdecimal() and int(text) > 0:
+        return float(text)
+    return chance.uniform(*_DEFAULT_TIMEOUT)
+
+
+def _needs_match() -> status.ApiFailure:
+    message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    return status.ApiFailure(
+        422,
+        "Invalid",
+        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {message}',
+        {
+            "group": "meta.k8s.io",
+            "kind": "ListOptions",
+            "causes": [{"reason": "FieldValueForbidden", "message": message, "field": "resourceVersionMatch"}],
+        },
+    )

@@ -1,0 +1,86 @@
+"""The embedded control plane: the API over a store, with the housekeeping that makes it behave like a cluster."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from paddock.base.clock import Clock
+from paddock.base.secrets import Secret
+from paddock.base.supervise import keep_running
+from paddock.embedded.api import builtins
+from paddock.embedded.api.access import API_AUDIENCE, Access
+from paddock.embedded.api.binder import Binder
+from paddock.embedded.api.garbage import Garbage
+from paddock.embedded.api.housekeeping import Housekeeping, create_first_namespaces, serve_stored_kinds
+from paddock.embedded.api.http import ApiServer
+from paddock.embedded.api.kinds import Kinds
+from paddock.embedded.api.objects import Objects, Write
+from paddock.embedded.api.tokens import StaticTokens, TokenIssuer
+from paddock.embedded.store import Store
+
+__all__ = ["ControlPlane"]
+
+_CRD = "customresourcedefinitions"
+_MANAGER = Write(manager="paddock")
+
+
+class ControlPlane:
+    """One API server, its garbage collector, its namespace and definition housekeeping, and its binder.
+
+    `app` is the ASGI application. Nothing is served correctly before `running()` has been entered: that is where stored
+    kinds are loaded and the first namespaces are made.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: random.Random,
+        *,
+        admin_token: Secret,
+        signing_key: Secret,
+        definitions: Iterable[dict[str, Any]] = (),
+    ) -> None:
+        self._clock = clock
+        self._chance = chance
+        self._definitions = tuple(definitions)
+        self.kinds = Kinds(builtins.KINDS)
+        self.objects = Objects(store, self.kinds, clock, chance)
+        self.access = Access(
+            store, TokenIssuer(signing_key, API_AUDIENCE, clock, chance), StaticTokens([admin_token]), clock
+        )
+        self.app = ApiServer(self.objects, self.access, clock, chance)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Housekeeping runs for as long as the block does; watches are ended when it is left."""
+        store = self.objects.store
+        await serve_stored_kinds(store, self.kinds)
+        await create_first_namespaces(self.objects)
+        await self._install_definitions()
+        work = {
+            "housekeeping": Housekeeping(self.objects).run,
+            "garbage": lambda: Garbage(self.objects).run(),
+            "binder": lambda: Binder(self.objects).run(),
+        }
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(keep_running(name, run, self._clock, self._chance), name=name)
+                for name, run in work.items()
+            ]
+            try:
+                yield
+            finally:
+                self.app.end_streams()
+                for task in tasks:
+                    task.cancel()
+
+    async def _install_definitions(self) -> None:
+        """Our own kinds, brought up to date at every start."""
+        kind = self.kinds.get("apiextensions.k8s.io", "v1", _CRD)
+        assert kind is not None
+        for definition in self._definitions:
+            await self.objects.apply(kind, "", definition["metadata"]["name"], definition, _MANAGER, force=True)
+        await serve_stored_kinds(self.objects.store, self.kinds)

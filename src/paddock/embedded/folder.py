@@ -1,0 +1,53 @@
+"""The data folder of `paddock up`: what is in it, and who may read it."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.base.secrets import Secret
+from paddock.embedded.api.tokens import generate_key
+from paddock.embedded.certificates import private_file
+
+__all__ = ["DataFolder"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """Paths below one folder. Secrets are made once, kept across restarts, and readable by their owner alone."""
+
+    root: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.root / "kubeconfig"
+
+    @property
+    def certificates(self) -> Path:
+        return self.root / "pki"
+
+    @property
+    def postgres(self) -> Path:
+        return self.root / "postgres"
+
+    @property
+    def simulation(self) -> Path:
+        return self.root / "simulation.json"
+
+    def make(self) -> None:
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def admin_token(self) -> Secret:
+        """The token in the kubeconfig."""
+        return self._kept("admin.token", lambda: secrets.token_urlsafe(32))
+
+    def signing_key(self) -> Secret:
+        """The key that signs ServiceAccount tokens."""
+        return self._kept("service-accounts.key", lambda: generate_key().reveal())
+
+    def _kept(self, name: str, make: Callable[[], str]) -> Secret:
+        path = self.certificates / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():
+            private_file(path, make().encode())
+        return Secret(path.read_text(encoding="utf-8"))

@@ -1,0 +1,82 @@
+"""HTTP on loopback inside our own event loop: we own the signals, the order of stopping and the error messages."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+__all__ = ["PortInUseError", "Tls", "bind", "listening"]
+
+_STOP_WITHIN = 1.5
+_BACKLOG = 2048
+
+
+class PortInUseError(OSError):
+    """Something else listens on the port: stop it, or choose another port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    certificate: Path
+    key: Path
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the program's business, not the listener's."""
+        yield
+
+
+def bind(port: int, option: str, host: str = "127.0.0.1") -> socket.socket:
+    """A socket that listens; PortInUseError names the option that chooses another port. Port 0 takes any free one."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+        sock.listen(_BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise PortInUseError(
+            f"cannot listen on {host}:{port} ({error.strerror}): choose another port with {option}"
+        ) from error
+    sock.setblocking(False)
+    return sock
+
+
+@asynccontextmanager
+async def listening(app: Any, sock: socket.socket, tls: Tls | None = None) -> AsyncIterator[None]:
+    """Serve an ASGI application on a bound socket for as long as the block runs."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
+        ssl_certfile=str(tls.certificate) if tls else None,
+        ssl_keyfile=str(tls.key) if tls else None,
+        h11_max_incomplete_event_size=64 * 1024,
+        server_header=False,
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[sock]))
+    try:
+        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn offers a flag, not an event
+            await asyncio.sleep(0.01)
+        if task.done():
+            task.result()
+        yield
+    finally:
+        server.should_exit = True
+        done, _ = await asyncio.wait({task}, timeout=_STOP_WITHIN)
+        if not done:
+            server.force_exit = True
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        sock.close()

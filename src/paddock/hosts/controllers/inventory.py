@@ -1,0 +1,127 @@
+"""Inventory: one paged list per zone and cycle makes and updates the Host objects, for everybody to share.
+
+A zone whose list fails changes nothing: its Hosts keep their last known state. A Host is written only when something
+about it changed, so an idle fleet costs one list per zone and cycle and no write at all.
+"""
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.clients.scaleway import Cloud, Price, ScalewayError, Server
+from paddock.hosts.api import (
+    HostSpec,
+    HostStatus,
+    OperatingSystem,
+    ScalewayAppleSiliconHost,
+    ScalewayAppleSiliconMachine,
+)
+from paddock.hosts.strays import Owners, State, Verdict, verdict
+from paddock.kube.client import Client
+from paddock.kube.conditions import set_condition
+from paddock.kube.difference import merge_difference
+from paddock.kube.errors import AlreadyExistsError
+from paddock.kube.objects import Condition, ObjectMeta
+from paddock.kube.reader import CachedReader
+
+__all__ = ["Inventory", "observed"]
+
+log = get_logger("inventory")
+_MANAGER = "paddock-inventory"
+
+
+def observed(server: Server, before: HostStatus, judged: Verdict, price: Price | None, now: datetime) -> HostStatus:
+    """The status that a Host should have now, in full. Pure; equal to `before` when nothing changed."""
+    ready = Condition(
+        type="Ready",
+        status="False" if judged.state is State.STRANDED else "True",
+        reason=judged.reason,
+        message=judged.message,
+    )
+    os = server.os
+    return HostStatus(
+        state=judged.state.value,
+        cloud_name=server.name,
+        cloud_status=server.status,
+        type=server.type,
+        os=OperatingSystem(family=os.family, name=os.name, version=os.version) if os else OperatingSystem(),
+        delivered=server.delivered,
+        ip=server.ip,
+        # Before delivery the cloud repeats the creation time here, which would read as "deletable at once".
+        deletable_at=server.deletable_at if server.delivered else None,
+        deletion_scheduled=server.deletion_scheduled,
+        price_per_hour=f"{price.per_hour:f}" if price else before.price_per_hour,
+        currency=price.currency if price else before.currency,
+        host_key=before.host_key,
+        last_mutation=before.last_mutation,
+        history=before.history,
+        conditions=set_condition(before.conditions, ready, now),
+    )
+
+
+class Inventory:
+    """Mirrors what the cloud shows into Host objects."""
+
+    def __init__(
+        self,
+        client: Client,
+        cloud: Cloud,
+        hosts: CachedReader[ScalewayAppleSiliconHost],
+        machines: CachedReader[ScalewayAppleSiliconMachine],
+        clock: Clock,
+        *,
+        namespace: str,
+        zones: Callable[[], Collection[str]],
+        pool_prefix: str,
+        claim_name_prefix: str = "",
+    ) -> None:
+        self._client = client
+        self._cloud = cloud
+        self._hosts = hosts
+        self._machines = machines
+        self._clock = clock
+        self._namespace = namespace
+        self._zones = zones
+        self._pool_prefix = pool_prefix
+        self._claim_name_prefix = claim_name_prefix
+        self.problems: dict[str, str] = {}
+        """Zone → why its last list failed, for people."""
+
+    async def cycle(self) -> None:
+        """Look at every zone once. One zone's failure never hides another's."""
+        for zone in sorted(self._zones()):
+            try:
+                servers = await self._cloud.list_servers(zone)
+                prices = await self._cloud.list_prices(zone)
+            except ScalewayError as error:
+                self.problems[zone] = f"zone {zone} could not be listed, its hosts are shown as last seen: {error}"
+                log.warning("zone could not be listed", zone=zone, why=str(error))
+                continue
+            self.problems.pop(zone, None)
+            owners = Owners.of(self._machines.list())
+            for server in servers:
+                await self._mirror(zone, server, owners, prices.get(server.type))
+
+    async def _mirror(self, zone: str, server: Server, owners: Owners, price: Price | None) -> None:
+        host = self._hosts.get(server.id, self._namespace)
+        judged = verdict(server, host, owners, pool_prefix=self._pool_prefix, claim_name_prefix=self._claim_name_prefix)
+        if host is None:
+            made = ScalewayAppleSiliconHost(
+                metadata=ObjectMeta(name=server.id, namespace=self._namespace),
+                spec=HostSpec(zone=zone, server_id=server.id),
+            )
+            try:
+                host = await self._client.create(made)
+            except AlreadyExistsError:
+                return  # the cache has not seen it yet; the next cycle will
+        status = observed(server, host.status, judged, price, self._clock.now())
+        if change := merge_difference(host.status, status):
+            await self._client.merge_patch(
+                ScalewayAppleSiliconHost,
+                server.id,
+                {"status": change},
+                namespace=self._namespace,
+                subresource="status",
+                field_manager=_MANAGER,
+            )

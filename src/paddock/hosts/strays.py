@@ -1,0 +1,107 @@
+"""The verdict on every host that the cloud shows: exactly one each, with its reason and its evidence. Pure.
+
+Absence is evidence only on a complete read: the caller passes complete sets or does not call.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paddock.clients.scaleway import Server
+from paddock.hosts import names
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.names import NameKind
+
+__all__ = ["Owners", "State", "Verdict", "verdict"]
+
+
+class State(StrEnum):
+    """Whose a host is."""
+
+    POOLED = "pooled"
+    CLAIMING = "claiming"
+    RELEASING = "releasing"
+    OWNED = "owned"
+    FOREIGN = "foreign"
+    STRANDED = "stranded"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a host is, why we think so, and by which machine it is owned, if by any."""
+
+    state: State
+    reason: str
+    message: str
+    machine: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Every live machine, those being deleted included, by what ties it to a host."""
+
+    by_name: Mapping[str, ScalewayAppleSiliconMachine]
+    by_server: Mapping[str, ScalewayAppleSiliconMachine]
+    by_uid: Mapping[str, ScalewayAppleSiliconMachine]
+
+    @classmethod
+    def of(cls, machines: "list[ScalewayAppleSiliconMachine]") -> "Owners":
+        return cls(
+            {machine.metadata.name: machine for machine in machines},
+            {machine.status.server_id: machine for machine in machines if machine.status.server_id},
+            {machine.metadata.uid: machine for machine in machines},
+        )
+
+
+def verdict(
+    server: Server,
+    host: ScalewayAppleSiliconHost | None,
+    owners: Owners,
+    *,
+    pool_prefix: str,
+    claim_name_prefix: str = "",
+) -> Verdict:
+    """Exactly one verdict: the ledger's own record first, then ties to live machines, then what the name says."""
+    claim = host.spec.claim if host is not None else None
+    if host is not None and host.spec.release is not None:
+        return Verdict(
+            State.RELEASING, "ReleaseRecorded", f"being given back: {host.spec.release.reason or 'its machine is gone'}"
+        )
+    if claim is not None and claim.machine_uid in owners.by_uid:
+        owner = f"{claim.machine_namespace}/{claim.machine_name}"
+        state = State.OWNED if server.name == claim.machine_name else State.CLAIMING
+        return Verdict(state, "Claimed", f"claimed by machine {owner}", claim.machine_name)
+    if server.id in owners.by_server:
+        name = owners.by_server[server.id].metadata.name
+        return Verdict(State.OWNED, "NamedByServerID", f"machine {name} names this server in its status", name)
+    if server.name in owners.by_name:
+        return Verdict(State.OWNED, "NamedByName", f"machine {server.name} has the name of this server", server.name)
+    match names.kind_of(server.name, pool_prefix):
+        case NameKind.POOLED:
+            return _pooled(server)
+        case NameKind.CLAIM_PENDING:
+            return Verdict(State.CLAIMING, "ClaimPending", "carries the marker of a claim that is under way")
+        case NameKind.RELEASE_PENDING:
+            return Verdict(State.RELEASING, "ReleasePending", "carries the marker of a release that is under way")
+        case NameKind.OTHER:
+            return _unowned(server, claim_name_prefix)
+
+
+def _pooled(server: Server) -> Verdict:
+    if server.usable:
+        return Verdict(State.POOLED, "Free", "free, and ready to be claimed")
+    return Verdict(State.POOLED, "NotUsableYet", f"free, but the cloud says {server.status}: it waits for ready")
+
+
+def _unowned(server: Server, claim_name_prefix: str) -> Verdict:
+    if claim_name_prefix and not server.name.startswith(claim_name_prefix):
+        return Verdict(
+            State.FOREIGN,
+            "NotOurName",
+            f"the name {server.name} is neither of the pool nor starts with {claim_name_prefix}: left alone",
+        )
+    return Verdict(
+        State.STRANDED,
+        "NoOwner",
+        f"no machine has the name {server.name} or names this server, and it is not in the pool: it bills, and does nothing",
+    )

@@ -1,0 +1,200 @@
+"""Requests as bytes: one pooled HTTP client, the identity on each request, a deadline on each, errors by class."""
+
+import asyncio
+import contextlib
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from paddock.base.secrets import Secret
+from paddock.kube.config import Config
+from paddock.kube.credentials import Identity
+from paddock.kube.errors import ConfigError, TransportError, UnauthorizedError, from_response
+
+__all__ = ["Connection"]
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Connection:
+    """Sends requests to one API server.
+
+    A given `transport` replaces the network, so that everything above runs without sockets. Connections are kept alive
+    for as many as `pool` parallel calls; watches take theirs from the same pool, which has room for them beside it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        user_agent: str = "paddock",
+        pool: int = 64,
+    ) -> None:
+        self.config = config
+        self._transport = transport
+        self._user_agent = user_agent
+        self._pool = pool
+        self._http: httpx2.AsyncClient | None = None
+        self._shown: tuple[str, Secret | None] = ("", None)
+        self._retired: list[httpx2.AsyncClient] = []
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout: float,  # noqa: ASYNC109 - part of the contract: every call names how long it may take
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        """The body of a successful answer, after at most `timeout` seconds in all; otherwise an error of `errors`."""
+        try:
+            async with asyncio.timeout(timeout):
+                for may_retry in (True, False):
+                    request = await self._request(method, path, params, body, content_type, httpx2.Timeout(timeout))
+                    response = await self._client().send(request)
+                    if response.is_success:
+                        return response.content
+                    error = from_response(response.status_code, response.content, response.headers.get("retry-after"))
+                    # A 401 was refused before it could have an effect, so that sending it again is safe.
+                    if may_retry and isinstance(error, UnauthorizedError) and self.config.credentials.rejected():
+                        continue
+                    raise error
+        except TimeoutError as error:
+            raise TransportError(f"{method} {path}: no answer for {timeout:.3g} s from {self.config.server}") from error
+        except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
+            raise self._failure(method, path, error) from error
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Mapping[str, str], connect_timeout: float
+    ) -> AsyncIterator[httpx2.Response]:
+        """An open answer whose chunks arrive without end. The caller bounds how long it waits for each chunk; only
+        connecting and the answer's headers are bounded here. Network failures come out as TransportError.
+        """
+        timeout = httpx2.Timeout(connect_timeout, read=None)
+        try:
+            async with asyncio.timeout(connect_timeout):
+                request = await self._request("GET", path, params, None, "", timeout)
+                response = await self._client().send(request, stream=True)
+        except TimeoutError as error:
+            raise TransportError(
+                f"GET {path}: no answer for {connect_timeout:.3g} s from {self.config.server}"
+            ) from error
+        except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
+            raise self._failure("GET", path, error) from error
+        try:
+            if not response.is_success:
+                async with asyncio.timeout(connect_timeout):
+                    body = await response.aread()
+                error = from_response(response.status_code, body, response.headers.get("retry-after"))
+                if isinstance(error, UnauthorizedError):
+                    self.config.credentials.rejected()  # the next attempt shows a newer identity, if there is one
+                raise error
+            yield response
+        except TimeoutError as error:
+            raise TransportError(f"GET {path}: the stream of {self.config.server} stalled") from error
+        except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
+            raise self._failure("GET", path, error) from error
+        finally:
+            with contextlib.suppress(httpx2.HTTPError, OSError):
+                await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection; a stream that is still open ends with an error."""
+        clients = [*self._retired, *([self._http] if self._http is not None else [])]
+        self._retired, self._http = [], None
+        for client in clients:
+            await client.aclose()
+
+    def _failure(self, method: str, path: str, error: BaseException) -> TransportError:
+        text = str(error) or type(error).__name__
+        return TransportError(f"{method} {path}: {self.config.server} did not answer: {text}")
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        timeout: httpx2.Timeout,  # noqa: ASYNC109 - handed on to the HTTP client
+    ) -> httpx2.Request:
+        identity = await self.config.credentials.current()
+        if self._http is None or (identity.certificate, identity.key) != self._shown:
+            if self._http is not None:
+                self._retired.append(self._http)  # calls in flight end on the old one
+            self._http = self._open(identity)
+            self._shown = (identity.certificate, identity.key)
+        headers = [("Accept", "application/json"), *self.config.impersonate]
+        if identity.token is not None:
+            headers.append(("Authorization", f"Bearer {identity.token.reveal()}"))
+        if body is not None:
+            headers.append(("Content-Type", content_type))
+        extensions: dict[str, Any] = {}
+        if self.config.tls_server_name:
+            extensions["sni_hostname"] = self.config.tls_server_name
+        return self._http.build_request(
+            method,
+            self.config.server + path,
+            params=dict(params) if params else None,
+            content=body,
+            headers=headers,
+            timeout=timeout,
+            extensions=extensions,
+        )
+
+    def _client(self) -> httpx2.AsyncClient:
+        assert self._http is not None, "built with the first request"
+        return self._http
+
+    def _open(self, identity: Identity) -> httpx2.AsyncClient:
+        secure = self.config.server.startswith("https:") and self._transport is None
+        # Go's clients never send loopback through a proxy of the environment; neither do we.
+        loopback = urlsplit(self.config.server).hostname in _LOOPBACK
+        return httpx2.AsyncClient(
+            verify=_tls(self.config, identity) if secure else False,
+            transport=self._transport,
+            proxy=self.config.proxy or None,
+            trust_env=not loopback,
+            headers={"User-Agent": self._user_agent},
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=self._pool, keepalive_expiry=60.0),
+        )
+
+
+def _tls(config: Config, identity: Identity) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cadata=config.ca or None)
+    except ssl.SSLError as error:
+        raise ConfigError(f"certificate-authority for {config.server}: is not a usable PEM bundle") from error
+    # Python 3.13 began to refuse authorities without the newest extensions, which many clusters still have.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if config.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if identity.certificate and identity.key is not None:
+        # OpenSSL takes a client certificate from files only: they live for this call, readable by us alone.
+        with _private_file(identity.certificate) as certificate, _private_file(identity.key.reveal()) as key:
+            try:
+                context.load_cert_chain(certificate, key)
+            except ssl.SSLError as error:
+                raise ConfigError(f"client-certificate for {config.server}: certificate and key do not fit") from error
+    return context
+
+
+@contextlib.contextmanager
+def _private_file(text: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
+        path = Path(folder) / "pem"
+        path.touch(mode=0o600)
+        path.write_text(text)
+        yield str(path)

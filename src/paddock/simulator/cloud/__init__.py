@@ -1,0 +1,19 @@
+"""A twin of Scaleway's Apple-silicon API: the same paths, shapes, delays and bad habits, on an injected clock."""
+
+from paddock.simulator.cloud.cloud import SimulatedCloud
+from paddock.simulator.cloud.faults import Fault, FaultKind
+from paddock.simulator.cloud.front import AuditEntry
+from paddock.simulator.cloud.network import InProcessTransport
+from paddock.simulator.cloud.state import Behaviour, Health, Host, Image
+
+__all__ = [
+    "AuditEntry",
+    "Behaviour",
+    "Fault",
+    "FaultKind",
+    "Health",
+    "Host",
+    "Image",
+    "InProcessTransport",
+    "SimulatedCloud",
+]

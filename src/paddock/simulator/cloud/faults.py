@@ -1,0 +1,160 @@
+"""What can go wrong between a caller and the cloud, on order."""
+
+import random
+from enum import StrEnum
+
+import msgspec
+
+from paddock.simulator.cloud import problems
+from paddock.simulator.cloud.exchange import Answer, json_answer
+
+__all__ = ["Fault", "FaultBook", "FaultKind", "refusal", "spoiled"]
+
+_HTML = b"<html><head><title>502 Bad Gateway</title></head><body><center>nginx</center></body></html>"
+
+
+class FaultKind(StrEnum):
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    BAD_GATEWAY = "bad_gateway"
+    EMPTY_503 = "empty_503"
+    LOST = "lost"
+    """The connection breaks: before the effect, or after it with the answer on its way."""
+    LATE = "late"
+    """The connection breaks, and the request takes effect `delay` seconds later all the same."""
+    SLOW = "slow"
+    """The request waits `delay` seconds in front of the cloud, then proceeds as usual."""
+    NOT_JSON = "not_json"
+    FORBIDDEN = "forbidden"
+    UNAUTHENTICATED = "unauthenticated"
+    NOT_FOUND = "not_found"
+    NOT_FOUND_BARE = "not_found_bare"
+    TRANSIENT = "transient"
+    CONFLICT_BARE = "conflict_bare"
+    PRECONDITION = "precondition"
+    PRECONDITION_BARE = "precondition_bare"
+    LOCKED = "locked"
+    QUOTA = "quota"
+    OUT_OF_STOCK = "out_of_stock"
+    INVALID = "invalid"
+    EMPTY_LIST = "empty_list"
+    """A list that claims, consistently, that there is nothing."""
+    SHORT_LIST = "short_list"
+    """A list whose pages hold fewer entries than its total says."""
+
+
+LIST_FAULTS = frozenset({FaultKind.EMPTY_LIST, FaultKind.SHORT_LIST})
+
+
+class Fault(msgspec.Struct, kw_only=True):
+    """One thing that goes wrong: which requests it meets, when, and how often.
+
+    Without `operations` it meets every request, without `server_id` every server. `skip` lets the first few pass,
+    `times` is how often it strikes (None for ever), `probability` how likely each time. `after_effect` lets the cloud
+    do its work first and spoils only the answer.
+    """
+
+    kind: FaultKind
+    operations: tuple[str, ...] = ()
+    server_id: str = ""
+    after_effect: bool = False
+    times: int | None = 1
+    skip: int = 0
+    probability: float = 1.0
+    delay: float = 0.0
+    retry_after: float | None = None
+    state: str = "busy"
+    message: str = "something went wrong"
+
+    @property
+    def spent(self) -> bool:
+        return self.times is not None and self.times <= 0
+
+
+class FaultBook:
+    """The faults on order. Each request meets at most one: the oldest that fits."""
+
+    def __init__(self) -> None:
+        self.pending: list[Fault] = []
+
+    def take(self, operation: str, server_id: str, chance: random.Random) -> Fault | None:
+        for fault in self.pending:
+            if fault.operations and operation not in fault.operations:
+                continue
+            if fault.server_id and fault.server_id != server_id:
+                continue
+            if fault.skip > 0:
+                fault.skip -= 1
+                continue
+            if fault.probability < 1.0 and chance.random() >= fault.probability:
+                continue
+            if fault.times is not None:
+                fault.times -= 1
+            self.pending = [other for other in self.pending if not other.spent]
+            return fault
+        return None
+
+
+def refusal(fault: Fault, server_id: str) -> Answer:
+    """The answer that the fault puts in place of the cloud's own."""
+    match fault.kind:
+        case FaultKind.RATE_LIMITED:
+            headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
+            return json_answer(429, {"message": "too many requests", "type": "too_many_requests"}, headers=headers)
+        case FaultKind.SERVER_ERROR:
+            return json_answer(500, {"message": "internal server error", "type": "internal"})
+        case FaultKind.BAD_GATEWAY:
+            return Answer(status=502, body=_HTML, content_type="text/html")
+        case FaultKind.EMPTY_503:
+            headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
+            return Answer(status=503, content_type="text/plain", headers=headers)
+        case FaultKind.NOT_JSON:
+            return Answer(status=200, body=_HTML, content_type="text/html")
+        case FaultKind.NOT_FOUND_BARE:
+            return Answer(status=404, body=b"404 page not found", content_type="text/plain")
+        case FaultKind.CONFLICT_BARE:
+            return json_answer(409, {"message": "conflict"})
+        case FaultKind.PRECONDITION_BARE:
+            return json_answer(412, {"message": fault.message})
+        case FaultKind.LOST | FaultKind.LATE:
+            return Answer(status=0, lost=True)
+        case _:
+            problem = _problem(fault, server_id)
+            return json_answer(problem.status, problem.body)
+
+
+def _problem(fault: Fault, server_id: str) -> problems.ProblemError:
+    match fault.kind:
+        case FaultKind.FORBIDDEN:
+            return problems.forbidden("write", "server")
+        case FaultKind.UNAUTHENTICATED:
+            return problems.unauthenticated("expired")
+        case FaultKind.NOT_FOUND:
+            return problems.missing("server", server_id)
+        case FaultKind.TRANSIENT:
+            return problems.transient(server_id, fault.state)
+        case FaultKind.PRECONDITION:
+            return problems.precondition(fault.message)
+        case FaultKind.LOCKED:
+            return problems.locked(server_id)
+        case FaultKind.QUOTA:
+            return problems.quota_exceeded(10, 10)
+        case FaultKind.OUT_OF_STOCK:
+            return problems.out_of_stock("M4-S")
+        case FaultKind.INVALID:
+            return problems.invalid("name", "constraint", fault.message)
+        case _:
+            raise ValueError(f"{fault.kind} has no answer of its own")
+
+
+def spoiled(fault: Fault, answer: Answer) -> Answer:
+    """A list answer with entries missing; anything else stays as it is."""
+    decoded = msgspec.json.decode(answer.body) if answer.status == 200 else None
+    if not isinstance(decoded, dict) or "total_count" not in decoded:
+        return answer
+    key = next(name for name in decoded if name != "total_count")
+    if fault.kind is FaultKind.EMPTY_LIST:
+        decoded = {key: [], "total_count": 0}
+    else:
+        decoded[key] = decoded[key][:-1]
+    return json_answer(200, decoded)

@@ -1,0 +1,69 @@
+"""The conformance cases against a real kube-apiserver: what passes here is the truth the embedded API is held to."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+
+pytest.register_assert_rewrite("conformance.cases", "conformance.target")
+
+from conformance import gadgets  # noqa: E402 - asserts of what is imported are rewritten from here on
+from conformance.cases import Case, every_case  # noqa: E402
+from conformance.target import GROUP, Api  # noqa: E402
+
+if TYPE_CHECKING:
+    from kube.controlplane import ControlPlane
+
+
+@pytest.fixture(scope="module")
+def gadgets_served(control_plane: ControlPlane) -> Iterator[None]:
+    """The test kind, served: the route appears a moment after the condition says so."""
+    with control_plane.client() as http:
+        http.post(gadgets.DEFINITIONS, json=gadgets.definition()).raise_for_status()
+        deadline = time.perf_counter() + 30.0
+        while not (
+            gadgets.is_established(http.get(f"{gadgets.DEFINITIONS}/{gadgets.NAME}").json())
+            and http.get(f"/apis/{GROUP}/v1/gadgets").is_success
+            and http.get(f"/openapi/v3/apis/{GROUP}/v1").is_success
+        ):
+            assert time.perf_counter() < deadline, "the real server did not begin to serve the test kind"
+            time.sleep(0.1)
+        yield
+        http.delete(f"{gadgets.DEFINITIONS}/{gadgets.NAME}").raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def tls(control_plane: ControlPlane) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(control_plane.ca_file))
+
+
+@pytest.fixture
+async def api(control_plane: ControlPlane, gadgets_served: None, tls: ssl.SSLContext) -> AsyncIterator[Api]:
+    def speaker(token: str | None) -> httpx2.AsyncClient:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # A proxy named in the environment must not see loopback traffic.
+        return httpx2.AsyncClient(
+            base_url=control_plane.url, verify=tls, headers=headers, timeout=30.0, trust_env=False
+        )
+
+    async def forget_history() -> None:
+        """A real server's watch cache does not reach back to revision 1."""
+
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(speaker(control_plane.token))
+        namespace = f"case-{secrets.token_hex(4)}"
+        (await http.post("/api/v1/namespaces", json={"metadata": {"name": namespace}})).raise_for_status()
+        yield Api(http, namespace, speaker, forget_history, stack, is_real=True)
+        await http.delete(f"/api/v1/namespaces/{namespace}")
+
+
+@pytest.mark.parametrize("case", every_case())
+async def test_the_real_server(case: Case, api: Api) -> None:
+    await case(api)
