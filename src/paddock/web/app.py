@@ -33,7 +33,7 @@ def create_app(
     """The application. `view` takes the picture of this moment; `healthy` says what is wrong, or None."""
 
     async def index(_: Request) -> Response:
-        return HTMLResponse("<!doctype html>" + str(pages.page(view(), title="Paddock", hint=hint)))
+        return HTMLResponse(str(pages.page(view(), title="Paddock", hint=hint)))
 
     async def events(_: Request) -> Response:
         return StreamingResponse(live.stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})

@@ -1,6 +1,11 @@
-"""Starts an embedded Postgres, says its process id and DSN, and waits to be killed: owning_child.py FOLDER."""
+"""Starts an embedded Postgres, says its process id, and waits for the end of its input: owning_child.py FOLDER [UID].
+
+With a user id it becomes that user first; after all imports, as Python itself may be in a folder that user cannot enter.
+"""
 
 import asyncio
+import codecs
+import concurrent.futures.thread  # noqa: F401 - `to_thread` imports it late
 import os
 import random
 import sys
@@ -12,8 +17,13 @@ from paddock.embedded.postgres import EmbeddedPostgres
 
 async def main(folder: str) -> None:
     async with EmbeddedPostgres(Path(folder), clock=SystemClock(), chance=random.Random()) as postgres:
-        os.write(1, f"{postgres.pid}\n{postgres.dsn}\n".encode())
+        os.write(1, f"{postgres.pid}\n".encode())
         await asyncio.to_thread(sys.stdin.read)
 
 
+if len(sys.argv) > 2:
+    codecs.lookup("ascii")
+    os.setgroups([])
+    os.setgid(int(sys.argv[2]))
+    os.setuid(int(sys.argv[2]))
 asyncio.run(main(sys.argv[1]))

@@ -31,6 +31,7 @@ from paddock.embedded.postgres.orphans import _workers
 from paddock.embedded.postgres.process import spawn
 
 CHILD = Path(__file__).with_name("owning_child.py")
+INTRUDER = Path(__file__).with_name("intruding_child.py")
 as_root = os.geteuid() == 0
 
 
@@ -50,7 +51,7 @@ def embedded(folder: Path, **options: object) -> EmbeddedPostgres:
 async def ask(dsn: str, question: str) -> object:
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         cursor = await connection.execute(question.encode())
-        row = await cursor.fetchone()
+        row = await cursor.fetchone() if cursor.description else None
         return None if row is None else row[0]
 
 
@@ -107,19 +108,14 @@ async def test_another_account_cannot_log_in_even_where_it_reaches_the_socket(re
     async with embedded(reachable / "pg") as postgres:
         (reachable / "pg" / "run").chmod(0o777)
         (reachable / "pg" / "run" / ".s.PGSQL.5432").chmod(0o777)
-        script = f"import psycopg; psycopg.connect({postgres.dsn!r})"
-        tried = subprocess.run(
-            [sys.executable, "-c", script],
-            user=65534,
-            group=65534,
-            extra_groups=[],
+        tried = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, INTRUDER, postgres.dsn, "65534"],
             capture_output=True,
             text=True,
-            cwd="/",
+            check=True,
         )
-        if "Permission denied" in tried.stderr and "psycopg" not in tried.stderr:
-            pytest.skip("that account cannot run this Python at all")
-        assert "Peer authentication failed" in tried.stderr
+        assert "Peer authentication failed" in tried.stdout
 
 
 async def test_two_owners_of_one_folder_are_refused(reachable: Path) -> None:
@@ -182,7 +178,7 @@ async def test_a_server_left_behind_by_a_killed_owner_is_stopped_before_a_new_on
             placement.account,
             log,
         )
-    await until(lambda: (placement.data / "postmaster.pid").exists())
+    await until((placement.data / "postmaster.pid").exists)
     async with embedded(reachable / "pg") as postgres:
         assert orphan.wait(1) is not None
         assert await ask(postgres.dsn, "SELECT n FROM t") == 7
@@ -284,20 +280,8 @@ async def test_it_works_as_an_ordinary_user(reachable: Path) -> None:
     home = reachable / "home"
     home.mkdir()
     os.chown(home, 65534, 65534)
-    options = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": "/"}
-    # An installation of Python below a closed home is of no use to others; then any that can import will do.
-    python = next(
-        (
-            candidate
-            for candidate in (sys.executable, *map(str, Path("/usr/bin").glob("python3.1[1-9]")))
-            if subprocess.run([candidate, "-c", "import psycopg, structlog"], capture_output=True, **options).returncode == 0
-        ),
-        None,
-    ) if os.access(sys.executable, os.X_OK) else None  # fmt: skip
-    if python is None:
-        pytest.skip("the ordinary account cannot run this Python")
     child = subprocess.Popen(
-        [python, CHILD, home / "pg"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
+        [sys.executable, CHILD, home / "pg", "65534"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     server = int(await asyncio.to_thread(child.stdout.readline))

@@ -94,10 +94,7 @@ def _mistyped(schema: dict[str, Any], value: Any, struct: str, path: str, known:
     target = (schema.get("allOf") or [schema])[0].get("$ref")
     inner = known[target.rpartition("/")[2]] if target else schema
     wanted = inner.get("type", "string")
-    if inner.get("x-kubernetes-int-or-string"):
-        fits = isinstance(value, (str, int, float))
-    else:
-        fits = _fits(wanted, value)
+    fits = isinstance(value, (str, int, float)) if inner.get("x-kubernetes-int-or-string") else _fits(wanted, value)
     if not fits:
         found = _JSON_NAMES.get(type(value), "value")
         return f"json: cannot unmarshal {found} into Go struct field {struct}{path} of type {_go_type(schema)}"

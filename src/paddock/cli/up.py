@@ -1,0 +1,109 @@
+"""`paddock up`: everything on one machine, in the foreground, until Ctrl-C."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from paddock.embedded.all_in_one import Options
+
+__all__ = ["command"]
+
+
+@click.command("up")
+@click.option("--simulate", is_flag=True, help="Use a simulated cloud: no account is needed, nothing is rented.")
+@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port of the page.")
+@click.option(
+    "--kube-port", default=8443, show_default=True, type=click.IntRange(0, 65535), help="Port of the Kubernetes API."
+)
+@click.option(
+    "--data",
+    default=".paddock",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder that keeps everything between runs.",
+)
+@click.option("--dsn", default="", envvar="PADDOCK_DSN", help="Use this Postgres instead of starting one.")
+@click.option(
+    "--hosts", default=20, show_default=True, type=click.IntRange(0, 10_000), help="Simulated Macs at first start."
+)
+@click.option(
+    "--speed",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 100_000),
+    help="Simulated seconds per real second, for the delays of the simulated world.",
+)
+@click.option("--seed", type=int, help="Make the same simulated world again.")
+@click.option(
+    "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
+)
+def command(
+    simulate: bool,
+    port: int,
+    kube_port: int,
+    data: Path,
+    dsn: str,
+    hosts: int,
+    speed: float,
+    seed: int | None,
+    log_level: str,
+) -> None:
+    """Run everything on this machine: database, Kubernetes-compatible API, controllers and the page."""
+    from paddock.base import logs
+    from paddock.embedded.all_in_one import Options
+
+    logs.set_up(level=log_level)
+    options = Options(
+        data=data, port=port, kube_port=kube_port, dsn=dsn, simulate=simulate, hosts=hosts, speed=speed, seed=seed
+    )
+    sys.exit(asyncio.run(_run(options)))
+
+
+async def _run(options: "Options") -> int:
+    from paddock.clients.scaleway import SettingsError
+    from paddock.embedded.all_in_one import all_in_one
+    from paddock.embedded.listening import PortInUseError
+    from paddock.embedded.postgres import PostgresError
+    from paddock.embedded.store import StoreError
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(130)  # asked twice: leave at once; Postgres notices and shuts down by itself
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    try:
+        async with all_in_one(options) as running:
+            _announce(running.page, running.kubeconfig, simulate=options.simulate)
+            await stop.wait()
+            click.echo("\nstopping…")
+    except (PortInUseError, PostgresError, SettingsError, StoreError) as error:
+        click.echo(f"paddock: {error}", err=True)
+        return 1
+    click.echo("stopped; everything is kept in " + str(options.data))
+    return 0
+
+
+def _announce(page: str, kubeconfig: Path, *, simulate: bool) -> None:
+    shown = kubeconfig if not kubeconfig.is_absolute() else Path(os.path.relpath(kubeconfig))
+    click.echo(f"""
+  Paddock is up{" with a simulated cloud" if simulate else ""}.
+
+  page        {page}
+  kubeconfig  {shown}
+  try         kubectl --kubeconfig {shown} get samm,sash,rpool,pods
+""")
+    if shutil.which("kubectl") is None:
+        click.echo("  (kubectl is not installed here; the page shows the same objects)\n")
+    click.echo("  Ctrl-C stops it.\n")

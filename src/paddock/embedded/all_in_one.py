@@ -1,0 +1,213 @@
+"""Everything on one machine: Postgres, the API, the controllers and the page, started in order and stopped in reverse."""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from paddock.base.chance import seeded, unseeded
+from paddock.base.clock import Clock, SystemClock
+from paddock.base.logs import get_logger
+from paddock.base.metrics import CollectorRegistry
+from paddock.base.supervise import keep_running
+from paddock.clients.scaleway import Cloud, ScalewayClient, ScalewaySettings
+from paddock.embedded.certificates import Certificates
+from paddock.embedded.control_plane import ControlPlane
+from paddock.embedded.folder import DataFolder
+from paddock.embedded.kubeconfig import write_kubeconfig
+from paddock.embedded.listening import Tls, bind, listening
+from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
+from paddock.embedded.store.postgres import PostgresStore
+from paddock.hosts import api as hosts_api
+from paddock.hosts.operator import HostOperator, HostSettings
+from paddock.kube import config as kube_config
+from paddock.kube.client import Client
+from paddock.kube.crd import crd_of
+from paddock.kube.manager import Manager
+from paddock.kube.metrics import KubeMetrics
+from paddock.runners import api as runners_api
+from paddock.simulator.cloud import SimulatedCloud
+from paddock.web.app import create_app
+from paddock.web.live import Live
+from paddock.web.pages import fragments
+from paddock.web.watched import Watched
+
+__all__ = ["Options", "Running", "all_in_one"]
+
+log = get_logger("up")
+_NAMESPACE = "default"
+_GRACE = 1.0
+_SAVE_EVERY = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `paddock up` was asked for."""
+
+    data: Path = Path(".paddock")
+    port: int = 8080
+    kube_port: int = 8443
+    dsn: str = ""
+    simulate: bool = False
+    hosts: int = 20
+    speed: float = 30.0
+    seed: int | None = None
+    zones: tuple[str, ...] = ("fr-par-1",)
+    pool_prefix: str = "tuist-pool-"
+    claim_name_prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Where everything is, once it runs."""
+
+    page: str
+    api: str
+    kubeconfig: Path
+
+
+@dataclass(slots=True)
+class _House:
+    """What the rooms share while the house is open."""
+
+    options: Options
+    clock: Clock
+    chance: random.Random
+    folder: DataFolder
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+
+
+@asynccontextmanager
+async def all_in_one(options: Options) -> AsyncIterator[Running]:
+    """Run everything for as long as the block does. What was started last stops first.
+
+    The order is what makes a clean stop possible: the page and the controllers go before the API they talk to, the API
+    before the store, the store before Postgres.
+    """
+    clock = SystemClock()
+    chance = unseeded()
+    house = _House(options, clock, chance, DataFolder(options.data))
+    house.folder.make()
+    page_socket = bind(options.port, "--port")
+    kube_socket = bind(options.kube_port, "--kube-port")
+    async with AsyncExitStack() as stack:
+        stack.callback(page_socket.close)
+        stack.callback(kube_socket.close)
+        certificates = Certificates.ensure(house.folder.certificates, clock.now())
+        store = await _store(house, stack)
+        plane = ControlPlane(
+            store,
+            clock,
+            chance,
+            admin_token=house.folder.admin_token(),
+            signing_key=house.folder.signing_key(),
+            definitions=[crd_of(kind) for kind in (*hosts_api.KINDS, *runners_api.KINDS)],
+        )
+        await stack.enter_async_context(
+            listening(plane.app, kube_socket, Tls(certificates.certificate, certificates.key))
+        )
+        await stack.enter_async_context(plane.running())
+        url = f"https://127.0.0.1:{kube_socket.getsockname()[1]}"
+        write_kubeconfig(
+            house.folder.kubeconfig, url=url, authority=certificates.authority, token=house.folder.admin_token()
+        )
+        cloud = await _cloud(house, stack)
+        client = await stack.enter_async_context(Client(kube_config.from_kubeconfig(house.folder.kubeconfig)))
+        page = await _controllers_and_page(house, stack, client, cloud)
+        await stack.enter_async_context(listening(page, page_socket))
+        yield Running(f"http://127.0.0.1:{page_socket.getsockname()[1]}/", url, house.folder.kubeconfig)
+
+
+async def _store(house: _House, stack: AsyncExitStack) -> PostgresStore:
+    server: PostgresServer = (
+        GivenPostgres(house.options.dsn)
+        if house.options.dsn
+        else EmbeddedPostgres(house.folder.postgres, clock=house.clock, chance=house.chance)
+    )
+    await server.start()
+    stack.push_async_callback(server.stop)
+    return await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=house.clock, chance=house.chance))
+
+
+async def _cloud(house: _House, stack: AsyncExitStack) -> Cloud:
+    """The real cloud, or its twin in this process."""
+    if not house.options.simulate:
+        client = ScalewayClient(ScalewaySettings.from_env(os.environ), house.clock, house.chance)
+        return await stack.enter_async_context(client)
+    cloud = await asyncio.to_thread(_simulated_cloud, house)
+    await _background(house, stack, "simulated cloud", cloud.run)
+    await _background(house, stack, "simulation save", lambda: _keep_saved(house, cloud))
+    stack.callback(lambda: house.folder.simulation.write_bytes(cloud.to_json()))
+    client = ScalewayClient(cloud.settings(), house.clock, house.chance, transport=cloud.transport())
+    return await stack.enter_async_context(client)
+
+
+def _simulated_cloud(house: _House) -> SimulatedCloud:
+    """The cloud of the last run, or a new one. A given seed makes the same cloud again."""
+    options = house.options
+    chance = seeded(options.seed) if options.seed is not None else house.chance
+    if house.folder.simulation.exists():
+        cloud = SimulatedCloud.from_json(house.folder.simulation.read_bytes(), house.clock, chance, rebase=True)
+        cloud.behaviour.speed = options.speed
+        return cloud
+    cloud = SimulatedCloud(house.clock, chance, speed=options.speed)
+    for index, zone in enumerate(options.zones):
+        share = options.hosts // len(options.zones) + (index < options.hosts % len(options.zones))
+        cloud.seed_pool(share, zone=zone, prefix=options.pool_prefix)
+    return cloud
+
+
+async def _keep_saved(house: _House, cloud: SimulatedCloud) -> None:
+    """Save the simulated cloud whenever it changed, so that even a killed process finds its cloud as it left it."""
+    last = b""
+    draft = house.folder.simulation.with_suffix(".draft")
+    while True:
+        await house.clock.sleep(_SAVE_EVERY)
+        now = cloud.to_json()
+        if now != last:
+            await asyncio.to_thread(draft.write_bytes, now)
+            draft.replace(house.folder.simulation)
+            last = now
+
+
+async def _controllers_and_page(house: _House, stack: AsyncExitStack, client: Client, cloud: Cloud) -> ASGIApp:
+    metrics = KubeMetrics(house.registry)
+    manager = Manager(clock=house.clock, chance=house.chance, metrics=metrics, grace=_GRACE)
+    settings = HostSettings(
+        namespace=_NAMESPACE,
+        default_adopt_pool_prefix=house.options.pool_prefix,
+        zones=house.options.zones,
+        claim_name_prefix=house.options.claim_name_prefix,
+    )
+    operator = HostOperator(manager, client, cloud, settings, clock=house.clock, chance=house.chance, metrics=metrics)
+    watched = Watched(manager, operator, client, house.clock, house.chance, metrics)
+    live = Live(lambda: {name: str(part) for name, part in fragments(watched.view()).items()}, house.clock)
+    watched.on_change(live.touch)
+    await _background(house, stack, "controllers", manager.run)
+    await _background(house, stack, "live page", live.run)
+    stack.callback(live.end)
+    where = "simulated cloud" if house.options.simulate else "Scaleway"
+    return create_app(
+        watched.view,
+        live,
+        house.registry,
+        healthy=lambda: None if (health := manager.readyz()).ok else health.text,
+        hint=f"{where} · {', '.join(house.options.zones)}",
+    )
+
+
+async def _background(house: _House, stack: AsyncExitStack, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Work that is restarted when it fails, and cancelled and awaited when its turn to stop comes."""
+    task = asyncio.create_task(keep_running(name, work, house.clock, house.chance), name=name)
+
+    async def stop() -> None:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    stack.push_async_callback(stop)
