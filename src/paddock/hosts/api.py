@@ -109,6 +109,11 @@ class MachineStatus(Struct, frozen=True):
         default="", name="serverID"
     )
     host_name: Annotated[str, Meta(description="The Host object of that server.")] = ""
+    bound_at: Annotated[datetime | None, Meta(description="When the host got this machine's name.")] = None
+    claim_verified: Annotated[bool, Meta(description="The name was read once more after late renames were past.")] = (
+        False
+    )
+    password_missing_since: datetime | None = None
     addresses: tuple[Address, ...] = ()
     failure_domain: str = ""
     failure_reason: str = ""
@@ -274,8 +279,10 @@ class HostRelease(Struct, frozen=True):
 
     policy: Literal["pool", "terminate"] = "pool"
     reason: str = ""
+    message: str = ""
     pool_prefix: str = ""
     os_family: str = ""
+    cloud_name: Annotated[str, Meta(description="The name that the host had when the release was decided.")] = ""
     requested_at: datetime | None = None
 
 
@@ -286,6 +293,11 @@ class HostSpec(Struct, frozen=True):
     server_id: str = field(default="", name="serverID")
     claim: HostClaim | None = None
     release: HostRelease | None = None
+    epoch: Annotated[int, Meta(description="How often this host was claimed; never goes back.")] = 0
+    not_before: Annotated[
+        datetime | None,
+        Meta(description="Not claimable before this moment: late calls of a deposed leader may arrive."),
+    ] = None
     quarantine: Annotated[str, Meta(description="Why this host must not be claimed; empty means it may be.")] = ""
 
 
@@ -321,7 +333,8 @@ class HostStatus(Struct, frozen=True):
     price_per_hour: str = ""
     currency: str = ""
     host_key: Annotated[str, Meta(description="Fingerprint of the SSH host key, pinned since the last install.")] = ""
-    last_mutation: Annotated[datetime | None, Meta(description="When we last changed the host in the cloud.")] = None
+    wipe: Annotated[Literal["", "requested", "started"], Meta(description="How far the wipe of a release is.")] = ""
+    wipe_requested_at: datetime | None = None
     history: HostHistory = HostHistory()
     conditions: tuple[Condition, ...] = ()
 

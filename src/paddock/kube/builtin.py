@@ -267,15 +267,16 @@ class CustomResourceDefinition(KubeObject, frozen=True):
     )
 
     class Status(Struct, frozen=True):
-        conditions: tuple[PodCondition, ...] = ()
-        stored_versions: tuple[str, ...] = ()
+        # The server writes `null` here until its controllers have looked at the definition.
+        conditions: tuple[PodCondition, ...] | None = None
+        stored_versions: tuple[str, ...] | None = None
 
     spec: dict[str, Any] = {}
     status: Status = Status()
 
     @property
     def established(self) -> bool:
-        return any(c.type == "Established" and c.status == "True" for c in self.status.conditions)
+        return any(c.type == "Established" and c.status == "True" for c in self.status.conditions or ())
 
 
 class TokenRequest(KubeObject, frozen=True):

@@ -4,8 +4,7 @@ With a user id it becomes that user first; after all imports, as Python itself m
 """
 
 import asyncio
-import codecs
-import concurrent.futures.thread  # noqa: F401 - `to_thread` imports it late
+import importlib
 import os
 import random
 import sys
@@ -22,7 +21,8 @@ async def main(folder: str) -> None:
 
 
 if len(sys.argv) > 2:
-    codecs.lookup("ascii")
+    for late in ("concurrent.futures.thread", "encodings.ascii"):
+        importlib.import_module(late)
     os.setgroups([])
     os.setgid(int(sys.argv[2]))
     os.setuid(int(sys.argv[2]))

@@ -9,12 +9,13 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
+import pytest_asyncio
 
 from paddock.base.clock import SystemClock
 from paddock.embedded.postgres import (
@@ -26,7 +27,7 @@ from paddock.embedded.postgres import (
     PostgresNotStartingError,
 )
 from paddock.embedded.postgres.account import Account, choose_account
-from paddock.embedded.postgres.binaries import Binaries, candidates, choose
+from paddock.embedded.postgres.binaries import Binaries, candidates, choose, wheel_parts
 from paddock.embedded.postgres.orphans import _workers
 from paddock.embedded.postgres.process import spawn
 
@@ -42,6 +43,24 @@ def reachable() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def pattern() -> AsyncIterator[Path]:
+    """A folder whose database has been set up, to copy from: setting one up takes a second, copying it a moment."""
+    folder = Path(tempfile.mkdtemp(prefix="paddock-pattern-"))
+    folder.chmod(0o755)
+    async with embedded(folder / "pg"):
+        pass
+    yield folder / "pg"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def prepared(reachable: Path, pattern: Path) -> Path:
+    """A folder whose database has been set up but is not running."""
+    subprocess.run(["cp", "-a", pattern, reachable / "pg"], check=True)
+    return reachable / "pg"
 
 
 def embedded(folder: Path, **options: object) -> EmbeddedPostgres:
@@ -74,15 +93,15 @@ async def test_it_starts_answers_and_leaves_no_process_behind(reachable: Path) -
     await postgres.stop()
 
 
-async def test_what_was_written_is_there_after_a_restart(reachable: Path) -> None:
-    async with embedded(reachable / "pg") as postgres:
+async def test_what_was_written_is_there_after_a_restart(prepared: Path) -> None:
+    async with embedded(prepared) as postgres:
         await ask(postgres.dsn, "CREATE TABLE t AS SELECT 7 AS n")
-    async with embedded(reachable / "pg") as postgres:
+    async with embedded(prepared) as postgres:
         assert await ask(postgres.dsn, "SELECT n FROM t") == 7
 
 
-async def test_it_is_durable_private_and_off_the_network(reachable: Path) -> None:
-    async with embedded(reachable / "pg") as postgres:
+async def test_it_is_durable_private_and_off_the_network(prepared: Path) -> None:
+    async with embedded(prepared) as postgres:
         for setting, expected in {
             "fsync": "on",
             "synchronous_commit": "on",
@@ -94,8 +113,8 @@ async def test_it_is_durable_private_and_off_the_network(reachable: Path) -> Non
             "server_encoding": "UTF8",
         }.items():
             assert await ask(postgres.dsn, f"SHOW {setting}") == expected
-        assert stat.S_IMODE((reachable / "pg" / "run").stat().st_mode) == 0o700
-        assert stat.S_IMODE((reachable / "pg" / "data").stat().st_mode) == 0o700
+        assert stat.S_IMODE((prepared / "run").stat().st_mode) == 0o700
+        assert stat.S_IMODE((prepared / "data").stat().st_mode) == 0o700
         assert postgres.pid is not None
         process = psutil.Process(postgres.pid)
         assert process.uids().effective != 0
@@ -104,10 +123,10 @@ async def test_it_is_durable_private_and_off_the_network(reachable: Path) -> Non
 
 
 @pytest.mark.skipif(not as_root, reason="only root can try another account")
-async def test_another_account_cannot_log_in_even_where_it_reaches_the_socket(reachable: Path) -> None:
-    async with embedded(reachable / "pg") as postgres:
-        (reachable / "pg" / "run").chmod(0o777)
-        (reachable / "pg" / "run" / ".s.PGSQL.5432").chmod(0o777)
+async def test_another_account_cannot_log_in_even_where_it_reaches_the_socket(prepared: Path) -> None:
+    async with embedded(prepared) as postgres:
+        (prepared / "run").chmod(0o777)
+        (prepared / "run" / ".s.PGSQL.5432").chmod(0o777)
         tried = await asyncio.to_thread(
             subprocess.run,
             [sys.executable, INTRUDER, postgres.dsn, "65534"],
@@ -118,17 +137,17 @@ async def test_another_account_cannot_log_in_even_where_it_reaches_the_socket(re
         assert "Peer authentication failed" in tried.stdout
 
 
-async def test_two_owners_of_one_folder_are_refused(reachable: Path) -> None:
-    async with embedded(reachable / "pg") as postgres:
+async def test_two_owners_of_one_folder_are_refused(prepared: Path) -> None:
+    async with embedded(prepared) as postgres:
         with pytest.raises(DataFolderInUseError, match=f"process {os.getpid()}"):
-            await embedded(reachable / "pg").start()
+            await embedded(prepared).start()
         assert await ask(postgres.dsn, "SELECT 1") == 1
-    async with embedded(reachable / "pg"):
+    async with embedded(prepared):
         pass
 
 
-async def test_a_server_that_dies_comes_back_at_the_same_place(reachable: Path) -> None:
-    async with embedded(reachable / "pg") as postgres:
+async def test_a_server_that_dies_comes_back_at_the_same_place(prepared: Path) -> None:
+    async with embedded(prepared) as postgres:
         await ask(postgres.dsn, "CREATE TABLE t AS SELECT 7 AS n")
         dsn, first = postgres.dsn, postgres.pid
         assert first is not None
@@ -141,30 +160,30 @@ async def test_a_server_that_dies_comes_back_at_the_same_place(reachable: Path) 
                     break
                 except psycopg.OperationalError:
                     await asyncio.sleep(0.02)
-    assert _workers(reachable / "pg" / "data") == []
+    assert _workers(prepared / "data") == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent died")
-async def test_killing_the_owner_with_9_ends_the_server_too(reachable: Path) -> None:
+async def test_killing_the_owner_with_9_ends_the_server_too(prepared: Path) -> None:
     child = subprocess.Popen(
-        [sys.executable, CHILD, reachable / "pg"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, CHILD, prepared], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     server = int(await asyncio.to_thread(child.stdout.readline))
     assert psutil.Process(server).name() == "postgres"
     child.kill()
     child.communicate()
-    await until(lambda: _workers(reachable / "pg" / "data") == [])
-    async with embedded(reachable / "pg") as postgres:
+    await until(lambda: _workers(prepared / "data") == [])
+    async with embedded(prepared) as postgres:
         assert await ask(postgres.dsn, "SELECT 1") == 1
 
 
-async def test_a_server_left_behind_by_a_killed_owner_is_stopped_before_a_new_one_starts(reachable: Path) -> None:
-    async with embedded(reachable / "pg") as postgres:
+async def test_a_server_left_behind_by_a_killed_owner_is_stopped_before_a_new_one_starts(prepared: Path) -> None:
+    async with embedded(prepared) as postgres:
         placement = postgres._placed
         await ask(postgres.dsn, "CREATE TABLE t AS SELECT 7 AS n")
     # As if the owner had been killed where the kernel does not tell its children.
-    with (reachable / "orphan.log").open("wb") as log:
+    with (prepared / "orphan.log").open("wb") as log:
         orphan = spawn(
             [
                 placement.binaries.postgres,
@@ -179,21 +198,21 @@ async def test_a_server_left_behind_by_a_killed_owner_is_stopped_before_a_new_on
             log,
         )
     await until((placement.data / "postmaster.pid").exists)
-    async with embedded(reachable / "pg") as postgres:
+    async with embedded(prepared) as postgres:
         assert orphan.wait(1) is not None
         assert await ask(postgres.dsn, "SELECT n FROM t") == 7
 
 
-async def test_a_stale_pid_file_that_names_a_stranger_is_healed_and_the_stranger_is_left_alone(reachable: Path) -> None:
-    async with embedded(reachable / "pg") as postgres:
+async def test_a_stale_pid_file_that_names_a_stranger_is_healed_and_the_stranger_is_left_alone(prepared: Path) -> None:
+    async with embedded(prepared) as postgres:
         account = postgres._placed.account
-    data = reachable / "pg" / "data"
+    data = prepared / "data"
     # The same account as the server's: Postgres itself would take this process for its predecessor and refuse.
     stranger = subprocess.Popen(["sleep", "60"], cwd="/", **account.popen_options())
     try:
         (data / "postmaster.pid").write_text(f"{stranger.pid}\n{data}\n1700000000\n5432\n/nowhere\n\n  1 2\nready   \n")
         os.chown(data / "postmaster.pid", account.uid, account.gid)
-        async with embedded(reachable / "pg") as postgres:
+        async with embedded(prepared) as postgres:
             assert await ask(postgres.dsn, "SELECT 1") == 1
         assert stranger.poll() is None
     finally:
@@ -226,11 +245,11 @@ async def test_a_folder_with_a_long_path_gets_its_socket_in_a_temporary_folder_w
         assert not socket.exists()
 
 
-async def test_a_server_that_cannot_start_is_explained_by_its_own_log(reachable: Path) -> None:
-    async with embedded(reachable / "pg"):
+async def test_a_server_that_cannot_start_is_explained_by_its_own_log(prepared: Path) -> None:
+    async with embedded(prepared):
         pass
-    (reachable / "pg" / "data" / "global" / "pg_control").unlink()
-    postgres = embedded(reachable / "pg")
+    (prepared / "data" / "global" / "pg_control").unlink()
+    postgres = embedded(prepared)
     with pytest.raises(PostgresNotStartingError, match="pg_control"):
         await postgres.start()
     assert postgres.pid is None
@@ -266,7 +285,8 @@ async def test_programs_closed_to_the_servers_account_are_copied_to_where_it_can
     package = wheel.folder.parent.parent
     closed = reachable / "closed"
     closed.mkdir(mode=0o700)
-    shutil.copytree(wheel.folder.parent, closed / package.name / wheel.folder.parent.name, symlinks=True)
+    for part in wheel_parts(wheel):
+        shutil.copytree(part, closed / part.relative_to(package.parent), symlinks=True)
     hidden = Binaries(closed / wheel.folder.relative_to(package.parent), wheel.major, from_wheel=True)
     monkeypatch.setattr("paddock.embedded.postgres.placement.candidates", lambda: iter([hidden]))
     for _ in range(2):

@@ -117,9 +117,7 @@ class TestGone:
         assert isinstance(verdict, Gone)
         assert verdict.listed == 2
 
-    async def test_a_key_that_lost_its_rights_proves_nothing(
-        self, client: ScalewayClient, cloud: SimulatedCloud
-    ):
+    async def test_a_key_that_lost_its_rights_proves_nothing(self, client: ScalewayClient, cloud: SimulatedCloud):
         host = cloud.add_host("mine")
         cloud.state.api_keys[cloud.state.secret_key].permissions = []
         verdict = await client.is_gone(ZONE, host.id)
@@ -150,9 +148,7 @@ class TestGone:
         cloud.inject(Fault(kind=FaultKind.NOT_FOUND_BARE, operations=("get",)))
         assert isinstance(await client.is_gone(ZONE, host.id), StillThere)
 
-    async def test_a_typed_not_found_of_the_server_is_proof_enough(
-        self, client: ScalewayClient, cloud: SimulatedCloud
-    ):
+    async def test_a_typed_not_found_of_the_server_is_proof_enough(self, client: ScalewayClient, cloud: SimulatedCloud):
         cloud.behaviour.gone_shape = "not_found"
         host = cloud.add_host("mine")
         cloud.delete_host(host.id)
@@ -180,7 +176,9 @@ class TestRename:
         assert cloud.host(host.id).name == "after"
         assert host.password not in repr(server)
 
-    @pytest.mark.parametrize("kind", [FaultKind.LOST, FaultKind.BAD_GATEWAY, FaultKind.SERVER_ERROR, FaultKind.NOT_JSON])
+    @pytest.mark.parametrize(
+        "kind", [FaultKind.LOST, FaultKind.BAD_GATEWAY, FaultKind.SERVER_ERROR, FaultKind.NOT_JSON]
+    )
     @pytest.mark.parametrize("after_effect", [False, True])
     async def test_a_rename_without_an_answer_is_surfaced_and_never_repeated(
         self, client: ScalewayClient, cloud: SimulatedCloud, kind: FaultKind, after_effect: bool
@@ -393,9 +391,7 @@ class TestDelete:
         assert raised.value.effect_unknown
         assert isinstance(await client.delete(ZONE, host.id), Gone)
 
-    async def test_a_delete_refused_for_another_reason_is_an_error(
-        self, client: ScalewayClient, cloud: SimulatedCloud
-    ):
+    async def test_a_delete_refused_for_another_reason_is_an_error(self, client: ScalewayClient, cloud: SimulatedCloud):
         host = cloud.add_host("mine", age=2 * DAY)
         await client.reboot(ZONE, host.id)
         with pytest.raises(TransientState):

@@ -42,9 +42,7 @@ class Told(httpx2.AsyncBaseTransport):
 
 
 def client_of(transport: httpx2.AsyncBaseTransport, clock: SteppedClock, **changes: float) -> ScalewayClient:
-    settings = ScalewaySettings(
-        secret_key=Secret(KEY), project_id=PROJECT, api_url="http://127.0.0.1:1", **changes
-    )  # pyright: ignore[reportArgumentType] - numbers of the settings
+    settings = ScalewaySettings(secret_key=Secret(KEY), project_id=PROJECT, api_url="http://127.0.0.1:1", **changes)  # pyright: ignore[reportArgumentType] - numbers of the settings
     return ScalewayClient(settings, clock, seeded(7), transport)
 
 

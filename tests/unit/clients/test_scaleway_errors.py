@@ -85,7 +85,9 @@ def test_a_5xx_leaves_the_effect_of_a_mutation_unknown_but_not_of_a_read(status:
 def test_an_error_names_its_fields_its_state_and_its_help():
     invalid = error_of_answer(
         400,
-        typed("invalid_arguments", details=[{"argument_name": "name", "reason": "constraint", "help_message": "1-255"}]),
+        typed(
+            "invalid_arguments", details=[{"argument_name": "name", "reason": "constraint", "help_message": "1-255"}]
+        ),
     )
     legacy = error_of_answer(400, b'{"message": "Validation Error", "fields": {"name": ["too long"]}}')
     busy = error_of_answer(409, typed("transient_state", current_state="reinstalling", resource="server"))
@@ -100,7 +102,9 @@ def test_an_error_names_its_fields_its_state_and_its_help():
     assert floor.help_message == FLOOR
 
 
-@pytest.mark.parametrize("body", [b"[1, 2]", b'"text"', b"\xff\xfe", b'{"type": null, "message": null}', b'{"type": 7}'])
+@pytest.mark.parametrize(
+    "body", [b"[1, 2]", b'"text"', b"\xff\xfe", b'{"type": null, "message": null}', b'{"type": 7}']
+)
 def test_a_body_of_no_known_shape_still_becomes_an_error(body: bytes):
     assert isinstance(error_of_answer(502, body), Unavailable)
     assert isinstance(error_of_answer(404, body), NotFound)

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -48,7 +48,7 @@ def status(code: int, reason: str, message: str = "", **details: Any) -> Answer:
     return Answer(code, json.dumps(text | {"details": details}).encode())
 
 
-class Away(Exception):
+class AwayError(Exception):
     """Raise it from a fault: the server is not there."""
 
 
@@ -208,7 +208,7 @@ class _Transport(httpx2.AsyncBaseTransport):
         body = await request.aread()
         try:
             answer = await self._api.answer(request.method, str(request.url), dict(request.headers), body)
-        except Away:
+        except AwayError:
             raise httpx2.ConnectError("connection refused") from None
         if isinstance(answer.body, bytes):
             return httpx2.Response(answer.code, content=answer.body, headers=answer.headers)
@@ -223,7 +223,7 @@ class _Stream(httpx2.AsyncByteStream):
         try:
             async for chunk in self._chunks:
                 yield chunk
-        except Away:
+        except AwayError:
             raise httpx2.ReadError("connection reset") from None
 
     async def aclose(self) -> None:
@@ -241,7 +241,7 @@ class SocketFrontEnd:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
-    async def __aenter__(self) -> "SocketFrontEnd":
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -301,7 +301,8 @@ def _split(path: str) -> tuple[str, str, str, str]:
     if rest[0] == "namespaces" and len(rest) > 2:
         namespace, rest = rest[1], rest[2:]
     collection = f"{rest[0]}.{group}" if group else rest[0]
-    return collection, namespace, *(rest[1:] + ["", ""])[:2]  # type: ignore[return-value]
+    name, subresource, *_ = [*rest[1:], "", ""]
+    return collection, namespace, name, subresource
 
 
 def _merged(old: Any, patch: Any) -> Any:

@@ -3,16 +3,17 @@
 import asyncio
 import json
 import random
+from itertools import pairwise
 
 import pytest
 import structlog
+from unit.kube.fake_api import Answer, AwayError, Call, FakeApi, status
+from unit.kube.things import COLLECTION, Thing, client_of, raw, running, until
+from unit.kube.virtual_time import virtual
 
 from paddock.base.clock import LoopClock
 from paddock.kube.informer import Informer
 from paddock.kube.store import Change
-from unit.kube.fake_api import Answer, Away, Call, FakeApi, status
-from unit.kube.things import COLLECTION, Thing, client_of, raw, running, until
-from unit.kube.virtual_time import virtual
 
 
 def informer_of(api: FakeApi, **options) -> Informer[Thing]:
@@ -90,7 +91,7 @@ async def test_a_server_that_goes_away_and_comes_back_is_followed_again_without_
 
     def fault(_call: Call) -> Answer | None:
         if away:
-            raise Away
+            raise AwayError
         return None
 
     api.faults.append(fault)
@@ -121,7 +122,7 @@ async def test_a_watch_that_answers_500_is_retried_with_backoff_and_listed_again
         await asyncio.sleep(300)
         watches = [call.at for call in api.calls if call.verb == "watch"]
         assert 8 <= len(watches) <= 20
-        gaps = [later - earlier for earlier, later in zip(watches, watches[1:], strict=False)]
+        gaps = [later - earlier for earlier, later in pairwise(watches)]
         assert gaps[0] >= 0.8
         assert max(gaps) <= 46
         assert informer.problem is not None

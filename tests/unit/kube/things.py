@@ -5,11 +5,12 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, ClassVar
 
+from unit.kube.fake_api import FakeApi
+
 from paddock.kube.client import Client
 from paddock.kube.config import Config
 from paddock.kube.objects import KubeObject, ObjectMeta, Struct
 from paddock.kube.resource import Resource
-from unit.kube.fake_api import FakeApi
 
 COLLECTION = "things.example.dev"
 

@@ -84,7 +84,10 @@ def mistyped(group: str, kind: str, obj: dict[str, Any]) -> str | None:
     """
     known = definitions(group) | definitions(None)
     root = known.get(reference(group, kind)) if group in _TEXTS else None
-    return _mistyped(root, obj, kind, "", known) if root is not None else None
+    if root is None:
+        return None
+    meta = {"$ref": f"#/components/schemas/{META}ObjectMeta"}
+    return _mistyped(root, obj, kind, "", known) or _mistyped(meta, obj.get("metadata"), kind, ".metadata", known)
 
 
 def _mistyped(schema: dict[str, Any], value: Any, struct: str, path: str, known: _Definitions) -> str | None:

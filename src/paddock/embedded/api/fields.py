@@ -125,13 +125,21 @@ def _read(node: Any) -> Tree:
     return MEMBER if len(read) == 1 and "." in read else read
 
 
+def _sorted(node: Tree) -> list[str]:
+    """The elements below a node, in the server's order. Fields alone, the usual case, sort as they are."""
+    elements = [element for element in node if element != "."]
+    if len(elements) > 1:
+        elements.sort(key=None if all(element[0] == "f" for element in elements) else _order)
+    return elements
+
+
 def _written(node: Tree) -> Tree:
     if not node:
         return {}
-    ordered = sorted((element for element in node if element != "."), key=_order) if len(node) > 1 else list(node)
     written: Tree = {".": {}} if "." in node else {}
-    for element in ordered:
-        written[element] = _written(node[element])
+    for element in _sorted(node):
+        child = node[element]
+        written[element] = _written(child) if child else {}
     return written
 
 
@@ -218,7 +226,7 @@ def _shared(left: Tree, right: Tree) -> Tree | None:
 
 def _paths(node: Tree, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Members first, then what is below them, each in order: the order in which the server lists conflicts."""
-    ordered = sorted((element for element in node if element != "."), key=_order)
+    ordered = _sorted(node)
     for element in ordered:
         child = node[element]
         if not child or "." in child:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from datetime import date
 from email.utils import parseaddr
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -47,6 +48,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=4096)
 def _is_date_time(text: str) -> bool:
     day, separator, time = text.lower().partition("t")
     if not separator or not _is_date(day):

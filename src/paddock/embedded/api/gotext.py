@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-__all__ = ["go_json", "go_number", "quoted", "shown"]
+__all__ = ["go_json", "go_literal", "go_number", "go_plain", "quoted", "shown"]
 
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 _SHORT = {
@@ -67,3 +67,24 @@ def shown(value: Any) -> str:
     if isinstance(value, int | float):
         return go_number(value)
     return go_json(value)
+
+
+def go_plain(value: Any) -> str:
+    """A value as `%v` prints it: `[a b]`, `map[k:v]`, no quotes."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{go_plain(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(go_plain, value)) + "]"
+    if value is None:
+        return "<nil>"
+    return value if isinstance(value, str) else shown(value)
+
+
+def go_literal(value: Any) -> str:
+    """A value as `%#v` prints it: Go source that would make it."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{quoted(key)}:{go_literal(value[key])}" for key in sorted(value))
+        return f"map[string]interface {{}}{{{inside}}}"
+    if isinstance(value, list):
+        return "[]interface {}{" + ", ".join(map(go_literal, value)) + "}"
+    return "interface {}(nil)" if value is None else shown(value)

@@ -19,22 +19,22 @@ class ListMerge:
 
     `patch_key` is the merge key of a strategic merge patch; `keys` identify an item for server-side apply (two for
     ports: the number alone is not unique). A set has neither. `atomic` lists are one value to server-side apply even
-    where a strategic merge patch merges them.
+    where a strategic merge patch merges them; `atomic_items` are owned as one value each.
     """
 
     patch_key: str = ""
     keys: tuple[str, ...] = ()
-    retain_keys: bool = False
     atomic: bool = False
     key_defaults: tuple[tuple[str, str], ...] = ()
+    atomic_items: bool = False
 
     @property
     def is_set(self) -> bool:
         return not self.keys and not self.atomic
 
 
-def _by(key: str, *, retain_keys: bool = False) -> ListMerge:
-    return ListMerge(patch_key=key, keys=(key,), retain_keys=retain_keys)
+def _by(key: str, *, atomic_items: bool = False) -> ListMerge:
+    return ListMerge(patch_key=key, keys=(key,), atomic_items=atomic_items)
 
 
 _SET: Final = ListMerge()
@@ -50,20 +50,20 @@ _LISTS: Final[dict[str, ListMerge]] = {
     "ephemeralContainers": _by("name"),
     "hostAliases": _by("ip"),
     "hostIPs": ListMerge(patch_key="ip", atomic=True),
-    "imagePullSecrets": _by("name"),
+    "imagePullSecrets": _by("name", atomic_items=True),
     "initContainers": _by("name"),
     "podCIDRs": _SET,
     "podIPs": _by("ip"),
-    "resourceClaimStatuses": _by("name", retain_keys=True),
-    "resourceClaims": _by("name", retain_keys=True),
+    "resourceClaimStatuses": _by("name"),
+    "resourceClaims": _by("name"),
     "schedulingGates": _by("name"),
-    "secrets": _by("name"),
+    "secrets": _by("name", atomic_items=True),
     "topologySpreadConstraints": ListMerge(patch_key="topologyKey", keys=("topologyKey", "whenUnsatisfiable")),
     "volumeDevices": _by("devicePath"),
     "volumeMounts": _by("mountPath"),
-    "volumes": _by("name", retain_keys=True),
+    "volumes": _by("name"),
 }
-_METADATA_LISTS: Final[dict[str, ListMerge]] = {"finalizers": _SET, "ownerReferences": _by("uid")}
+_METADATA_LISTS: Final[dict[str, ListMerge]] = {"finalizers": _SET, "ownerReferences": _by("uid", atomic_items=True)}
 _CONTAINER_PORTS: Final = ListMerge(patch_key="containerPort", keys=("containerPort", "protocol"), key_defaults=_TCP)
 _SERVICE_PORTS: Final = ListMerge(patch_key="port", keys=("port", "protocol"), key_defaults=_TCP)
 # The same names mean plain, replaced lists in these kinds.

@@ -7,7 +7,14 @@ from paddock.embedded.api.gotext import go_json, quoted, shown
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.status import Cause
 
-__all__ = ["METADATA_FIELDS", "label_key_problems", "label_value_problems", "validate_embedded", "validate_metadata"]
+__all__ = [
+    "METADATA_FIELDS",
+    "embedding_parts",
+    "label_key_problems",
+    "label_value_problems",
+    "validate_embedded",
+    "validate_metadata",
+]
 
 Json = dict[str, Any]
 METADATA_FIELDS: Final = frozenset(
@@ -257,23 +264,41 @@ def _finalizer_causes(finalizers: list[str], path: str) -> list[Cause]:
     return causes
 
 
-def validate_embedded(schema: Json, value: Any, path: str = "", *, root: bool = True) -> list[Cause]:
-    """What is wrong with the resources that a schema embeds (`x-kubernetes-embedded-resource`)."""
+def embedding_parts(schema: Json, *, root: bool = True) -> Json | None:
+    """The branches of a schema that lead to embedded resources, and nothing else; None if there are none."""
+    marked = not root and schema.get("x-kubernetes-embedded-resource") is True
+    inner = {
+        name: part
+        for name, below in (schema.get("properties") or {}).items()
+        if (part := embedding_parts(below, root=False)) is not None
+    }
+    parts: Json = {"properties": inner} if inner else {}
+    for word in ("additionalProperties", "items"):
+        below = schema.get(word)
+        if isinstance(below, dict) and (part := embedding_parts(below, root=False)) is not None:
+            parts[word] = part
+    if marked:
+        parts["x-kubernetes-embedded-resource"] = True
+    return parts or None
+
+
+def validate_embedded(parts: Json, value: Any, path: str = "") -> list[Cause]:
+    """What is wrong with the resources that a schema embeds; `parts` is what `embedding_parts` found in it."""
     causes: list[Cause] = []
     if isinstance(value, dict):
-        if not root and schema.get("x-kubernetes-embedded-resource") is True:
+        if parts.get("x-kubernetes-embedded-resource"):
             causes += _embedded_causes(value, path)
-        properties: dict[str, Any] = schema.get("properties") or {}
-        more = schema.get("additionalProperties")
-        for name, child in value.items():
-            if name in properties:
-                below = f"{path}.{name}" if path else name
-                causes += validate_embedded(properties[name], child, below, root=False)
-            elif isinstance(more, dict):
-                causes += validate_embedded(more, child, f"{path}[{name}]", root=False)
-    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        properties: dict[str, Any] = parts.get("properties") or {}
+        for name, below in properties.items():
+            if name in value:
+                causes += validate_embedded(below, value[name], f"{path}.{name}" if path else name)
+        if "additionalProperties" in parts:
+            for name, child in value.items():
+                if name not in properties:
+                    causes += validate_embedded(parts["additionalProperties"], child, f"{path}[{name}]")
+    elif isinstance(value, list) and "items" in parts:
         for index, item in enumerate(value):
-            causes += validate_embedded(schema["items"], item, f"{path}[{index}]", root=False)
+            causes += validate_embedded(parts["items"], item, f"{path}[{index}]")
     return causes
 
 

@@ -43,12 +43,12 @@ def _without_nulls(value: Any) -> Any:
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Equality of JSON values, where 1 is not true (Python says it is)."""
+    """Equality of JSON values as they are written: 1 is neither true nor 1.0, though Python says it is both."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same_json, left, right))
-    return left == right and isinstance(left, bool) == isinstance(right, bool)
+    return left == right and type(left) is type(right)
 
 
 # ----------------------------------------------------------------------- JSON patch
@@ -64,8 +64,9 @@ def json_patch(target: Any, operations: Any) -> Any:
     As on the real server: `replace` of an absent field of an object adds it, `test` against null passes for an absent
     one, negative indices count from the end, and the words of a 422 do not say which operation it was.
     """
-    if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
-        raise bad_request("json: cannot unmarshal value into Go value of type jsonpatch.Patch")
+    _refuse_other_than(list, operations, "Patch")
+    for operation in operations:
+        _refuse_other_than(dict, operation, "Operation")
     if len(operations) > MAX_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         raise ApiFailure(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
@@ -78,6 +79,14 @@ def json_patch(target: Any, operations: Any) -> Any:
         message = "the server rejected our request due to an error in our request"
         raise ApiFailure(422, "Invalid", message) from None
     return document
+
+
+def _refuse_other_than(wanted: type, value: Any, name: str) -> None:
+    if isinstance(value, wanted):
+        return
+    names = {str: "string", bool: "bool", int: "number", float: "number", dict: "object", list: "array"}
+    got = names.get(type(value), "null")
+    raise bad_request(f"json: cannot unmarshal {got} into Go value of type jsonpatch.{name}")
 
 
 def _operate(document: Any, operation: dict[str, Any]) -> Any:

@@ -136,7 +136,8 @@ class OpenFields:
             shape.atomic_list = False
             shape.keys = merge.keys
             shape.key_defaults = dict(merge.key_defaults)
-            shape.item = Shape(scalar="untyped", is_map=True, is_list=True, item=UNTYPED, open=below)
+            keyed = Shape(scalar="untyped", is_map=True, is_list=True, item=UNTYPED, open=below)
+            shape.item = UNTYPED if merge.atomic_items else keyed
         return shape
 
 

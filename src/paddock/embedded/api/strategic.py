@@ -7,7 +7,7 @@ Directives: `$patch: delete|replace` in an object or a list item, `$deleteFromPr
 from collections.abc import Callable
 from typing import Any, Final
 
-from paddock.embedded.api.gotext import go_json
+from paddock.embedded.api.gotext import go_plain
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.merge_keys import REPLACED_MAPS, ListMerge, list_merge
 from paddock.embedded.api.status import ApiFailure, bad_request
@@ -108,7 +108,7 @@ class _Merge:
             elif directive == "merge":
                 raise _failed("merging lists cannot yet be specified in the patch")
             else:
-                raise _failed(f"unknown patch type: {directive} in map: {go_json(item)}")
+                raise _failed(f"unknown patch type: {directive} in map: {go_plain(item)}")
         return (plain, []) if replace else (kept, plain)
 
     def _in_given_order(self, original: Json, patch: Json, parent: str) -> Json:
@@ -152,13 +152,13 @@ def _are_objects(*lists: list[Any]) -> bool:
     if list in kinds:
         raise ApiFailure(422, "Invalid", "the server rejected our request due to an error in our request")
     if len(kinds) > 1:
-        raise _failed(f"list element types are not identical: {go_json(list(lists))}")
+        raise _failed(f"list element types are not identical: {go_plain(list(lists))}")
     return dict in kinds
 
 
 def _keyed(item: Any, key: str) -> Any:
     if not isinstance(item, dict) or key not in item:
-        raise _failed(f"map: {go_json(item)} does not contain declared merge key: {key}")
+        raise _failed(f"map: {go_plain(item)} does not contain declared merge key: {key}")
     return item[key]
 
 
@@ -169,7 +169,7 @@ def _directed(patch: Json) -> Json:
         case "delete":
             return {}
         case other:
-            raise _failed(f"unknown patch type: {other} in map: {go_json(patch)}")
+            raise _failed(f"unknown patch type: {other} in map: {go_plain(patch)}")
 
 
 def _retained(original: Json, patch: Json) -> Json:
@@ -212,7 +212,7 @@ def _check_order(given: list[Any], order: list[Any], identity: Callable[[Any], A
             continue
         if not any(identity(item) == known for known in wanted):
             raise _failed(
-                f"The order in patch list:\n{go_json(given)}\n doesn't match $setElementOrder list:\n{go_json(order)}\n"
+                f"The order in patch list:\n{go_plain(given)}\n doesn't match $setElementOrder list:\n{go_plain(order)}\n"
             )
 
 

@@ -40,6 +40,7 @@ async def end_orphans(data: Path, clock: Clock) -> None:
     """Leave no process of this data folder, and no stale claim to it that would keep a new server from starting.
 
     A process is taken for ours only if it is a Postgres that works in this very folder: process ids are used again.
+    `data` is given without symbolic links, as the system names the folder that a process works in.
     """
     found = read_pid_file(data)
     if found is None:
@@ -72,13 +73,13 @@ async def _gone(there: Callable[[], bool], clock: Clock, patience: float) -> boo
 
 
 def _serves(pid: int, data: Path) -> bool:
-    """Whether a process is a Postgres of this data folder."""
+    """Whether a process is a Postgres of this data folder, given without links."""
     if sys.platform == "linux":
         # A server's working folder is its data folder. Ids of threads and zombies have none.
         try:
-            return Path(f"/proc/{pid}/cwd").readlink() == data.resolve() and Path(
-                f"/proc/{pid}/exe"
-            ).readlink().name.split(" ")[0] in ("postgres", "postmaster")
+            return Path(f"/proc/{pid}/cwd").readlink() == data and Path(f"/proc/{pid}/exe").readlink().name.split(" ")[
+                0
+            ] in ("postgres", "postmaster")
         except OSError:
             return False
     answer = subprocess.run(  # noqa: S603 - fixed program, a number as argument

@@ -79,12 +79,12 @@ class EmbeddedPostgres:
         stop_patience: float = 5.0,
         shared_root: Path = SHARED_ROOT,
     ) -> None:
-        self._folder = folder.absolute()
+        self._folder = folder.resolve()
         self._clock = clock
         self._chance = chance
         self._start_patience = start_patience
         self._stop_patience = stop_patience
-        self._shared_root = shared_root
+        self._shared_root = shared_root.resolve()
         self._lock: int | None = None
         self._placement: Placement | None = None
         self._socket: Path | None = None

@@ -40,7 +40,8 @@ class RefusedError(StoreError):
 # not touch the same row.
 _COMMIT = """
 WITH owned AS (
-    UPDATE store_counter SET revision = %(last)s WHERE revision = %(base)s AND incarnation = %(incarnation)s RETURNING 1
+    UPDATE store_counter SET revision = %(last)s
+    WHERE only_row AND revision = %(base)s AND incarnation = %(incarnation)s RETURNING 1
 ), gone AS (
     DELETE FROM objects USING unnest(%(gone_resources)b::text[], %(gone_namespaces)b::text[], %(gone_names)b::text[])
         AS key (resource, namespace, name)

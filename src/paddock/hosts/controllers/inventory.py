@@ -54,7 +54,8 @@ def observed(server: Server, before: HostStatus, judged: Verdict, price: Price |
         price_per_hour=f"{price.per_hour:f}" if price else before.price_per_hour,
         currency=price.currency if price else before.currency,
         host_key=before.host_key,
-        last_mutation=before.last_mutation,
+        wipe=before.wipe,
+        wipe_requested_at=before.wipe_requested_at,
         history=before.history,
         conditions=set_condition(before.conditions, ready, now),
     )

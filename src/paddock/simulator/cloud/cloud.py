@@ -1,5 +1,6 @@
 """The simulated Scaleway: the REST API of the real one over Macs that exist only as timestamps."""
 
+import asyncio
 import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -24,7 +25,8 @@ from paddock.simulator.cloud.support_api import SupportApi
 
 __all__ = ["SimulatedCloud"]
 
-_POLL_SECONDS = 5.0
+# `run` is woken by every effect; the nap only covers a test that changes a host by hand.
+_LONGEST_NAP = 60.0
 
 
 class SimulatedCloud:
@@ -52,6 +54,7 @@ class SimulatedCloud:
             self.state.behaviour = behaviour
         if speed is not None:
             self.state.behaviour.speed = speed
+        self._woken = asyncio.Event()
         self.audit: list[AuditEntry] = []
         self.faults = FaultBook()
         self.health_of: Callable[[Host], Health] = _health_of_itself
@@ -64,6 +67,7 @@ class SimulatedCloud:
             SupportApi(self._hardware, self._health),
             self.faults,
             self.audit if audit else None,
+            self._woken.set,
         )
         self.app: Starlette = asgi_app(self._front)
 
@@ -123,9 +127,16 @@ class SimulatedCloud:
         """Tick for ever, so that hooks fire in time even while nobody asks the cloud anything."""
         while True:
             self.tick()
+            self._woken.clear()
             moment = self.next_change()
-            wait = _POLL_SECONDS if moment is None else (moment - self._clock.now()).total_seconds()
-            await self._clock.sleep(min(max(wait, 0.0), _POLL_SECONDS))
+            wait = _LONGEST_NAP if moment is None else (moment - self._clock.now()).total_seconds()
+            nap = asyncio.ensure_future(self._clock.sleep(min(max(wait, 0.0), _LONGEST_NAP)))
+            call = asyncio.ensure_future(self._woken.wait())
+            try:
+                await asyncio.wait({nap, call}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                nap.cancel()
+                call.cancel()
 
     # Behind the curtain
 
@@ -182,6 +193,7 @@ class SimulatedCloud:
 
     def order(self, name: str, *, zone: str = "fr-par-1", server_type: str = "M4-M", os_id: str | None = None) -> Host:
         """Rent one more Mac as the API's create does, stock and delivery time included."""
+        self._woken.set()
         return self._servers.order(
             zone=zone,
             name=name,

@@ -1,6 +1,7 @@
 """What stands between the network and the API: latency, faults, the rate limit and the audit."""
 
 from collections import deque
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -44,12 +45,14 @@ class Front:
         support: SupportApi,
         faults: FaultBook,
         audit: list[AuditEntry] | None,
+        on_effect: Callable[[], None],
     ) -> None:
         self._hardware = hardware
         self._state = hardware.state
         self._handlers = {**servers.handlers(), **catalogue.handlers(), **support.handlers()}
         self._faults = faults
         self._audit = audit
+        self._on_effect = on_effect
         self._recent: deque[datetime] = deque()
         hardware.replay = self._replay
 
@@ -133,6 +136,8 @@ class Front:
         *,
         arrived_late: bool = False,
     ) -> Answer:
+        if answer.effect or (fault is not None and fault.kind is FaultKind.LATE):
+            self._on_effect()
         if self._audit is not None:
             name = "arrived_late" if arrived_late else (fault.kind.value if fault is not None else "")
             self._audit.append(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 
 from paddock.simulator.cloud import problems, wire
 from paddock.simulator.cloud.access import Call, checked_name, host_of, paged, project_of
@@ -10,6 +11,8 @@ from paddock.simulator.cloud.hardware import Hardware
 from paddock.simulator.cloud.state import Diagnosis, Health, Host, RegisteredKey
 
 __all__ = ["SupportApi"]
+
+_KEPT = timedelta(hours=1)  # a diagnosis nobody has asked for in an hour is forgotten
 
 
 class SupportApi:
@@ -32,7 +35,8 @@ class SupportApi:
         host = host_of(self._state, call, "read", str(call.fields.get("server_id") or ""))
         ready_at = call.now + self._hardware.delay(self._state.behaviour.diagnostic)
         diagnosis = Diagnosis(id=self._hardware.fresh_id(), server_id=host.id, zone=host.zone, ready_at=ready_at)
-        self._state.diagnoses[diagnosis.id] = diagnosis
+        current = {key: old for key, old in self._state.diagnoses.items() if call.now - old.ready_at < _KEPT}
+        self._state.diagnoses = {**current, diagnosis.id: diagnosis}
         return json_answer(200, {"diagnostic_id": diagnosis.id}, effect=True)
 
     def _get_diagnostic(self, call: Call) -> Answer:

@@ -1,0 +1,99 @@
+"""Whether a Ready host needs the fleet's newer configuration now, later, or not until a person looks.  (pure)
+
+Five failures in a row with one configuration stop the updates, so that a host that runs jobs is not worried for ever.
+Two things arm them again: a configuration other than the one that failed (compared with the *failed* hash; compared
+with the applied one the count would start over at every pass), or thirty quiet minutes.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+__all__ = ["GaveUp", "Limits", "Update", "UpToDate", "Verdict", "WaitUntil", "decide"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`max_failures=0` never gives up; `rearm_after` of zero never re-arms by time alone."""
+
+    max_failures: int = 5
+    between_attempts: timedelta = timedelta(seconds=60)
+    rearm_after: timedelta = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True)
+class UpToDate:
+    """The host carries the desired configuration; or nothing is desired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Update now. `failures` is the count to go on from: zero where something re-armed it, and `reason` says what."""
+
+    reason: str
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """Try again at `moment`, not before."""
+
+    moment: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """Too many failures with this configuration. `rearms_at` is None where only a new configuration helps."""
+
+    reason: str
+    rearms_at: datetime | None = None
+
+
+Verdict = UpToDate | Update | WaitUntil | GaveUp
+
+
+def decide(
+    *,
+    applied: str,
+    desired: str,
+    failures: int,
+    failed: str,
+    last_failure: datetime | None,
+    now: datetime,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+) -> Verdict:
+    """What to do about a Ready host whose last applied hash is `applied`.
+
+    An empty `applied` is a host from before hashes were kept: it is updated once. A `failed` hash without a time counts
+    as due, because otherwise a record written by an older version would never be tried again.
+    """
+    if not desired or applied == desired:
+        return UpToDate()
+    if failures == 0:
+        return Update("the fleet's configuration changed" if applied else "no configuration is recorded for this host")
+    if failed and failed != desired:
+        return Update("a newer configuration than the one that failed is there")
+    exhausted = limits.max_failures > 0 and failures >= limits.max_failures
+    if not exhausted:
+        return _next_attempt(failures, last_failure, now, limits)
+    if limits.rearm_after <= timedelta(0):
+        return GaveUp(f"{failures} updates in a row failed; only a new configuration starts them again")
+    rearms_at = now if last_failure is None else last_failure + limits.rearm_after
+    if now >= rearms_at:
+        return Update(f"{_minutes(limits.rearm_after)} have passed since the last of {failures} failures")
+    return GaveUp(
+        f"{failures} updates in a row failed; the next try is {_minutes(limits.rearm_after)} after the last one, "
+        "or as soon as the configuration changes",
+        rearms_at,
+    )
+
+
+def _next_attempt(failures: int, last_failure: datetime | None, now: datetime, limits: Limits) -> Update | WaitUntil:
+    due = now if last_failure is None else last_failure + limits.between_attempts
+    if now < due:
+        return WaitUntil(due, f"the last update failed ({failures} of {limits.max_failures or 'any number of'})")
+    return Update("the last update failed", failures)
+
+
+def _minutes(span: timedelta) -> str:
+    return f"{span.total_seconds() / 60:g} minutes"

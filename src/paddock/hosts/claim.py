@@ -1,0 +1,210 @@
+"""Claiming a host: which one (`choose`), and the next step towards it (`claim_step`). Pure; see docs/design.
+
+The invariant: a host has at most one claim and a machine reaches for at most one host, because both are written under
+the resourceVersion of the object that was judged. Every step below can be repeated by whoever leads next.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID, uuid5
+
+from paddock.clients.scaleway import Server
+from paddock.clients.scaleway.os_family import family_key
+from paddock.hosts import names
+from paddock.hosts.api import HostClaim, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.names import NameKind
+from paddock.hosts.strays import State
+
+__all__ = [
+    "BackOut",
+    "Bind",
+    "Candidate",
+    "ClaimStep",
+    "Forget",
+    "NoneFits",
+    "Rename",
+    "WriteClaim",
+    "choose",
+    "claim_marker",
+    "claim_step",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The host to reach for."""
+
+    host: ScalewayAppleSiliconHost
+
+
+@dataclass(frozen=True, slots=True)
+class NoneFits:
+    """Why no host fits, with counts: "3 pooled: 2 wrong type, 1 reinstalling"."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteClaim:
+    """Write the claim on the Host, under the resourceVersion that was judged."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Give the server this name: it carries `expected` now, and is ours to rename."""
+
+    to: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """The name is ours: persist the server's id and addresses on the machine at once."""
+
+    server: Server
+
+
+@dataclass(frozen=True, slots=True)
+class BackOut:
+    """Take the claim back without touching the server, and forget the intent."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Forget the intent: the host is not ours and never was."""
+
+    reason: str
+
+
+ClaimStep = WriteClaim | Rename | Bind | BackOut | Forget
+
+
+def claim_marker(claim: HostClaim) -> str:
+    """The claim-pending name of this very claim: computed, so that whoever resumes knows it as its own."""
+    return names.claim_pending_name(str(uuid5(UUID(claim.machine_uid), str(claim.epoch))))
+
+
+def choose(
+    spec: MachineSpec,
+    pool_prefix: str,
+    hosts: Sequence[ScalewayAppleSiliconHost],
+    intended: frozenset[str],
+    now: datetime,
+) -> Candidate | NoneFits:
+    """The host to claim: the one that was free longest. Hosts that other machines already reach for are passed over."""
+    refusals: Counter[str] = Counter()
+    fitting: list[ScalewayAppleSiliconHost] = []
+    pooled = 0
+    for host in hosts:
+        if names.kind_of(host.status.cloud_name, pool_prefix) is not NameKind.POOLED or host.spec.zone != spec.zone:
+            continue
+        pooled += 1
+        refusal = _refusal(spec, host, intended, now)
+        if refusal:
+            refusals[refusal] += 1
+        else:
+            fitting.append(host)
+    if fitting:
+        return Candidate(min(fitting, key=lambda host: (_free_since(host), host.metadata.name)))
+    if not pooled:
+        return NoneFits(
+            f"no host in zone {spec.zone} has a name that starts with {pool_prefix}: order one, or wait for a release"
+        )
+    counts = ", ".join(f"{count} {reason}" for reason, count in refusals.most_common())
+    return NoneFits(f"{pooled} pooled: {counts}")
+
+
+def _free_since(host: ScalewayAppleSiliconHost) -> float:
+    return host.spec.not_before.timestamp() if host.spec.not_before else 0.0
+
+
+def _refusal(spec: MachineSpec, host: ScalewayAppleSiliconHost, intended: frozenset[str], now: datetime) -> str | None:
+    """Why this pooled host cannot be claimed by this machine now; None when it can."""
+    return _unfree(host, now) or (
+        "reached for by another machine"
+        if host.metadata.name in intended
+        else _unfit(spec, host.status.type, host.status.os.family, host.status.os.name)
+    )
+
+
+def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
+    """Why a host is not free, by the ledger alone."""
+    status = host.status
+    if host.metadata.deletion_timestamp is not None:
+        return "being removed"
+    if host.spec.claim is not None:
+        return "claimed"
+    if host.spec.release is not None:
+        return "being given back"
+    if host.spec.quarantine:
+        return "quarantined"
+    if status.state != State.POOLED:
+        return status.state or "not judged yet"
+    if status.deletion_scheduled:
+        return "scheduled for deletion"
+    if not status.delivered:
+        return "not delivered"
+    if status.cloud_status != "ready":
+        return status.cloud_status
+    if host.spec.not_before is not None and now < host.spec.not_before:
+        return "settling"
+    return None
+
+
+def _unfit(spec: MachineSpec, server_type: str, os_family: str, os_name: str) -> str | None:
+    if server_type != spec.type:
+        return "wrong type"
+    if family_key(spec.os) not in (family_key(os_family), family_key(os_name)):
+        return "wrong OS"
+    return None
+
+
+def claim_step(
+    machine: ScalewayAppleSiliconMachine,
+    host: ScalewayAppleSiliconHost | None,
+    server: Server | None,
+    pool_prefix: str,
+    now: datetime,
+) -> ClaimStep | None:
+    """The next step of a machine that intends to claim `host`; None means: read the server first, then ask again.
+
+    `server` is what a GET showed just now, never a list or a cache: renaming rests on it.
+    """
+    if host is None:
+        return Forget("the Host object is gone")
+    claim = host.spec.claim
+    if claim is None:
+        refusal = _unfree(host, now) or _unfit(
+            machine.spec, host.status.type, host.status.os.family, host.status.os.name
+        )
+        return Forget(f"the host is {refusal}") if refusal else WriteClaim(host.spec.epoch + 1)
+    if claim.machine_uid != machine.metadata.uid:
+        return Forget(f"the host was claimed by {claim.machine_namespace}/{claim.machine_name}")
+    if host.spec.release is not None:
+        return Forget("the host is being given back")
+    if server is None:
+        return None
+    return _towards(machine, claim, server, pool_prefix)
+
+
+def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Server, pool_prefix: str) -> ClaimStep:
+    """The claim is ours: bring the name to the machine's own, from wherever it is on the way."""
+    wanted, marker = machine.metadata.name, claim_marker(claim)
+    if server.name == wanted:
+        return Bind(server)
+    if server.name == marker:
+        return Rename(wanted, marker)
+    if names.kind_of(server.name, pool_prefix) is not NameKind.POOLED:
+        return BackOut(f"the cloud shows the name {server.name}: somebody else took the host")
+    if not server.usable:
+        return BackOut(f"the cloud says {server.status}: it is no longer usable")
+    unfit = _unfit(
+        machine.spec, server.type, server.os.family if server.os else "", server.os.name if server.os else ""
+    )
+    return BackOut(f"the host is of the {unfit}") if unfit else Rename(marker, server.name)

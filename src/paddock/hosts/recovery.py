@@ -1,0 +1,76 @@
+"""When a bootstrap keeps failing: wait, reboot once, give the host back. Pure.
+
+Tier 2 is judged before tier 1, so that it wins even when the reboot never succeeded. Thresholds of zero disable a tier.
+A threshold is compared with >=, so that an API error at the threshold is tried again rather than skipped.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+__all__ = ["GiveBack", "Reboot", "Recovery", "Retry", "Tiers", "after_failure", "sealed_for_too_long"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """The operator's thresholds."""
+
+    reboot_after: int = 3
+    max_attempts: int = 8
+    sealed_patience: timedelta = timedelta(minutes=15)
+    retry_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Try again on the same host after a while."""
+
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot:
+    """Ask for the one reboot of this host: it clears lock-outs, hung daemons and half-open sessions."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Give the host back to be wiped, and claim another."""
+
+    message: str
+
+
+Recovery = Retry | Reboot | GiveBack
+
+
+def after_failure(attempts: int, *, reboot_issued: bool, can_release: bool, tiers: Tiers) -> Recovery:
+    """What follows the `attempts`-th failure in a row on one host."""
+    if tiers.max_attempts > 0 and attempts >= tiers.max_attempts and can_release:
+        return GiveBack(
+            f"{attempts} bootstraps failed in a row: the host is given back and wiped, another one is claimed"
+        )
+    if tiers.reboot_after > 0 and attempts >= tiers.reboot_after and not reboot_issued:
+        return Reboot(f"{attempts} bootstraps failed in a row: the host is rebooted once")
+    return Retry(
+        tiers.retry_seconds, _what_next(attempts, reboot_issued=reboot_issued, can_release=can_release, tiers=tiers)
+    )
+
+
+def _what_next(attempts: int, *, reboot_issued: bool, can_release: bool, tiers: Tiers) -> str:
+    """The sentence that tells a person what will happen by itself."""
+    plans = []
+    if tiers.reboot_after > 0 and not reboot_issued:
+        plans.append(f"rebooted after {tiers.reboot_after}")
+    if tiers.max_attempts > 0 and can_release:
+        plans.append(f"given back after {tiers.max_attempts}")
+    after = (
+        f"; it is {' and '.join(plans)} failures" if plans else "; no recovery tier is left, so it is tried for ever"
+    )
+    return f"attempt {attempts} failed, the next is in {tiers.retry_seconds:.0f} s{after}"
+
+
+def sealed_for_too_long(missing_since: datetime | None, now: datetime, tiers: Tiers) -> bool:
+    """Whether a password has been missing for so long that it counts as a failed bootstrap. Sudo is never tried."""
+    return missing_since is not None and now - missing_since >= tiers.sealed_patience
