@@ -35,7 +35,8 @@ class DataFolder:
         return self.root / "simulation.json"
 
     def make(self) -> None:
-        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Enterable by others, so that Postgres, which never runs as root, can reach its part; secrets are closed to them.
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o711)
 
     def admin_token(self) -> Secret:
         """The token in the kubeconfig."""

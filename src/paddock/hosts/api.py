@@ -284,6 +284,11 @@ class HostRelease(Struct, frozen=True):
     os_family: str = ""
     cloud_name: Annotated[str, Meta(description="The name that the host had when the release was decided.")] = ""
     requested_at: datetime | None = None
+    wipe: Annotated[
+        Literal["", "requested", "started"],
+        Meta(description="How far the wipe is. It is part of the release, so that no later release can inherit it."),
+    ] = ""
+    wipe_requested_at: datetime | None = None
 
 
 class HostSpec(Struct, frozen=True):
@@ -333,8 +338,6 @@ class HostStatus(Struct, frozen=True):
     price_per_hour: str = ""
     currency: str = ""
     host_key: Annotated[str, Meta(description="Fingerprint of the SSH host key, pinned since the last install.")] = ""
-    wipe: Annotated[Literal["", "requested", "started"], Meta(description="How far the wipe of a release is.")] = ""
-    wipe_requested_at: datetime | None = None
     history: HostHistory = HostHistory()
     conditions: tuple[Condition, ...] = ()
 

@@ -3,30 +3,41 @@
 `paddock operator` runs this against a cluster, `paddock up` against its own API: the same controllers, the same flags.
 """
 
+import math
 import random
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from paddock.base.clock import Clock
 from paddock.clients.scaleway import Cloud
-from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import (
+    MacFleet,
+    ScalewayAppleSiliconCluster,
+    ScalewayAppleSiliconControlPlane,
+    ScalewayAppleSiliconHost,
+    ScalewayAppleSiliconMachine,
+)
+from paddock.hosts.controllers.cluster import ClusterReconciler, ControlPlaneReconciler
+from paddock.hosts.controllers.fleet import FleetReconciler
+from paddock.hosts.controllers.host import HostReconciler
 from paddock.hosts.controllers.inventory import Inventory
+from paddock.hosts.controllers.machine.reconcile import MachineReconciler
+from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
+from paddock.hosts.controllers.tools import Bootstrapper, Tools
+from paddock.hosts.fencing import Hands
+from paddock.hosts.settings import HostSettings
+from paddock.hosts.strays import State
 from paddock.kube.client import Client
+from paddock.kube.controller import Controller, Reconcile, Request, its_controller
+from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
+from paddock.kube.reader import FreshReader
 
-__all__ = ["HostOperator", "HostSettings"]
+__all__ = ["HostOperator"]
 
-
-@dataclass(frozen=True, slots=True)
-class HostSettings:
-    """The operator's flags, as values."""
-
-    namespace: str = "default"
-    default_adopt_pool_prefix: str = ""
-    zones: tuple[str, ...] = ("fr-par-1",)
-    claim_name_prefix: str = ""
-    inventory_interval: float = 10.0
+Host = ScalewayAppleSiliconHost
+Machine = ScalewayAppleSiliconMachine
 
 
 class HostOperator:
@@ -37,15 +48,35 @@ class HostOperator:
         manager: Manager,
         client: Client,
         cloud: Cloud,
+        bootstrapper: Bootstrapper,
         settings: HostSettings,
         *,
         clock: Clock,
         chance: random.Random,
         metrics: KubeMetrics,
     ) -> None:
-        self.hosts = Informer(client, ScalewayAppleSiliconHost, clock=clock, chance=chance, metrics=metrics)
-        self.machines = Informer(client, ScalewayAppleSiliconMachine, clock=clock, chance=chance, metrics=metrics)
         self._settings = settings
+        self._clock, self._chance, self._metrics = clock, chance, metrics
+        self.hosts = Informer(client, Host, clock=clock, chance=chance, metrics=metrics)
+        self.machines = Informer(client, Machine, clock=clock, chance=chance, metrics=metrics)
+        self.fleets = Informer(client, MacFleet, clock=clock, chance=chance, metrics=metrics)
+        clusters = Informer(client, ScalewayAppleSiliconCluster, clock=clock, chance=chance, metrics=metrics)
+        planes = Informer(client, ScalewayAppleSiliconControlPlane, clock=clock, chance=chance, metrics=metrics)
+        recorder = EventRecorder(client, "paddock", clock=clock, chance=chance, metrics=metrics)
+        elector = manager.elector
+        lease_left: Callable[[], float] = elector.lease_left if elector is not None else lambda: math.inf
+        self.tools = Tools(
+            client=client,
+            fresh=FreshReader(client),
+            cloud=cloud,
+            hands=Hands(cloud, lease_left, settings.request_timeout),
+            hosts=self.hosts.reader,
+            machines=self.machines.reader,
+            recorder=recorder,
+            bootstrapper=bootstrapper,
+            clock=clock,
+            settings=settings,
+        )
         self.inventory = Inventory(
             client,
             cloud,
@@ -57,10 +88,51 @@ class HostOperator:
             pool_prefix=settings.default_adopt_pool_prefix,
             claim_name_prefix=settings.claim_name_prefix,
         )
-        manager.add_informer(self.hosts)
-        manager.add_informer(self.machines)
+        self.sweep = Sweep(self.tools, self.zones, SweepMetrics(metrics.registry))
+        manager.add_runnable("events", recorder.run)
         manager.add_periodic("inventory", self.inventory.cycle, every=settings.inventory_interval)
+        manager.add_periodic(
+            "sweep", self.sweep.cycle, every=settings.reclaim_interval, first_after=settings.inventory_interval
+        )
+        for controller in (
+            self._controller("machine", MachineReconciler(self.tools))
+            .watches(self.machines)
+            .watches(self.hosts, self._concerned),
+            self._controller("host", HostReconciler(self.tools)).watches(self.hosts),
+            self._controller("fleet", FleetReconciler(self.tools, chance))
+            .watches(self.fleets)
+            .watches(self.machines, its_controller("MacFleet")),
+            self._controller("cluster", ClusterReconciler(client)).watches(clusters),
+            self._controller("control plane", ControlPlaneReconciler(client)).watches(planes),
+        ):
+            manager.add_controller(controller)
+
+    def _controller(self, name: str, reconcile: Reconcile) -> Controller:
+        return Controller(
+            name,
+            reconcile,
+            clock=self._clock,
+            chance=self._chance,
+            metrics=self._metrics,
+            workers=self._settings.workers,
+        )
+
+    def _concerned(self, host: Host) -> list[Request]:
+        """The machines that a Host concerns: its owner; when it is free, those that wait for one like it."""
+        if host.spec.claim is not None:
+            return [Request(host.spec.claim.machine_namespace, host.spec.claim.machine_name)]
+        free = host.status.state == State.POOLED and host.spec.release is None and host.status.cloud_status == "ready"
+        return [
+            Request(machine.metadata.namespace, machine.metadata.name)
+            for machine in self.machines.reader.list()
+            if machine.status.host_name == host.metadata.name
+            or (free and not machine.status.server_id and _fits(machine, host))
+        ]
 
     def zones(self) -> set[str]:
         """The zones of the flags and those of every machine: a host is found wherever it was claimed."""
         return {*self._settings.zones, *(machine.spec.zone for machine in self.machines.reader.list())}
+
+
+def _fits(machine: Machine, host: Host) -> bool:
+    return machine.spec.zone == host.spec.zone and machine.spec.type == host.status.type

@@ -151,7 +151,7 @@ def _terminate(host: ScalewayAppleSiliconHost, server: Server) -> ReleaseStep:
 
 
 def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
-    wipe = host.status.wipe
+    wipe = release.wipe
     if server.status == REINSTALLING:
         # Nobody else reinstalls a host of ours, so this is our wipe even if the answer to our request was lost.
         return Wait("the disk is being wiped", 15) if wipe == "started" else MarkStarted()
@@ -159,8 +159,8 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
         return _after_the_wipe(host, release, server)
     if server.transient:
         return Wait(f"the cloud says {server.status}; the wipe can be asked for after that", 15)
-    if wipe == "requested" and host.status.wipe_requested_at is not None:
-        asked_again = host.status.wipe_requested_at + ASK_AGAIN_AFTER
+    if wipe == "requested" and release.wipe_requested_at is not None:
+        asked_again = release.wipe_requested_at + ASK_AGAIN_AFTER
         if now < asked_again:
             return Wait("the wipe was asked for, and the cloud has not begun", (asked_again - now).total_seconds())
     if server.name != release_marker(host):

@@ -77,12 +77,26 @@ def verdict(
     if server.name in owners.by_name:
         return Verdict(State.OWNED, "NamedByName", f"machine {server.name} has the name of this server", server.name)
     match names.kind_of(server.name, pool_prefix):
+        case NameKind.POOLED if claim is not None:
+            return Verdict(
+                State.POOLED,
+                "DeadClaim",
+                f"claimed by machine {claim.machine_name}, which is gone: the claim is taken back",
+            )
         case NameKind.POOLED:
             return _pooled(server)
+        case NameKind.CLAIM_PENDING if claim is not None:
+            return Verdict(
+                State.STRANDED, "ClaimAbandoned", f"machine {claim.machine_name} died while it claimed this host"
+            )
         case NameKind.CLAIM_PENDING:
-            return Verdict(State.CLAIMING, "ClaimPending", "carries the marker of a claim that is under way")
+            return Verdict(
+                State.CLAIMING, "ClaimPending", "carries the marker of a claim that this cluster did not make"
+            )
         case NameKind.RELEASE_PENDING:
-            return Verdict(State.RELEASING, "ReleasePending", "carries the marker of a release that is under way")
+            return Verdict(
+                State.RELEASING, "ReleasePending", "carries the marker of a release that this cluster has not recorded"
+            )
         case NameKind.OTHER:
             return _unowned(server, claim_name_prefix)
 

@@ -8,13 +8,25 @@ UnavailableError after a mutation means *unknown*, never *not done*: read before
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 import httpx2
 import msgspec
 
 from paddock.base.secrets import Secret
 from paddock.kube.builtin import ObjectReference, ServiceAccount, TokenRequest
+from paddock.kube.calls import (
+    Apply,
+    Ask,
+    Change,
+    Select,
+    Write,
+    collection_path,
+    object_path,
+    parts_of,
+    resource_of,
+    selector_params,
+)
 from paddock.kube.config import Config
 from paddock.kube.connection import Connection
 from paddock.kube.decoding import Listing, Page, decoder_of, page_of
@@ -22,7 +34,7 @@ from paddock.kube.errors import ExpiredError, TransportError, UnreadableObjectEr
 from paddock.kube.objects import KubeObject, Struct
 from paddock.kube.resource import Resource
 
-__all__ = ["Client", "Listing", "Page", "Propagation", "resource_of", "selector_params"]
+__all__ = ["Client", "Listing", "Page", "Propagation"]
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]
@@ -30,37 +42,6 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 _Patch = Literal["application/apply-patch+yaml", "application/merge-patch+json", "application/json-patch+json"]
 
 LIST_RESTARTS = 3
-
-
-class Ask(TypedDict, total=False):
-    """What every call on one object takes beside it."""
-
-    subresource: str | None
-    timeout: float | None
-
-
-class Write(Ask, total=False):
-    """What every write of a whole object takes beside it."""
-
-    dry_run: bool
-
-
-class Select(TypedDict, total=False):
-    """What a list takes beside its kind; `limit` is the size of a page, `timeout` bounds each page."""
-
-    label_selector: str
-    field_selector: str
-    limit: int
-    timeout: float | None
-
-
-class Apply(Write, total=False):
-    field_manager: str | None
-    force: bool
-
-
-class Change(Ask, total=False):
-    field_manager: str | None
 
 
 class Client:
@@ -106,7 +87,7 @@ class Client:
         timeout: float | None = None,
     ) -> T | Json:
         """The object now; NotFoundError when it does not exist."""
-        path = _object_path(resource_of(kind), namespace, name, subresource)
+        path = object_path(resource_of(kind), namespace, name, subresource)
         return self._decode(kind, path, await self._send("GET", path, timeout=timeout))
 
     @overload
@@ -172,9 +153,9 @@ class Client:
         timeout: float | None = None,
     ) -> T | Json:
         """Create it; AlreadyExistsError when the name is taken. Reviews (`TokenReview`, …) are plain creates."""
-        kind, body, namespace, name = _parts(obj, resource)
+        kind, body, namespace, name = parts_of(obj, resource)
         where = resource_of(kind)
-        path = _object_path(where, namespace, name, subresource) if subresource else _collection(where, namespace)
+        path = object_path(where, namespace, name, subresource) if subresource else collection_path(where, namespace)
         params = self._write_params(None, dry_run)
         return self._decode(kind, path, await self._send("POST", path, body=body, params=params, timeout=timeout))
 
@@ -195,8 +176,8 @@ class Client:
 
         Only for kinds whose struct declares *every* field: what a struct does not know, a PUT deletes.
         """
-        kind, body, namespace, name = _parts(obj, resource)
-        path = _object_path(resource_of(kind), namespace, name, subresource)
+        kind, body, namespace, name = parts_of(obj, resource)
+        path = object_path(resource_of(kind), namespace, name, subresource)
         params = self._write_params(None, dry_run)
         return self._decode(kind, path, await self._send("PUT", path, body=body, params=params, timeout=timeout))
 
@@ -220,8 +201,8 @@ class Client:
         Struct fields at their default are not sent. A resourceVersion or uid in the metadata is a precondition.
         ConflictError when another manager owns a field and `force` is not set.
         """
-        kind, body, namespace, name = _parts(obj, resource)
-        path = _object_path(resource_of(kind), namespace, name, subresource)
+        kind, body, namespace, name = parts_of(obj, resource)
+        path = object_path(resource_of(kind), namespace, name, subresource)
         params = self._write_params(field_manager, dry_run)
         if force:
             params["force"] = "true"
@@ -260,7 +241,7 @@ class Client:
         """JSON merge patch: lists are replaced whole, `None` removes. Put `metadata.resourceVersion` or
         `metadata.uid` into the patch to make it conditional.
         """
-        path = _object_path(resource_of(kind), namespace, name, subresource)
+        path = object_path(resource_of(kind), namespace, name, subresource)
         params = self._write_params(field_manager, dry_run=False)
         answer = await self._patch(path, "application/merge-patch+json", msgspec.json.encode(patch), params, timeout)
         return self._decode(kind, path, answer)
@@ -295,7 +276,7 @@ class Client:
         timeout: float | None = None,
     ) -> T | Json:
         """JSON patch (RFC 6902); a failing `test` operation is an InvalidError and changes nothing."""
-        path = _object_path(resource_of(kind), namespace, name, subresource)
+        path = object_path(resource_of(kind), namespace, name, subresource)
         params = self._write_params(field_manager, dry_run=False)
         answer = await self._patch(
             path, "application/json-patch+json", msgspec.json.encode(operations), params, timeout
@@ -327,7 +308,7 @@ class Client:
             options["propagationPolicy"] = propagation
         if grace_period is not None:
             options["gracePeriodSeconds"] = grace_period
-        path = _object_path(resource_of(kind), namespace, name, None)
+        path = object_path(resource_of(kind), namespace, name, None)
         await self._send("DELETE", path, body=msgspec.json.encode(options), timeout=timeout)
 
     async def create_token(
@@ -341,7 +322,7 @@ class Client:
         timeout: float | None = None,
     ) -> tuple[Secret, datetime | None]:
         """A new token of a ServiceAccount (TokenRequest) and when it expires; `bound_to` a Pod, it dies with it."""
-        path = _object_path(ServiceAccount.RESOURCE, namespace, service_account, "token")
+        path = object_path(ServiceAccount.RESOURCE, namespace, service_account, "token")
         spec = TokenRequest.Spec(
             audiences=tuple(audiences), expiration_seconds=expiration_seconds, bound_object_ref=bound_to
         )
@@ -380,40 +361,3 @@ class Client:
             raise UnreadableObjectError(f"{path}: {error}") from error
         except msgspec.DecodeError as error:
             raise TransportError(f"{path}: the answer is not JSON: {error}") from error
-
-
-def resource_of(kind: type[KubeObject] | Resource) -> Resource:
-    return kind if isinstance(kind, Resource) else kind.RESOURCE
-
-
-def selector_params(label_selector: str, field_selector: str) -> dict[str, str]:
-    """The query of a selective list or watch."""
-    both = {"labelSelector": label_selector, "fieldSelector": field_selector}
-    return {key: value for key, value in both.items() if value}
-
-
-def _collection(resource: Resource, namespace: str | None) -> str:
-    if resource.namespaced and not namespace:
-        raise ValueError(f"{resource.kind} is namespaced: give a namespace")
-    return resource.path(namespace)
-
-
-def _object_path(resource: Resource, namespace: str | None, name: str, subresource: str | None) -> str:
-    # An empty name would name the collection, and deleting that deletes everything in it.
-    if not name:
-        raise ValueError(f"{resource.kind}: give the object's name")
-    _collection(resource, namespace)
-    return resource.path(namespace, name, subresource)
-
-
-def _parts(obj: KubeObject | Mapping[str, Any], resource: Resource | None) -> tuple[Any, bytes, str, str]:
-    """(kind, body with apiVersion and kind filled in, namespace, name)."""
-    if isinstance(obj, KubeObject):
-        where = obj.RESOURCE
-        filled = msgspec.structs.replace(obj, api_version=where.api_version, kind=where.kind)
-        return type(obj), msgspec.json.encode(filled), obj.metadata.namespace, obj.metadata.name
-    if resource is None:
-        raise TypeError("a dict needs its Resource beside it")
-    body = msgspec.json.encode({**obj, "apiVersion": resource.api_version, "kind": resource.kind})
-    metadata = obj.get("metadata") or {}
-    return resource, body, metadata.get("namespace", ""), metadata.get("name", "")

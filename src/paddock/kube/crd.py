@@ -9,6 +9,7 @@ date-time. What the struct says is what the schema says:
   value that holds; `Meta(extra={"default": False})` keeps one out. Nothing in `status` is defaulted;
 - `T | None` is simply optional;
 - descriptions come from `Meta(description=…)`, else from the text below the field, else from the docstring of its struct;
+- lists are tuples (a set has no order of its own, so that applying it twice may send it twice);
 - a tuple of `Condition` is a list-map by `type`; `Meta(extra={"list_map_keys": ["name"]})` makes others, and
   `Meta(extra={"list_type": "set"})` a set;
 - `Any` and `dict[str, Any]` keep whatever they are given.

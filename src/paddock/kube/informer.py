@@ -16,7 +16,8 @@ import msgspec
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.kube.client import Client, selector_params
+from paddock.kube.calls import selector_params
+from paddock.kube.client import Client
 from paddock.kube.decoding import Named, decoder_of
 from paddock.kube.diagnosis import Diagnosis, diagnose
 from paddock.kube.errors import ApiError, ExpiredError, KubeError, UnreadableObjectError
@@ -85,6 +86,7 @@ class Informer(Generic[T]):
         self._version: str | None = None
         self._announced: Diagnosis | None = None
         self._opened_at: float | None = None
+        self._spoken = False
         self._heard_at = clock.monotonic()
         self._metrics = metrics or KubeMetrics()
         self._metrics.informer_synced.labels(self.name).set(0)
@@ -120,6 +122,10 @@ class Informer(Generic[T]):
                 end = error
             lived = 0.0 if self._opened_at is None else self._clock.monotonic() - self._opened_at
             failures = 1 if lived >= self.HEALTHY_AFTER else failures + 1
+            if lived >= self.HEALTHY_AFTER and not self._spoken:
+                # Not even a bookmark: a server restored from a backup accepts a version from its lost future and then
+                # says nothing. A list costs little and ends the doubt.
+                self._version = None
             wait = self._after(end, failures, lived)
             self._metrics.informer_ends.labels(self.name, type(end).__name__ if end else "clean").inc()
             await self._clock.sleep(wait)
@@ -190,6 +196,7 @@ class Informer(Generic[T]):
 
     def _deliver(self, event: Event) -> None:
         self._heard_at = self._clock.monotonic()
+        self._spoken = True
         self._recovered()
         if event.type == "BOOKMARK":
             self._version = decoder_of(Named).decode(event.object).metadata.resource_version
@@ -251,6 +258,7 @@ class Informer(Generic[T]):
 
     def _opened(self) -> None:
         self._opened_at = self._clock.monotonic()
+        self._spoken = False
         self.problem = None
 
     def _announce(self, diagnosis: Diagnosis) -> None:

@@ -433,3 +433,22 @@ async def test_metrics_tell_whether_the_cache_follows():
         assert value("paddock_informer_last_event_age_seconds") == pytest.approx(30, abs=0.1)
         await asyncio.sleep(31)
         assert value("paddock_informer_last_event_age_seconds") == pytest.approx(1, abs=0.1), "a bookmark counts"
+
+
+@virtual
+async def test_a_watch_that_never_says_anything_is_not_believed_for_ever():
+    """A server restored from a backup accepts a version from its lost future, and is then silent."""
+    api = FakeApi()
+    api.put(COLLECTION, raw("a"))
+    api.bookmark_every = 10_000
+    informer = informer_of(api)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        api.version = 50
+        api.history.clear()
+        api.remove(COLLECTION, "a", "ns")
+        api.put(COLLECTION, raw("b"))
+        await asyncio.sleep(100)
+        assert names(informer) == ["a"]
+        await until(lambda: names(informer) == ["b"], within=650)
+    assert api.count("list") == 2

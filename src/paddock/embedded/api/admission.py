@@ -1,17 +1,21 @@
 """What every write must pass before it is stored: identity, shape, validity, generation. Pure."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from paddock.embedded.api import builtins, schema, status
+from paddock.embedded.api import builtin_schemas, builtins, schema, status
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.status import ApiFailure, Cause
 
 __all__ = [
     "check_identity",
+    "check_place",
     "check_valid",
     "check_version_named",
+    "immutable",
+    "refreshed",
     "restore_system_fields",
     "same",
     "shaped",
@@ -33,15 +37,8 @@ _SET_BY_THE_SERVER = (
 )
 
 
-def check_identity(kind: Kind, namespace: str, name: str, body: Json) -> None:
-    """The body must not contradict the URL: version, kind, name and namespace."""
-    version, of_kind = body.get("apiVersion"), body.get("kind")
-    if version and version != kind.api_version:
-        raise status.bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
-        )
-    if of_kind and of_kind != kind.kind:
-        raise status.bad_request(f'{of_kind} in version "{kind.version}" cannot be handled as a {kind.kind}')
+def check_place(kind: Kind, namespace: str, name: str, body: Json) -> None:
+    """The body must not contradict the URL about where the object is."""
     meta = body.get("metadata") or {}
     if not isinstance(meta, dict):
         raise status.bad_request("metadata must be an object")
@@ -51,6 +48,21 @@ def check_identity(kind: Kind, namespace: str, name: str, body: Json) -> None:
         raise status.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
+
+
+def check_identity(kind: Kind, namespace: str, name: str, body: Json) -> None:
+    """The body must not contradict the URL: version, kind, name and namespace."""
+    version, of_kind = body.get("apiVersion"), body.get("kind")
+    if version and version != kind.api_version:
+        raise status.bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        )
+    if of_kind and of_kind != kind.kind and kind.custom:
+        cause = Cause("FieldValueInvalid", f'Invalid value: "{of_kind}": must be {kind.kind}', "kind")
+        raise status.invalid(replace(kind, kind=of_kind), (body.get("metadata") or {}).get("name") or "", [cause])
+    if of_kind and of_kind != kind.kind:
+        raise status.bad_request(f'{of_kind} in version "{kind.version}" cannot be handled as a {kind.kind}')
+    check_place(kind, namespace, name, body)
 
 
 def check_version_named(kind: Kind, name: str, body: Json) -> None:
@@ -64,13 +76,14 @@ def check_version_named(kind: Kind, name: str, body: Json) -> None:
         raise status.invalid(kind, name, [cause])
 
 
-def restore_system_fields(kind: Kind, old: Json, new: Json, *, through_status: bool) -> Json:
+def restore_system_fields(kind: Kind, old: Json, new: Json, subresource: str) -> Json:
     """`new` with what only the server may set taken from `old`.
 
     Through the status door only the status travels: whatever else the client sent is what it read, maybe long ago.
+    A binding travels with the condition that tells of it.
     """
     meta, old_meta = dict(new.get("metadata") or {}), old["metadata"]
-    if through_status:
+    if subresource == "status":
         fresh = {key: value for key, value in old.items() if key != "status"}
         if "status" in new:
             fresh["status"] = new["status"]
@@ -80,7 +93,7 @@ def restore_system_fields(kind: Kind, old: Json, new: Json, *, through_status: b
         new = fresh
     else:
         new = {**new, "metadata": meta}
-        if kind.status:
+        if kind.status and subresource != "binding":
             new.pop("status", None)
             if "status" in old:
                 new["status"] = old["status"]
@@ -96,15 +109,27 @@ def restore_system_fields(kind: Kind, old: Json, new: Json, *, through_status: b
 def shaped(kind: Kind, new: Json, validation: str, *, patching: bool) -> tuple[Json, list[str]]:
     """Prune what the schema does not know (or refuse it, or warn of it), and fill in what it defaults."""
     if kind.schema is None:
-        return new, []
-    pruned, unknown = schema.prune(kind.schema, new)
+        pruned, unknown = builtin_schemas.prune(kind.group, kind.kind, new)
+    else:
+        pruned, unknown = schema.prune(kind.schema, new)
     if unknown and validation == "Strict":
         raise _strict(kind, new, unknown, patching=patching)
     warnings = [f'unknown field "{path}"' for path in unknown] if validation == "Warn" else []
-    return schema.apply_defaults(kind.schema, pruned), warnings
+    return pruned if kind.schema is None else schema.apply_defaults(kind.schema, pruned), warnings
 
 
-def check_valid(kind: Kind, new: Json, old: Json | None = None) -> None:
+def refreshed(kind: Kind, obj: Json) -> Json:
+    """An object that was stored under an earlier definition, as today's would have stored it."""
+    if kind.schema is None:
+        return obj
+    return schema.apply_defaults(kind.schema, schema.prune(kind.schema, obj)[0])
+
+
+def immutable(field: str, value: str) -> Cause:
+    return Cause("FieldValueInvalid", f'Invalid value: "{value}": field is immutable', field)
+
+
+def check_valid(kind: Kind, new: Json, old: Json | None = None, subresource: str = "") -> None:
     """422 with every violation at once."""
     causes = list(schema.validate_metadata(kind, new))
     if old is not None and old["metadata"].get("deletionTimestamp"):
@@ -117,7 +142,10 @@ def check_valid(kind: Kind, new: Json, old: Json | None = None) -> None:
                 f"found new finalizers []string{{{listed}}}"
             )
             causes.append(Cause("FieldValueForbidden", message, "metadata.finalizers"))
-    causes += schema.validate(kind.schema, new) if kind.schema is not None else builtins.validate_builtin(kind, new)
+    if kind.schema is not None:
+        causes += schema.validate(kind.schema, new, old, subresource=subresource)
+    else:
+        causes += builtins.validate_builtin(kind, new)
     if causes:
         raise status.invalid(kind, new["metadata"].get("name", ""), causes)
 
@@ -128,11 +156,10 @@ def desired(obj: Json) -> Json:
 
 
 def stored_form(kind: Kind, obj: Json) -> Json:
-    """The object as it is stored: under the storage version's name."""
-    if kind.version == kind.storage_version:
-        return obj
+    """The object as it is stored: under the storage version's name, which with its kind comes first."""
     stored_api = f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version
-    return {**obj, "apiVersion": stored_api}
+    rest = {name: part for name, part in obj.items() if name not in ("apiVersion", "kind")}
+    return {"apiVersion": stored_api, "kind": kind.kind, **rest}
 
 
 def same(old: Json, new: Json) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from paddock.embedded.api import field_guide
 
-__all__ = ["META", "definitions", "mistyped", "reference"]
+__all__ = ["META", "definitions", "mistyped", "prune", "reference"]
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 """Prefix of the definitions that every group shares."""
@@ -76,6 +76,8 @@ _GO_NAMES = {"string": "string", "integer": "int64", "boolean": "bool"}
 
 _Definitions = dict[str, dict[str, Any]]
 
+_PARTIAL = frozenset({"Node", "Pod", "Service"})
+
 
 def mistyped(group: str, kind: str, obj: dict[str, Any]) -> str | None:
     """The first value whose type contradicts the field guide, in the words of the real decoder; None if there is none.
@@ -115,6 +117,50 @@ def _mistyped(schema: dict[str, Any], value: Any, struct: str, path: str, known:
         if bad is not None:
             return bad
     return None
+
+
+def prune(group: str, kind: str, obj: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The object without fields that its kind does not have, and where they were.
+
+    Of kinds in `_PARTIAL` the guide does not tell everything, so only their outermost fields are judged.
+    """
+    known = definitions(group) | definitions(None)
+    root = known.get(reference(group, kind)) if group in _TEXTS else None
+    if root is None:
+        return obj, []
+    unknown: list[str] = []
+    declared = {*root["properties"], "apiVersion", "kind", "metadata"}
+    meta = {"$ref": f"#/components/schemas/{META}ObjectMeta"}
+    kept: dict[str, Any] = {}
+    for name, part in obj.items():
+        if name not in declared:
+            unknown.append(name)
+        elif name == "metadata":
+            kept[name] = _pruned(meta, part, name, known, unknown)
+        else:
+            schema = root["properties"].get(name)
+            kept[name] = part if schema is None or kind in _PARTIAL else _pruned(schema, part, name, known, unknown)
+    return kept, unknown
+
+
+def _pruned(schema: dict[str, Any], value: Any, path: str, known: _Definitions, unknown: list[str]) -> Any:
+    target = (schema.get("allOf") or [schema])[0].get("$ref")
+    inner = known[target.rpartition("/")[2]] if target else schema
+    if isinstance(value, list) and "items" in inner:
+        return [_pruned(inner["items"], v, f"{path}[{i}]", known, unknown) for i, v in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if rest := inner.get("additionalProperties"):
+        return {name: _pruned(rest, part, f"{path}.{name}", known, unknown) for name, part in value.items()}
+    fields = inner.get("properties")
+    if not fields:
+        return value
+    unknown += [f"{path}.{name}" for name in value if name not in fields]
+    return {
+        name: _pruned(fields[name], part, f"{path}.{name}", known, unknown)
+        for name, part in value.items()
+        if name in fields
+    }
 
 
 def _go_type(schema: dict[str, Any]) -> str:

@@ -215,7 +215,7 @@ def prepare_update(kind: Kind, old: _Json, new: _Json, subresource: str = "") ->
 def validate_builtin(kind: Kind, obj: _Json) -> list[Cause]:
     """Everything that is wrong with a prepared object, its metadata apart."""
     check = _RULES.get(kind.resource)
-    return check(obj) if check is not None else []
+    return [*rules.finalizer_causes(obj), *(check(obj) if check is not None else ())]
 
 
 def _readable(kind: Kind, obj: _Json) -> _Json:

@@ -64,6 +64,12 @@ class Call:
         return self.headers.get("accept", "")
 
     @property
+    def takes_json(self) -> bool:
+        """Whether JSON is among what the client accepts; it is the only language spoken here."""
+        kinds = {part.split(";")[0].strip() for part in self.accept.split(",")}
+        return not self.accept or bool(kinds & {"application/json", "application/*", "*/*"})
+
+    @property
     def wants_table(self) -> bool:
         return "as=Table" in self.accept.split(",")[0]
 
@@ -81,7 +87,10 @@ def aim(kinds: Kinds, path: str) -> Target | None:
     if rest[0] == "namespaces" and len(rest) >= 3 and not (group == "" and rest[2] in ("status", "finalize")):
         namespace, rest = rest[1], rest[2:]
     plural, name, subresource = rest[0], rest[1] if len(rest) > 1 else "", "/".join(rest[2:])
-    return Target(group, version, plural, namespace, name, subresource, kinds.get(group, version, plural))
+    kind = kinds.get(group, version, plural)
+    if kind is not None and ((namespace and not kind.namespaced) or (name and kind.namespaced and not namespace)):
+        kind = None  # no such path: the scope of the kind is another
+    return Target(group, version, plural, namespace, name, subresource, kind)
 
 
 def verb_of(call: Call, target: Target) -> str:
@@ -100,9 +109,7 @@ def verb_of(call: Call, target: Target) -> str:
         case "DELETE":
             return "delete" if target.name else "deletecollection"
         case _:
-            raise status.ApiFailure(
-                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
-            )
+            raise status.method_not_allowed()
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:

@@ -111,6 +111,8 @@ def _version_causes(where: str, version: _Json) -> list[Cause]:
         causes.append(
             invalid(at, schema["type"], why) if schema.get("type") else missing(at, "must not be empty at the root")
         )
+    else:
+        causes += _structural_causes("spec.validation.openAPIV3Schema", schema)
     scale = (version.get("subresources") or {}).get("scale")
     if scale is not None:
         causes += [
@@ -121,6 +123,26 @@ def _version_causes(where: str, version: _Json) -> list[Cause]:
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         causes += _column_causes(f"{where}.additionalPrinterColumns[{index}]", column)
     return causes
+
+
+def _structural_causes(where: str, schema: _Json) -> list[Cause]:
+    """Every field must have a type, so that what is stored can be pruned, defaulted and merged."""
+    causes: list[Cause] = []
+    for name, part in (schema.get("properties") or {}).items():
+        causes += _typed_causes(f"{where}.properties[{name}]", part, "object fields")
+    if isinstance(schema.get("additionalProperties"), dict):
+        causes += _typed_causes(f"{where}.additionalProperties", schema["additionalProperties"], "object fields")
+    if isinstance(schema.get("items"), dict):
+        causes += _typed_causes(f"{where}.items", schema["items"], "array items")
+    elif schema.get("type") == "array":
+        causes.append(missing(f"{where}.items", "must be specified"))
+    return causes
+
+
+def _typed_causes(where: str, schema: _Json, what: str) -> list[Cause]:
+    free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
+    untyped = [] if schema.get("type") or free else [missing(f"{where}.type", f"must not be empty for specified {what}")]
+    return untyped + _structural_causes(where, schema)
 
 
 def _column_causes(where: str, column: _Json) -> list[Cause]:

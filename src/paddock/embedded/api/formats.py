@@ -17,17 +17,22 @@ _UUID: Final = "[0-9a-f]{8}-?[0-9a-f]{4}-?%s[0-9a-f]{3}-?%s[0-9a-f]{3}-?[0-9a-f]
 _TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _DURATION: Final = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
-_SPOKEN_DURATION: Final = re.compile(
-    r"((\d+)\s*(ns|nanos?|nanoseconds?|us|µs|μs|micros?|microseconds?|ms|millis?|milliseconds?|"
-    r"s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?))",
-    re.IGNORECASE,
-)
+_SPOKEN_DURATION: Final = re.compile(r"\d+\s*([A-Za-zµ]+)", re.ASCII)
+_UNITS: Final = frozenset({"ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"})
+_SPOKEN_UNITS: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
+# Letters and symbols of any script count as parts of a host name, in its last label letters alone.
+_SIGN: Final = r"a-zA-Z0-9$+<=>^`|~\u00a1-\U0010ffff"
 _HOSTNAME: Final = re.compile(
-    r"([a-zA-Z0-9\u00a1-\uffff]((-?[a-zA-Z0-9\u00a1-\uffff]{0,62})?[a-zA-Z0-9\u00a1-\uffff])?)"
-    r"(\.[a-zA-Z0-9\u00a1-\uffff]((-?[a-zA-Z0-9\u00a1-\uffff]{0,62})?[a-zA-Z0-9\u00a1-\uffff])?)*\.?"
+    rf"[{_SIGN}](-?[{_SIGN}]{{0,62}})?|([{_SIGN}]([-{_SIGN}]{{0,61}}[{_SIGN}])?\.)+[a-zA-Z\u00aa-\U0010ffff]{{2,63}}"
 )
+_CREDIT_CARD: Final = re.compile(
+    r"4[0-9]{12}([0-9]{3})?|5[1-5][0-9]{14}|6(011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(0[0-5]|[68][0-9])[0-9]{11}"
+    r"|(2131|1800|35[0-9]{3})[0-9]{11}"
+)
+_BYTE: Final = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _MAC: Final = re.compile(
     r"([0-9A-Fa-f]{2}([:-]))([0-9A-Fa-f]{2}\2){4,18}[0-9A-Fa-f]{2}|([0-9A-Fa-f]{4}\.){2,9}[0-9A-Fa-f]{4}"
+    r"|[0-9A-Fa-f]{12}|[0-9A-Fa-f]{16}|[0-9A-Fa-f]{40}"
 )
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
@@ -58,7 +63,17 @@ def _is_date_time(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    return _DURATION.fullmatch(text) is not None or _SPOKEN_DURATION.search(text) is not None
+    """Go's own form, or words: one number with a unit that is known makes it a duration."""
+    if _DURATION.fullmatch(text) is not None:
+        return True
+    units = [unit.lower() for unit in _SPOKEN_DURATION.findall(text)]
+    return any(unit in _UNITS or unit.startswith(_SPOKEN_UNITS) for unit in units)
+
+
+def _is_ipv4(text: str) -> bool:
+    """Leading zeros are let through, and so is an IPv4 address in IPv6 clothes."""
+    plain = re.sub(r"(?<![0-9])0+(?=[0-9])", "", text)
+    return "." in text and (_is_ip(plain, 4) or _is_ip(text, 6))
 
 
 def _is_ip(text: str, version: int) -> bool:
@@ -133,7 +148,7 @@ def _is_isbn13(text: str) -> bool:
 
 def _is_credit_card(text: str) -> bool:
     number = re.sub(r"[^0-9]", "", text)
-    if not 13 <= len(number) <= 19:
+    if _CREDIT_CARD.fullmatch(number) is None:
         return False
     doubled = [int(c) * (2 if i % 2 else 1) for i, c in enumerate(reversed(number))]
     return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
@@ -150,7 +165,7 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "email": _is_email,
     "hexcolor": _full("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "hostname": _is_hostname,
-    "ipv4": lambda text: _is_ip(text, 4),
+    "ipv4": _is_ipv4,
     "ipv6": lambda text: _is_ip(text, 6),
     "isbn": lambda text: _is_isbn10(text) or _is_isbn13(text),
     "isbn10": _is_isbn10,
@@ -159,7 +174,7 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "k8sshortname": lambda text: len(text) <= 63 and re.fullmatch(_LABEL, text) is not None,
     "mac": lambda text: _MAC.fullmatch(text) is not None,
     "password": lambda _text: True,
-    "rgbcolor": _full(r"rgb\(\s*(\d{1,3}\s*,\s*){2}\d{1,3}\s*\)"),
+    "rgbcolor": _full(rf"rgb\(\s*({_BYTE}\s*,\s*){{2}}{_BYTE}\s*\)"),
     "ssn": _full(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
     "uri": _is_uri,
     "uuid": _full(_UUID % ("[0-9a-f]", "[0-9a-f]"), re.IGNORECASE),

@@ -15,7 +15,7 @@ from paddock.embedded.api.access import Access
 from paddock.embedded.api.calls import Call, Target, User, aim, flag, verb_of
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
-from paddock.embedded.api.objects import Objects, decode, shown
+from paddock.embedded.api.objects import Objects, decode, listed, seen, shown
 from paddock.embedded.api.rbac import Attributes
 from paddock.embedded.api.reviews import Reviews
 from paddock.embedded.api.status import ApiFailure
@@ -107,6 +107,8 @@ class ApiServer:
         if target is None:
             return await self._document(call)
         await self._authorize(call, target)
+        if not call.takes_json:
+            raise status.not_acceptable([_JSON])
         reviewed = await self._reviews.answer(call, target)
         if reviewed is not None:
             return Answer(201, _encode(reviewed))
@@ -138,20 +140,20 @@ class ApiServer:
             return Answer(200, stream=stream)
         listing = await list_objects(self._objects.store, kind, namespace, call.query)
         if call.wants_table:
-            rows = [decode(record) for record in listing.records]
+            rows = [seen(kind, record) for record in listing.records]
             return Answer(200, _encode(tables.table(kind, rows, self._clock.now(), include, listing.metadata())))
         head = _encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": listing.metadata()})
-        items = b",".join([shown(kind, record) for record in listing.records])
+        items = b",".join([listed(kind, record) for record in listing.records])
         return Answer(200, b'%b,"items":[%b]}' % (head[:-1], items))
 
     async def _one(self, call: Call, kind: Kind, target: Target, include: tables.Include) -> Answer:
         record = await self._objects.read(kind, target.namespace, target.name)
         if target.subresource == "scale" and kind.scale is not None:
             return Answer(200, _encode(self._writes.scale_of(kind, decode(record))))
-        if target.subresource not in ("", "status"):
+        if target.subresource and not (target.subresource == "status" and kind.status):
             return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
         if call.wants_table:
-            obj = decode(record)
+            obj = seen(kind, record)
             meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
             return Answer(200, _encode(tables.table(kind, [obj], self._clock.now(), include, meta)))
         return Answer(200, shown(kind, record))

@@ -38,6 +38,8 @@ class Kind:
     columns: tuple[Column, ...] = ()
     selectable: tuple[str, ...] = ()
     storage_version: str = ""
+    since: int = 0
+    """The revision at which the definition became what it is: what was stored earlier passed an older one."""
 
     @property
     def api_version(self) -> str:
@@ -123,10 +125,11 @@ def kinds_from_crd(crd: dict[str, Any]) -> list[Kind]:
     """The kinds that a CustomResourceDefinition (apiextensions.k8s.io/v1) declares, one for each served version."""
     spec = crd["spec"]
     storage = next((v["name"] for v in spec["versions"] if v.get("storage")), spec["versions"][0]["name"])
-    return [kind_from_crd(spec, version, storage) for version in spec["versions"] if version.get("served", True)]
+    since = int((crd.get("metadata") or {}).get("resourceVersion") or 0)
+    return [kind_from_crd(spec, version, storage, since) for version in spec["versions"] if version.get("served", True)]
 
 
-def kind_from_crd(spec: dict[str, Any], version: dict[str, Any], storage: str) -> Kind:
+def kind_from_crd(spec: dict[str, Any], version: dict[str, Any], storage: str, since: int = 0) -> Kind:
     """One version of a CustomResourceDefinition's spec as a kind."""
     names = spec["names"]
     subresources = version.get("subresources") or {}
@@ -164,4 +167,5 @@ def kind_from_crd(spec: dict[str, Any], version: dict[str, Any], storage: str) -
         ),
         selectable=tuple(f["jsonPath"] for f in version.get("selectableFields") or ()),
         storage_version=storage,
+        since=since,
     )

@@ -10,14 +10,18 @@ import msgspec
 
 from paddock.embedded.api import status
 from paddock.embedded.api.builtins import FIELD_LABELS
+from paddock.embedded.api.causes import forbidden, unsupported
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.objects import decode
 from paddock.embedded.api.selectors import FieldSelector, LabelSelector, parse_fields, parse_labels
+from paddock.embedded.api.status import Cause
 from paddock.embedded.store import CompactedError, FutureRevisionError, Record, Store
 
 __all__ = ["Listing", "Selection", "list_objects", "parse_revision", "selection_of"]
 
 _CHUNK = 500
+_SELECTABLE = "field label not supported: {}"
+_NAMES_ONLY = '"{}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +63,16 @@ def selection_of(kind: Kind, query: Mapping[str, str]) -> Selection:
     if kind.namespaced:
         supported.add("metadata.namespace")
     supported |= FIELD_LABELS.get(kind.resource, frozenset())
+    refusal = _SELECTABLE if kind.custom or kind.resource in FIELD_LABELS else _NAMES_ONLY
     return Selection(
-        parse_labels(query.get("labelSelector", "")), parse_fields(query.get("fieldSelector", ""), supported)
+        parse_labels(query.get("labelSelector", "")), parse_fields(query.get("fieldSelector", ""), supported, refusal)
     )
 
 
 def parse_revision(text: str) -> int:
     if not text.isdecimal():
-        raise status.bad_request(f'Invalid value: "{text}": resourceVersion must be a number')
+        why = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise status.bad_request(f"invalid resource version: resourceVersion: {why}")
     return int(text)
 
 
@@ -78,8 +84,8 @@ async def list_objects(store: Store, kind: Kind, namespace: str | None, query: M
     token = query.get("continue", "")
     if token and version not in ("", "0"):
         raise status.bad_request("specifying resource version is not allowed when using continue")
-    if match and not version:
-        raise _invalid_match("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if causes := _match_causes(query, version, match):
+        raise status.invalid_options("ListOptions", causes)
     revision: int | None = None
     after: tuple[str, str] | None = None
     if token:
@@ -163,14 +169,16 @@ def _read_token(token: str) -> tuple[int, tuple[str, str]]:
         raise status.bad_request("continue key is not valid") from None
 
 
-def _invalid_match(message: str) -> status.ApiFailure:
-    return status.ApiFailure(
-        422,
-        "Invalid",
-        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {message}',
-        {
-            "group": "meta.k8s.io",
-            "kind": "ListOptions",
-            "causes": [{"reason": "FieldValueForbidden", "message": message, "field": "resourceVersionMatch"}],
-        },
-    )
+def _match_causes(query: Mapping[str, str], version: str, match: str) -> list[Cause]:
+    """What a list may not say about the version it wants to see."""
+    found: list[Cause] = []
+    field = "resourceVersionMatch"
+    if match and not version:
+        found.append(forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    if match not in ("", "Exact", "NotOlderThan"):
+        found.append(unsupported(field, match, ("Exact", "NotOlderThan", "")))
+    if match == "Exact" and version == "0":
+        found.append(forbidden(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if "sendInitialEvents" in query:
+        found.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return found

@@ -31,7 +31,7 @@ from paddock.embedded.store import (
     StoreUnavailableError,
 )
 
-__all__ = ["Objects", "Outcome", "Write", "decode", "shown"]
+__all__ = ["Objects", "Outcome", "Write", "decode", "listed", "seen", "shown"]
 
 Json = dict[str, Any]
 
@@ -76,11 +76,30 @@ def decode(record: Record) -> Json:
     return _decode(record.value)
 
 
+def seen(kind: Kind, record: Record) -> Json:
+    """The object in the version that was asked for, and as today's definition has it.
+
+    Versions differ in their name only. What was stored under an earlier definition lacks the defaults that came since.
+    """
+    obj = {**decode(record), "apiVersion": kind.api_version}
+    return admission.refreshed(kind, obj) if record.revision < kind.since else obj
+
+
 def shown(kind: Kind, record: Record) -> bytes:
-    """The stored JSON in the version that was asked for: versions differ in their name only."""
-    if kind.version == kind.storage_version:
+    """`seen` as JSON, which is mostly what is stored."""
+    if kind.version == kind.storage_version and record.revision >= kind.since:
         return record.value
-    return _encode({**decode(record), "apiVersion": kind.api_version})
+    return _encode(seen(kind, record))
+
+
+def listed(kind: Kind, record: Record) -> bytes:
+    """An object as an item of a list: the list of a built-in kind does not repeat the kind in every item."""
+    if kind.custom:
+        return shown(kind, record)
+    head = b'{"apiVersion":"%b","kind":"%b",' % (kind.api_version.encode(), kind.kind.encode())
+    if record.value.startswith(head):
+        return b"{" + record.value[len(head) :]
+    return _encode({name: part for name, part in decode(record).items() if name not in ("apiVersion", "kind")})
 
 
 class Objects:
@@ -109,7 +128,7 @@ class Objects:
         admission.check_identity(kind, namespace, "", proposed)
         if meta.get("resourceVersion"):
             raise ApiFailure(500, "", "resourceVersion should not be set on objects to be created")
-        await self._check_namespace(kind, namespace)
+        await self._check_namespace(kind, namespace, meta.get("name") or "")
         fixed_name = bool(meta.get("name"))
         for _ in range(1 if fixed_name else _GENERATED_NAME_TRIES):
             new, warnings = self._admit_new(kind, namespace, copy.deepcopy(proposed), write)
@@ -117,8 +136,13 @@ class Objects:
                 return await self._store_new(kind, new, write, warnings)
             except ExistsError:
                 if fixed_name:
-                    raise status.already_exists(kind, meta["name"]) from None
+                    raise await self._name_taken(kind, namespace, meta["name"]) from None
         raise status.already_exists(kind, meta.get("generateName", ""))
+
+    async def _name_taken(self, kind: Kind, namespace: str, name: str) -> ApiFailure:
+        record = await self.find(kind, namespace, name)
+        ending = record is not None and bool(decode(record)["metadata"].get("deletionTimestamp"))
+        return status.already_exists(kind, name, ending=ending)
 
     def _admit_new(
         self, kind: Kind, namespace: str, new: Json, write: Write, *, owned: bool = False
@@ -161,7 +185,7 @@ class Objects:
         record = await _answered(self.store.create(key, admission.stored_form(kind, new)))
         return Outcome(201, shown(kind, record), warnings)
 
-    async def _check_namespace(self, kind: Kind, namespace: str) -> None:
+    async def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
         if not kind.namespaced:
             return
         home = await self.store.get(Key("namespaces", "", namespace))
@@ -170,7 +194,7 @@ class Objects:
                 404, "NotFound", f'namespaces "{namespace}" not found', {"name": namespace, "kind": "namespaces"}
             )
         if decode(home)["metadata"].get("deletionTimestamp"):
-            raise status.namespace_ends(kind, namespace)
+            raise status.namespace_ends(kind, namespace, name)
 
     # Changing
 
@@ -190,7 +214,9 @@ class Objects:
         for _ in range(_LOST_SWAPS_BEFORE_GIVING_UP):
             record = await self.read(kind, namespace, name)
             old = decode(record)
-            new, warnings = self._admit_change(kind, old, propose(copy.deepcopy(old)), write)
+            proposed = propose(copy.deepcopy(old))
+            admission.check_place(kind, namespace, name, proposed)
+            new, warnings = self._admit_change(kind, old, proposed, write)
             outcome = await self._swap(kind, record, old, new, write, warnings)
             if outcome is not None:
                 return outcome
@@ -210,8 +236,9 @@ class Objects:
             record = await self.find(kind, namespace, name)
             if record is None and write.subresource:
                 raise status.not_found(kind, name)
-            if record is None and (applied["metadata"].get("uid") or applied["metadata"].get("resourceVersion")):
-                raise status.conflict(kind, name)
+            if record is None and (uid := applied["metadata"].get("uid")):
+                why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                raise status.conflict(kind, name, why)
             old = decode(record) if record is not None else None
             merged = server_side.apply(
                 kind,
@@ -223,7 +250,7 @@ class Objects:
                 now=self.clock.now(),
             )
             if record is None or old is None:
-                await self._check_namespace(kind, namespace)
+                await self._check_namespace(kind, namespace, name)
                 new, warnings = self._admit_new(kind, namespace, merged, quiet, owned=True)
                 try:
                     return await self._store_new(kind, new, write, warnings)
@@ -242,13 +269,16 @@ class Objects:
         if meta.get("resourceVersion") and meta["resourceVersion"] != old_meta["resourceVersion"]:
             raise status.conflict(kind, old_meta["name"])
         if meta.get("uid") and meta["uid"] != old_meta["uid"]:
+            if write.patching and not owned:
+                cause = admission.immutable("metadata.uid", meta["uid"])
+                raise status.invalid(kind, old_meta["name"], [cause])
             why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old_meta['uid']}"
             raise status.conflict(kind, old_meta["name"], why)
-        new = admission.restore_system_fields(kind, old, new, through_status=write.subresource == "status")
+        new = admission.restore_system_fields(kind, old, new, write.subresource)
         new, warnings = admission.shaped(kind, new, write.validation, patching=write.patching)
         if not kind.custom:
             new = builtins.prepare_update(kind, old, new, write.subresource)
-        admission.check_valid(kind, new, old)
+        admission.check_valid(kind, new, old, write.subresource)
         if kind.generation and admission.desired(old) != admission.desired(new):
             new["metadata"]["generation"] = int(old_meta.get("generation") or 0) + 1
         if not owned:

@@ -7,7 +7,7 @@ from paddock.embedded.api.access import API_AUDIENCE, Access
 from paddock.embedded.api.calls import Call, Target, User, decode_body
 from paddock.embedded.api.objects import Objects, decode
 from paddock.embedded.api.rbac import MASTERS, Attributes
-from paddock.embedded.api.tokens import self_subject_review, token_review
+from paddock.embedded.api.tokens import VerifiedToken, self_subject_review, token_review
 from paddock.embedded.store import Key
 
 __all__ = ["Reviews"]
@@ -50,6 +50,9 @@ class Reviews:
         spec = body.get("spec") or {}
         audiences = tuple(spec.get("audiences") or ()) or (API_AUDIENCE,)
         user = await self._access.user_of(spec.get("token", ""), audiences)
+        verified = self._access.issuer.verify(spec.get("token", ""), audiences, self._objects.clock.now())
+        if isinstance(verified, VerifiedToken):
+            audiences = verified.audiences
         return token_review(spec, _info(user) if user is not None else None, audiences)
 
     async def _access_review(self, body: Json, user: User) -> Json:
@@ -82,7 +85,7 @@ class Reviews:
         everything = MASTERS in user.groups
         rules = [] if everything else [rule async for rule in self._access.authorizer.rules(user, namespace)]
         resources = [
-            {key: rule.get(key) or [] for key in ("verbs", "apiGroups", "resources", "resourceNames")}
+            {key: rule[key] for key in ("verbs", "apiGroups", "resources", "resourceNames") if rule.get(key)}
             for rule in rules
             if rule.get("resources")
         ]
@@ -92,7 +95,7 @@ class Reviews:
             if rule.get("nonResourceURLs")
         ]
         if everything:
-            resources = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": []}]
+            resources = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
             paths = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
         return {
             "kind": "SelfSubjectRulesReview",

@@ -261,8 +261,13 @@ def parse_labels(text: str) -> LabelSelector:
 # --------------------------------------------------------------------------- fields
 
 
-def parse_fields(text: str, supported: Collection[str]) -> FieldSelector:
-    r"""Read `a=b,c==d,e!=f` where `\\`, `\,` and `\=` are escapes; 400 for what cannot be read or is not supported."""
+def parse_fields(
+    text: str, supported: Collection[str], refusal: str = "field label not supported: {}"
+) -> FieldSelector:
+    r"""Read `a=b,c==d,e!=f` where `\\`, `\,` and `\=` are escapes; 400 for what cannot be read or is not supported.
+
+    `refusal` is how a field that is not supported is refused: the words differ between kinds.
+    """
     requirements: list[FieldRequirement] = []
     for term in sorted(_terms(text)):
         if not term:
@@ -274,7 +279,7 @@ def parse_fields(text: str, supported: Collection[str]) -> FieldSelector:
         requirements.append(FieldRequirement(path, operator != "!=", _unescaped(value)))
     for requirement in requirements:
         if requirement.path not in supported:
-            raise bad_request(f"field label not supported: {requirement.path}")
+            raise bad_request(refusal.format(requirement.path))
     return FieldSelector(tuple(requirements))
 
 

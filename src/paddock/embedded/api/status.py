@@ -20,6 +20,8 @@ __all__ = [
     "forbidden",
     "internal",
     "invalid",
+    "invalid_options",
+    "method_not_allowed",
     "namespace_ends",
     "not_acceptable",
     "not_found",
@@ -92,8 +94,12 @@ def not_found(kind: Kind, name: str) -> ApiFailure:
     return ApiFailure(404, "NotFound", f'{kind.resource} "{name}" not found', _of(kind, name))
 
 
-def already_exists(kind: Kind, name: str) -> ApiFailure:
-    return ApiFailure(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', _of(kind, name))
+def already_exists(kind: Kind, name: str, *, ending: bool = False) -> ApiFailure:
+    """A name that is taken, maybe by an object that waits for its end."""
+    message = f'{kind.resource} "{name}" already exists'
+    return ApiFailure(
+        409, "AlreadyExists", f"object is being deleted: {message}" if ending else message, _of(kind, name)
+    )
 
 
 def conflict(kind: Kind, name: str, why: str = _MODIFIED) -> ApiFailure:
@@ -125,6 +131,18 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> ApiFailure:
     return ApiFailure(422, "Invalid", f'{where} "{name}" is invalid: {text}', details)
 
 
+def invalid_options(options: str, causes: Sequence[Cause]) -> ApiFailure:
+    """422 for what a request asks of the server itself: `options` is CreateOptions, ListOptions or one of their like."""
+    said = [f"{cause.field}: {cause.message}" for cause in causes]
+    text = said[0] if len(said) == 1 else "[" + ", ".join(said) + "]"
+    details = {"group": "meta.k8s.io", "kind": options, "causes": [cause.as_json() for cause in causes]}
+    return ApiFailure(422, "Invalid", f'{options}.meta.k8s.io "" is invalid: {text}', details)
+
+
+def method_not_allowed() -> ApiFailure:
+    return ApiFailure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
 def bad_request(message: str) -> ApiFailure:
     return ApiFailure(400, "BadRequest", message)
 
@@ -137,7 +155,7 @@ def forbidden(message: str, kind: Kind | None = None, name: str = "") -> ApiFail
     return ApiFailure(403, "Forbidden", message, _of(kind, name) if kind else None)
 
 
-def namespace_ends(kind: Kind, namespace: str) -> ApiFailure:
+def namespace_ends(kind: Kind, namespace: str, name: str) -> ApiFailure:
     """Nothing new may start in a namespace that is being deleted."""
     cause = {
         "reason": "NamespaceTerminating",
@@ -147,9 +165,9 @@ def namespace_ends(kind: Kind, namespace: str) -> ApiFailure:
     return ApiFailure(
         403,
         "Forbidden",
-        f"{kind.resource} is forbidden: unable to create new content in namespace {namespace} "
+        f'{kind.resource} "{name}" is forbidden: unable to create new content in namespace {namespace} '
         "because it is being terminated",
-        {"kind": kind.plural, "causes": [cause]},
+        {**_of(kind, name), "causes": [cause]},
     )
 
 
@@ -170,7 +188,7 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiFailure:
 
 
 def too_large_revision(wanted: int, current: int) -> ApiFailure:
-    message = f"Too large resource version: {wanted}, current: {current}"
+    message = f"Timeout: Too large resource version: {wanted}, current: {current}"
     details = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,

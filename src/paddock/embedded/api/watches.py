@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,9 +11,11 @@ import msgspec
 from paddock.base.clock import Clock
 from paddock.embedded.api import status, tables
 from paddock.embedded.api.calls import flag
+from paddock.embedded.api.causes import forbidden, unsupported
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import Selection, list_objects, parse_revision, selection_of
-from paddock.embedded.api.objects import decode, shown
+from paddock.embedded.api.objects import decode, seen, shown
+from paddock.embedded.api.status import Cause
 from paddock.embedded.store import Change, CompactedError, Record, Store
 
 __all__ = ["Frames", "watch"]
@@ -20,6 +23,8 @@ __all__ = ["Frames", "watch"]
 _encode = msgspec.json.Encoder().encode
 _BOOKMARK_EVERY = 30.0
 _DEFAULT_TIMEOUT = (1800.0, 3600.0)
+_NEEDS_MATCH = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+_NEEDS_INITIAL = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
 _INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -36,7 +41,7 @@ class Frames:
     def change(self, kind: str, record: Record) -> bytes:
         if not self._table:
             return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown(self._kind, record))
-        obj = decode(record)
+        obj = seen(self._kind, record)
         table = tables.table(
             self._kind,
             [obj],
@@ -76,8 +81,8 @@ async def watch(
     selection = selection_of(kind, query)
     version = query.get("resourceVersion", "")
     initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
-    if initial is not None and query.get("resourceVersionMatch") != "NotOlderThan":
-        raise _needs_match()
+    if causes := _match_causes(query):
+        raise status.invalid_options("ListOptions", causes)
     wanted = parse_revision(version) if version else 0
     deadline = clock.monotonic() + _timeout(query, chance)
     bookmarks = flag(query, "allowWatchBookmarks")
@@ -175,9 +180,18 @@ def _frame(selection: Selection, frames: Frames, change: Change) -> bytes | None
         case (True, True):
             return frames.change("MODIFIED", change.record)
         case (True, False):
-            return frames.change("DELETED", change.record)
+            return frames.change("DELETED", _as_it_was(change))
         case _:
             return None
+
+
+def _as_it_was(change: Change) -> Record:
+    """What leaves a selection is shown as it was while it belonged, under the version at which it left."""
+    if change.kind == "DELETED" or change.previous is None:
+        return change.record
+    was = decode(change.previous)
+    was["metadata"]["resourceVersion"] = str(change.revision)
+    return replace(change.previous, value=_encode(was), revision=change.revision)
 
 
 def _timeout(query: Mapping[str, str], chance: random.Random) -> float:
@@ -187,15 +201,13 @@ def _timeout(query: Mapping[str, str], chance: random.Random) -> float:
     return chance.uniform(*_DEFAULT_TIMEOUT)
 
 
-def _needs_match() -> status.ApiFailure:
-    message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-    return status.ApiFailure(
-        422,
-        "Invalid",
-        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {message}',
-        {
-            "group": "meta.k8s.io",
-            "kind": "ListOptions",
-            "causes": [{"reason": "FieldValueForbidden", "message": message, "field": "resourceVersionMatch"}],
-        },
-    )
+def _match_causes(query: Mapping[str, str]) -> list[Cause]:
+    """What a watch may not say about the version it begins at."""
+    match, found = query.get("resourceVersionMatch", ""), list[Cause]()
+    if "sendInitialEvents" in query and not match:
+        found.append(forbidden("resourceVersionMatch", _NEEDS_MATCH))
+    if match and "sendInitialEvents" not in query:
+        found.append(forbidden("resourceVersionMatch", _NEEDS_INITIAL))
+    if match not in ("", "NotOlderThan"):
+        found.append(unsupported("resourceVersionMatch", match, ("NotOlderThan",)))
+    return found

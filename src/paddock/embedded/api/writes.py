@@ -7,10 +7,10 @@ import msgspec
 
 from paddock.embedded.api import patches, status
 from paddock.embedded.api.calls import Call, Target, decode_body, from_yaml
-from paddock.embedded.api.deletion import DeleteOptions
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
 from paddock.embedded.api.objects import Objects, Outcome, Write, decode
+from paddock.embedded.api.options import delete_options, delete_options_from, write_of
 
 __all__ = ["Writes"]
 
@@ -20,6 +20,7 @@ _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 
 _encode = msgspec.json.Encoder().encode
 
@@ -35,28 +36,36 @@ class Writes:
             raise _no_such_page()
         match (call.method, bool(target.name)):
             case ("POST", False):
-                return await self._objects.create(kind, target.namespace, decode_body(call), _write(call, ""))
-            case ("POST", True):
+                self._check_scope(kind, target)
+                return await self._objects.create(kind, target.namespace, decode_body(call), write_of(call))
+            case ("POST", True) if target.subresource:
                 return await self._post_subresource(call, kind, target)
             case ("PUT", True):
                 return await self._put(call, kind, target)
             case ("PATCH", True):
                 return await self._patch(call, kind, target)
             case ("DELETE", True) if not target.subresource:
-                return await self._objects.delete(kind, target.namespace, target.name, _delete_options(call))
+                if kind.resource == "namespaces" and target.name in _IMMORTAL:
+                    message = f'namespaces "{target.name}" is forbidden: this namespace may not be deleted'
+                    raise status.forbidden(message, kind, target.name)
+                return await self._objects.delete(kind, target.namespace, target.name, delete_options(call))
             case ("DELETE", False):
+                self._check_scope(kind, target)
                 return await self._delete_collection(call, kind, target)
             case _:
-                raise status.ApiFailure(
-                    405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
-                )
+                raise status.method_not_allowed()
+
+    def _check_scope(self, kind: Kind, target: Target) -> None:
+        """Namespaced objects are made and emptied out in one namespace at a time."""
+        if kind.namespaced and not target.namespace:
+            raise status.method_not_allowed()
 
     async def _put(self, call: Call, kind: Kind, target: Target) -> Outcome:
         if target.subresource == "scale":
             return await self._scale(call, kind, target, lambda _: decode_body(call))
         if target.subresource == "finalize":
-            return await self._finalize(kind, target, decode_body(call), _write(call, "finalize"))
-        write = _write(call, self._checked(kind, target))
+            return await self._finalize(kind, target, decode_body(call), write_of(call, "finalize"))
+        write = write_of(call, self._checked(kind, target))
         return await self._objects.replace(kind, target.namespace, target.name, decode_body(call), write)
 
     async def _patch(self, call: Call, kind: Kind, target: Target) -> Outcome:
@@ -70,30 +79,13 @@ class Writes:
         change = _patcher(media, patch)
         if target.subresource == "scale":
             return await self._scale(call, kind, target, change)
-        write = _write(call, self._checked(kind, target), patching=True)
+        write = write_of(call, self._checked(kind, target), patching=True)
         return await self._objects.change(kind, target.namespace, target.name, change, write)
 
     async def _apply(self, call: Call, kind: Kind, target: Target) -> Outcome:
         if target.subresource == "scale":
             raise status.unsupported_media_type([_JSON_PATCH, _MERGE_PATCH])
-        manager = call.query.get("fieldManager", "")
-        if not manager:
-            raise status.ApiFailure(
-                422,
-                "Invalid",
-                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
-                {
-                    "group": "meta.k8s.io",
-                    "kind": "PatchOptions",
-                    "causes": [
-                        {
-                            "reason": "FieldValueRequired",
-                            "message": "Required value: is required for apply patch",
-                            "field": "fieldManager",
-                        }
-                    ],
-                },
-            )
+        write = write_of(call, self._checked(kind, target), patching=True, applying=True)
         applied = decode_body(call)
         if not applied.get("apiVersion") or not applied.get("kind"):
             raise status.bad_request("an applied object must name its apiVersion and kind")
@@ -102,7 +94,7 @@ class Writes:
             target.namespace,
             target.name,
             applied,
-            _write(call, self._checked(kind, target)),
+            write,
             force=call.query.get("force") == "true",
         )
 
@@ -118,7 +110,7 @@ class Writes:
             return await self._bind(call, kind, target)
         if kind.resource == "pods" and target.subresource == "eviction":
             body = decode_body(call)
-            options = _options_from(body.get("deleteOptions") or {})
+            options = delete_options_from(body.get("deleteOptions") or {})
             await self._objects.delete(kind, target.namespace, target.name, options)
             return Outcome(
                 201, _encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
@@ -136,7 +128,7 @@ class Writes:
             pod["spec"]["nodeName"] = node
             return pod
 
-        await self._objects.change(kind, target.namespace, target.name, bound, _write(call, "binding"))
+        await self._objects.change(kind, target.namespace, target.name, bound, write_of(call, "binding"))
         return Outcome(
             201, _encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
         )
@@ -183,7 +175,7 @@ class Writes:
             wanted = change(self.scale_of(kind, obj))
             replicas = (wanted.get("spec") or {}).get("replicas", 0)
             if not isinstance(replicas, int) or replicas < 0:
-                message = f"Invalid value: {replicas}: must be greater than or equal to 0"
+                message = f"Invalid value: {replicas}: should be a non-negative integer"
                 raise status.ApiFailure(
                     422,
                     "Invalid",
@@ -200,12 +192,12 @@ class Writes:
                 obj["metadata"]["resourceVersion"] = version
             return obj
 
-        outcome = await self._objects.change(kind, target.namespace, target.name, scaled, _write(call, ""))
+        outcome = await self._objects.change(kind, target.namespace, target.name, scaled, write_of(call, "scale"))
         return Outcome(200, _encode(self.scale_of(kind, msgspec.json.decode(outcome.body))), outcome.warnings)
 
     async def _delete_collection(self, call: Call, kind: Kind, target: Target) -> Outcome:
         listing = await list_objects(self._objects.store, kind, target.namespace or None, call.query)
-        options = _delete_options(call)
+        options = delete_options(call)
         for record in listing.records:
             try:
                 await self._objects.delete(kind, record.key.namespace, record.key.name, options)
@@ -214,48 +206,6 @@ class Writes:
                     raise
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": listing.metadata()}
         return Outcome(200, _encode({**head, "items": [decode(record) for record in listing.records]}))
-
-
-def _write(call: Call, subresource: str, *, patching: bool = False) -> Write:
-    validation = call.query.get("fieldValidation") or "Warn"
-    if validation not in ("Strict", "Warn", "Ignore"):
-        raise status.bad_request(
-            f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
-        )
-    manager = call.query.get("fieldManager") or call.headers.get("user-agent", "").split("/")[0] or "unknown"
-    return Write(manager, validation, _dry_run(call.query.get("dryRun", "")), subresource, patching)
-
-
-def _dry_run(text: str) -> bool:
-    if text not in ("", "All"):
-        raise status.bad_request(f'dryRun: Unsupported value: "{text}": supported values: "All"')
-    return text == "All"
-
-
-def _delete_options(call: Call) -> DeleteOptions:
-    body = decode_body(call) if call.body else {}
-    named = {key: call.query[key] for key in ("propagationPolicy", "gracePeriodSeconds") if call.query.get(key)}
-    if call.query.get("dryRun"):
-        named["dryRun"] = call.query["dryRun"]
-    return _options_from({**body, **named})
-
-
-def _options_from(body: Json) -> DeleteOptions:
-    conditions = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds")
-    dry = body.get("dryRun") or []
-    policy = body.get("propagationPolicy") or ("Orphan" if body.get("orphanDependents") else "Background")
-    if policy not in ("Background", "Foreground", "Orphan"):
-        raise status.bad_request(
-            f'propagationPolicy: Unsupported value: "{policy}": supported values: "Background", "Foreground", "Orphan"'
-        )
-    return DeleteOptions(
-        propagation=policy,
-        grace=int(grace) if grace is not None else None,
-        uid=conditions.get("uid") or "",
-        resource_version=conditions.get("resourceVersion") or "",
-        dry_run="All" in dry,
-    )
 
 
 def _patch_body(call: Call) -> Any:

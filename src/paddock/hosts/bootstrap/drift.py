@@ -8,7 +8,7 @@ with the applied one the count would start over at every pass), or thirty quiet 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-__all__ = ["GaveUp", "Limits", "Update", "UpToDate", "Verdict", "WaitUntil", "decide"]
+__all__ = ["GaveUp", "Limits", "UpToDate", "Update", "Verdict", "WaitUntil", "decide"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ about it changed, so an idle fleet costs one list per zone and cycle and no writ
 
 from collections.abc import Callable, Collection
 from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
@@ -21,7 +24,7 @@ from paddock.hosts.strays import Owners, State, Verdict, verdict
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
 from paddock.kube.difference import merge_difference
-from paddock.kube.errors import AlreadyExistsError
+from paddock.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.kube.reader import CachedReader
 
@@ -29,6 +32,8 @@ __all__ = ["Inventory", "observed"]
 
 log = get_logger("inventory")
 _MANAGER = "paddock-inventory"
+GONE = "gone"
+"""The state of a Host whose server two complete lists in a row did not show."""
 
 
 def observed(server: Server, before: HostStatus, judged: Verdict, price: Price | None, now: datetime) -> HostStatus:
@@ -54,8 +59,6 @@ def observed(server: Server, before: HostStatus, judged: Verdict, price: Price |
         price_per_hour=f"{price.per_hour:f}" if price else before.price_per_hour,
         currency=price.currency if price else before.currency,
         host_key=before.host_key,
-        wipe=before.wipe,
-        wipe_requested_at=before.wipe_requested_at,
         history=before.history,
         conditions=set_condition(before.conditions, ready, now),
     )
@@ -86,6 +89,7 @@ class Inventory:
         self._zones = zones
         self._pool_prefix = pool_prefix
         self._claim_name_prefix = claim_name_prefix
+        self._absent: dict[str, set[str]] = {}
         self.problems: dict[str, str] = {}
         """Zone → why its last list failed, for people."""
 
@@ -103,6 +107,43 @@ class Inventory:
             owners = Owners.of(self._machines.list())
             for server in servers:
                 await self._mirror(zone, server, owners, prices.get(server.type))
+            await self._missing(zone, {server.id for server in servers})
+
+    async def _missing(self, zone: str, shown: set[str]) -> None:
+        """Hosts that a complete list no longer shows, twice in a row: marked gone; forgotten when nobody claims them."""
+        absent = {
+            host.metadata.name: host
+            for host in self._hosts.list(self._namespace)
+            if host.spec.zone == zone and host.spec.server_id not in shown
+        }
+        if not shown and len(absent) > 1:
+            # A whole zone that vanishes at once looks like a changed project or key, not like deleted servers.
+            self.problems[zone] = (
+                f"zone {zone} shows no server although {len(absent)} are known: nothing is concluded from it"
+            )
+            return
+        before, self._absent[zone] = self._absent.get(zone, set()), set(absent)
+        for name in sorted(before & set(absent)):
+            host = absent[name]
+            if host.spec.claim is None and host.spec.release is None:
+                await self._forget(host)
+            elif host.status.state != GONE:
+                status = replace(host.status, state=GONE, cloud_status="")
+                await self._save(host, merge_difference(host.status, status))
+
+    async def _forget(self, host: ScalewayAppleSiliconHost) -> None:
+        """Remove the Host object of a server that is gone; only in the version that was judged."""
+        meta = host.metadata
+        try:
+            await self._client.delete(
+                ScalewayAppleSiliconHost,
+                meta.name,
+                meta.namespace,
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+            )
+        except (NotFoundError, ConflictError):
+            return
 
     async def _mirror(self, zone: str, server: Server, owners: Owners, price: Price | None) -> None:
         host = self._hosts.get(server.id, self._namespace)
@@ -118,11 +159,14 @@ class Inventory:
                 return  # the cache has not seen it yet; the next cycle will
         status = observed(server, host.status, judged, price, self._clock.now())
         if change := merge_difference(host.status, status):
-            await self._client.merge_patch(
-                ScalewayAppleSiliconHost,
-                server.id,
-                {"status": change},
-                namespace=self._namespace,
-                subresource="status",
-                field_manager=_MANAGER,
-            )
+            await self._save(host, change)
+
+    async def _save(self, host: ScalewayAppleSiliconHost, status: dict[str, Any]) -> None:
+        await self._client.merge_patch(
+            ScalewayAppleSiliconHost,
+            host.metadata.name,
+            {"status": status},
+            namespace=self._namespace,
+            subresource="status",
+            field_manager=_MANAGER,
+        )

@@ -19,6 +19,8 @@ from paddock.simulator.cloud.support_api import SupportApi
 
 __all__ = ["AuditEntry", "Front"]
 
+_AUDIT_KEPT = 20_000  # the latest entries, at least; a cloud that runs for weeks must not grow for weeks
+
 
 class AuditEntry(msgspec.Struct, frozen=True):
     """One request as the cloud saw it. `effect` is what really happened, whatever the sender was told."""
@@ -139,6 +141,8 @@ class Front:
         if answer.effect or (fault is not None and fault.kind is FaultKind.LATE):
             self._on_effect()
         if self._audit is not None:
+            if len(self._audit) >= 2 * _AUDIT_KEPT:
+                del self._audit[:_AUDIT_KEPT]
             name = "arrived_late" if arrived_late else (fault.kind.value if fault is not None else "")
             self._audit.append(
                 AuditEntry(

@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# Removes what an earlier configuration installed and this one no longer names. Arguments: the names to keep.
+folder="${ROOT:-}/usr/local/share/paddock/payloads"
+for record in $(as_root ls "$folder" 2>/dev/null || true); do
+    kept=no
+    for name in "$@"; do
+        if [ "$name" = "$record" ]; then
+            kept=yes
+        fi
+    done
+    if [ "$kept" = yes ]; then
+        continue
+    fi
+    of() { as_root sed -n "s/^$1 //p" "$folder/$record"; }
+    label="$(of job)"
+    if [ -n "$label" ]; then
+        unload_job "$label"
+        absent "/Library/LaunchDaemons/$label.plist" "/usr/local/share/paddock/jobs/$label"
+    fi
+    command="$(of command)"
+    if [ -n "$command" ]; then
+        absent "$command"
+    fi
+    absent "$(of install-to)" "/usr/local/share/paddock/payloads/$record"
+done

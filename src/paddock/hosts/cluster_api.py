@@ -1,0 +1,130 @@
+"""The Cluster API objects that we read, as far as we read them, and what they forbid us. Pure.
+
+Their version is taken from the owner reference, so that old and new Cluster API cores are both understood.
+"""
+
+from dataclasses import dataclass
+
+from paddock.hosts.api import ScalewayAppleSiliconMachine
+from paddock.kube.objects import KubeObject, ObjectMeta, OwnerReference, Struct
+from paddock.kube.resource import Resource
+
+__all__ = [
+    "CLUSTER_NAME_LABEL",
+    "DELETE_FOR_MOVE",
+    "GROUP",
+    "PAUSED",
+    "Cluster",
+    "Go",
+    "Hold",
+    "OwnerMachine",
+    "cluster_resource",
+    "machine_owner",
+    "machine_resource",
+    "may_delete",
+    "may_reconcile",
+]
+
+GROUP = "cluster.x-k8s.io"
+PAUSED = "cluster.x-k8s.io/paused"
+DELETE_FOR_MOVE = "clusterctl.cluster.x-k8s.io/delete-for-move"
+CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+
+
+class OwnerMachineSpec(Struct, frozen=True):
+    cluster_name: str = ""
+
+
+class OwnerMachine(Struct, frozen=True):
+    """A Cluster API Machine."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: OwnerMachineSpec = OwnerMachineSpec()
+
+
+class ClusterSpec(Struct, frozen=True):
+    paused: bool | None = None
+
+
+class ClusterInitialization(Struct, frozen=True):
+    infrastructure_provisioned: bool | None = None
+
+
+class ClusterStatus(Struct, frozen=True):
+    infrastructure_ready: bool | None = None
+    initialization: ClusterInitialization | None = None
+
+
+class Cluster(Struct, frozen=True):
+    """A Cluster API Cluster, in either contract's shape."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ClusterSpec = ClusterSpec()
+    status: ClusterStatus = ClusterStatus()
+
+    @property
+    def infrastructure_ready(self) -> bool:
+        new = self.status.initialization
+        return bool(self.status.infrastructure_ready or (new is not None and new.infrastructure_provisioned))
+
+
+def machine_resource(version: str) -> Resource:
+    return Resource(GROUP, version, "Machine", "machines")
+
+
+def cluster_resource(version: str) -> Resource:
+    return Resource(GROUP, version, "Cluster", "clusters")
+
+
+def machine_owner(obj: KubeObject) -> OwnerReference | None:
+    """The Cluster API Machine that owns an object, if one does."""
+    for ref in obj.metadata.owner_references:
+        if ref.kind == "Machine" and ref.api_version.startswith(f"{GROUP}/"):
+            return ref
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """Nothing forbids it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Leave everything as it is; `seconds` says when to look again (None: when something changes)."""
+
+    reason: str
+    message: str
+    seconds: float | None
+
+
+def may_delete(machine: ScalewayAppleSiliconMachine, cluster: Cluster | None) -> Go | Hold:
+    """Whether a deletion may have effects. It is above the machine's own pause, but never above a move.
+
+    While clusterctl moves a cluster it deletes the source's objects under a paused Cluster: reacting to that would wipe
+    the hosts that the target cluster has just taken over.
+    """
+    if DELETE_FOR_MOVE in machine.metadata.annotations:
+        return Hold("BeingMoved", "clusterctl moves this machine to another cluster: its host is not touched", None)
+    if cluster is not None and cluster.spec.paused:
+        return Hold("ClusterPaused", "the Cluster is paused: nothing is touched until it is resumed", 30)
+    return Go()
+
+
+def may_reconcile(
+    machine: ScalewayAppleSiliconMachine, owner: OwnerMachine | None, cluster: Cluster | None
+) -> Go | Hold:
+    """Whether a living machine may be worked on."""
+    if cluster is not None and cluster.spec.paused:
+        return Hold("ClusterPaused", "the Cluster is paused: nothing is touched until it is resumed", 30)
+    if PAUSED in machine.metadata.annotations:
+        return Hold("Paused", f"the annotation {PAUSED} is set: nothing is done until it is removed", None)
+    if owner is None:
+        if CLUSTER_NAME_LABEL in machine.metadata.labels:
+            return Hold("WaitingForOwner", "Cluster API has not yet made its Machine the owner", 30)
+        return Go()
+    if owner.spec.cluster_name and cluster is None:
+        return Hold("WaitingForCluster", f"the Cluster {owner.spec.cluster_name} does not exist yet", 30)
+    if cluster is not None and not cluster.infrastructure_ready:
+        return Hold("WaitingForCluster", "the Cluster's infrastructure is not provisioned yet", 30)
+    return Go()

@@ -1,0 +1,172 @@
+"""The Host controller: performs every recorded release, whether its machine still exists or not.
+
+The order of effects and the crash windows are in docs/design; the decision is `paddock.hosts.release`.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from paddock.base.clock import rfc3339
+from paddock.clients.scaleway import (
+    BelowBillingFloor,
+    Gone,
+    NotFound,
+    OSNotPublished,
+    PermissionDenied,
+    ScalewayError,
+    Server,
+    StillThere,
+    Unknown,
+)
+from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts.controllers.tools import Tools
+from paddock.hosts.fencing import LeaseTooShortError
+from paddock.hosts.release import (
+    Abandon,
+    Delete,
+    Finish,
+    MarkStarted,
+    Reinstall,
+    ReleaseStep,
+    Remove,
+    Rename,
+    Wait,
+    release_step,
+)
+from paddock.kube.conditions import set_condition
+from paddock.kube.controller import Done, Request, RequeueAfter, Result
+from paddock.kube.difference import merge_difference
+from paddock.kube.errors import NotFoundError
+from paddock.kube.objects import Condition
+
+__all__ = ["HostReconciler"]
+
+Host = ScalewayAppleSiliconHost
+_STEPS_AT_A_TIME = 12
+_WHEN_THE_CLOUD_FAILS = 60.0
+_WHEN_LEASE_IS_SHORT = 2.0
+
+
+class HostReconciler:
+    """Takes the steps of a recorded release until it has to wait, or until the host is free again."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def __call__(self, request: Request) -> Result:
+        for _ in range(_STEPS_AT_A_TIME):
+            host = await self._tools.fresh.get(Host, request.name, request.namespace)
+            if host is None or host.spec.release is None:
+                return Done()
+            try:
+                step = release_step(host, await self._look(host), self._tools.clock.now())
+                if step is None:
+                    return Done()
+                if isinstance(step, Wait):
+                    await self._tell(host, "Waiting", step.reason)
+                    return RequeueAfter(step.seconds)
+                await self._take(host, step)
+            except LeaseTooShortError:
+                return RequeueAfter(_WHEN_LEASE_IS_SHORT)
+            except ScalewayError as error:
+                message = f"the cloud did not do what the release needs, it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s: {error}"
+                self._tools.recorder.record(host, "Warning", "ReleaseFailed", str(error))
+                await self._tell(host, "ReleaseFailed", message)
+                return RequeueAfter(_WHEN_THE_CLOUD_FAILS)
+        return RequeueAfter(1.0)
+
+    async def _look(self, host: Host) -> Server | Gone | Unknown:
+        zone, server_id = host.spec.zone, host.spec.server_id
+        try:
+            return (await self._tools.cloud.get_server(zone, server_id)).server
+        except (NotFound, PermissionDenied):
+            found = await self._tools.cloud.is_gone(zone, server_id)
+            return found.server if isinstance(found, StillThere) else found
+
+    async def _take(self, host: Host, step: ReleaseStep) -> None:
+        tools, zone, server_id = self._tools, host.spec.zone, host.spec.server_id
+        release = host.spec.release
+        assert release is not None
+        now = tools.clock.now()
+        match step:
+            case Rename(to, _):
+                if release.policy == "pool" and release.wipe != "started":
+                    await self._image(host, release.os_family)  # fails before the host is parked, not after
+                await tools.hands.rename(zone, server_id, to)
+            case Reinstall(family):
+                image = await self._image(host, family)
+                # Recorded before it is asked for: died in between, it is asked for again after a while.
+                await tools.patch_host(host, {"release": {"wipe": "requested", "wipeRequestedAt": rfc3339(now)}})
+                await tools.hands.reinstall(zone, server_id, image)
+                tools.recorder.record(host, "Normal", "Releasing", "the wipe of the disk was asked for")
+            case MarkStarted():
+                await tools.patch_host(host, {"release": {"wipe": "started"}})
+                await self._tell(host, "Wiping", "the disk is being wiped; the host is free again when that is done")
+            case Finish():
+                await self._finish(host, now)
+            case Delete():
+                await self._delete(host)
+            case Remove():
+                tools.recorder.record(host, "Normal", "Deleted", "the server does not exist any more")
+                await self._remove(host)
+            case Abandon(reason):
+                tools.recorder.record(host, "Warning", "ReleaseAbandoned", reason)
+                await tools.patch_host(host, _freed(now, tools))
+            case Wait():
+                pass
+
+    async def _image(self, host: Host, family: str) -> str | None:
+        """The newest image of the family; None, which is the type's default, where there is none any more."""
+        if not family:
+            return None
+        try:
+            image = await self._tools.cloud.newest_image(host.spec.zone, family, server_type=host.status.type or None)
+        except OSNotPublished as problem:
+            self._tools.recorder.record(
+                host, "Warning", "OSPinUnavailable", f"{problem}; the type's default image is used"
+            )
+            return None
+        return image.id
+
+    async def _finish(self, host: Host, now: datetime) -> None:
+        """One write frees the host; the counts and the forgotten host key may follow later or never."""
+        tools = self._tools
+        await tools.patch_host(host, _freed(now, tools))
+        tools.recorder.record(host, "Normal", "Released", "wiped and back in the pool")
+        history = host.status.history
+        await self._save(host, {"hostKey": None, "history": {"releases": history.releases + 1}})
+
+    async def _delete(self, host: Host) -> None:
+        tools, zone, server_id = self._tools, host.spec.zone, host.spec.server_id
+        outcome = await tools.hands.delete(zone, server_id)
+        if isinstance(outcome, BelowBillingFloor):
+            # Either shape of the 412 ends here. Died before the schedule: the next pass is refused again, and schedules.
+            await tools.hands.schedule_deletion(zone, server_id)
+            tools.recorder.record(host, "Normal", "DeletionScheduled", outcome.message)
+        else:
+            tools.recorder.record(host, "Normal", "Deleting", "the server is given back to the cloud")
+
+    async def _remove(self, host: Host) -> None:
+        try:
+            await self._tools.client.delete(Host, host.metadata.name, host.metadata.namespace, uid=host.metadata.uid)
+        except NotFoundError:
+            return
+
+    async def _tell(self, host: Host, reason: str, message: str) -> None:
+        """Say where the release stands, if that changed."""
+        said = Condition(type="Released", status="False", reason=reason, message=message)
+        conditions = set_condition(host.status.conditions, said, self._tools.clock.now())
+        if conditions != host.status.conditions:
+            await self._save(host, merge_difference(host.status, replace(host.status, conditions=conditions)))
+
+    async def _save(self, host: Host, status: dict[str, Any]) -> None:
+        await self._tools.client.merge_patch(
+            Host, host.metadata.name, {"status": status}, namespace=host.metadata.namespace, subresource="status"
+        )
+
+
+def _freed(now: datetime, tools: Tools) -> dict[str, Any]:
+    """A Host that is nobody's: claimable when nothing that was sent before can arrive any more."""
+    return {"claim": None, "release": None, "notBefore": rfc3339(now + tools.settings.settle)}

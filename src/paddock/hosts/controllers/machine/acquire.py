@@ -1,0 +1,178 @@
+"""Getting a host: the claim, step by step, each one resumable. The order and its crash windows: docs/design."""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from paddock.base.clock import rfc3339
+from paddock.clients.scaleway import Gone, NotFound, PermissionDenied, ScalewayError, Server
+from paddock.hosts.api import Address, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.claim import (
+    BackOut,
+    Bind,
+    Candidate,
+    ClaimStep,
+    Forget,
+    NoneFits,
+    Rename,
+    WriteClaim,
+    choose,
+    claim_step,
+)
+from paddock.hosts.controllers.tools import Tools, condition, ready
+from paddock.kube.controller import RequeueAfter
+from paddock.kube.errors import ConflictError
+
+__all__ = ["Acquire", "provider_id"]
+
+Machine = ScalewayAppleSiliconMachine
+_STEPS_AT_A_TIME = 24
+_WHEN_NONE_FITS = 60.0
+_WHEN_THE_CLOUD_FAILS = 30.0
+
+
+def provider_id(zone: str, server_id: str) -> str:
+    return f"scw-applesilicon://{zone}/{server_id}"
+
+
+class Acquire:
+    """Brings a machine without a host to a bound one, or says why it waits."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def run(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
+        """Take steps until the machine is bound, no host fits, or the cloud fails. Lost races only cost a step."""
+        for _ in range(_STEPS_AT_A_TIME):
+            try:
+                outcome = await self._step(machine, pool_prefix)
+            except ConflictError:
+                machine = await self._tools.again(machine)
+                continue
+            except ScalewayError as error:
+                return await self._cloud_failed(machine, error)
+            if isinstance(outcome, RequeueAfter):
+                return outcome
+            machine = outcome
+            if machine.status.server_id:
+                return machine
+        return RequeueAfter(1.0)
+
+    async def _step(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
+        now = self._tools.clock.now()
+        if not machine.status.claiming:
+            return await self._intend(machine, pool_prefix, now)
+        host = await self._tools.fresh_host(machine.status.claiming)
+        step = claim_step(machine, host, None, pool_prefix, now)
+        if step is None:
+            assert host is not None
+            server = await self._look(host)
+            step = (
+                BackOut("the server does not exist any more")
+                if server is None
+                else claim_step(machine, host, server, pool_prefix, now)
+            )
+        assert step is not None
+        return await self._take(machine, host, step, now)
+
+    async def _intend(self, machine: Machine, pool_prefix: str, now: datetime) -> Machine | RequeueAfter:
+        others = frozenset(
+            other.status.claiming
+            for other in self._tools.machines.list()
+            if other.status.claiming and other.metadata.uid != machine.metadata.uid
+        )
+        choice = choose(machine.spec, pool_prefix, self._tools.hosts.list(), others, now)
+        match choice:
+            case Candidate(host):
+                status = replace(machine.status, claiming=host.metadata.name, phase="Adopting")
+                status = condition(status, "Provisioned", False, "Claiming", f"claims host {host.metadata.name}", now)
+                status = ready(status, False, "Claiming", f"claims host {host.metadata.name}", now)
+                return await self._tools.save(machine, status, guarded=True)
+            case NoneFits(message):
+                self._tools.say(machine, "Warning", "NoAvailableHost", message)
+                said = f"{message}; looked at again in {_WHEN_NONE_FITS:.0f} s, or when a host becomes free"
+                status = replace(machine.status, phase="Pending")
+                status = condition(status, "Provisioned", False, "NoAvailableHost", said, now, severity="Warning")
+                await self._tools.save(machine, ready(status, False, "NoAvailableHost", said, now))
+                return RequeueAfter(_WHEN_NONE_FITS)
+
+    async def _look(self, host: ScalewayAppleSiliconHost) -> Server | None:
+        """The server as it is now; None when it is provably gone."""
+        zone, server_id = host.spec.zone, host.spec.server_id
+        try:
+            return (await self._tools.cloud.get_server(zone, server_id)).server
+        except (NotFound, PermissionDenied):
+            if isinstance(await self._tools.cloud.is_gone(zone, server_id), Gone):
+                return None
+            raise
+
+    async def _take(
+        self, machine: Machine, host: ScalewayAppleSiliconHost | None, step: ClaimStep, now: datetime
+    ) -> Machine:
+        tools = self._tools
+        match step:
+            case Forget(reason):
+                tools.say(machine, "Normal", "ClaimForgotten", f"host {machine.status.claiming}: {reason}")
+                return await tools.save(machine, replace(machine.status, claiming=""), guarded=True)
+            case WriteClaim(epoch):
+                assert host is not None
+                claim = {
+                    "machineNamespace": machine.metadata.namespace,
+                    "machineName": machine.metadata.name,
+                    "machineUID": machine.metadata.uid,
+                    "epoch": epoch,
+                    "since": rfc3339(now),
+                }
+                await tools.patch_host(host, {"claim": claim, "epoch": epoch})
+                tools.say(machine, "Normal", "Adopting", f"claims host {host.metadata.name}")
+                return machine
+            case Rename(to, _):
+                # Died before: the name is as it was, and this step comes again. Died after, or the answer was lost: the
+                # next GET shows `to`, which is one of our own names.
+                assert host is not None
+                await tools.hands.rename(host.spec.zone, host.spec.server_id, to)
+                return machine
+            case BackOut(reason):
+                assert host is not None
+                not_before = rfc3339(now + tools.settings.settle)
+                await tools.patch_host(host, {"claim": None, "notBefore": not_before})
+                tools.say(machine, "Warning", "ClaimTakenBack", f"host {host.metadata.name}: {reason}")
+                return await tools.save(machine, replace(machine.status, claiming=""), guarded=True)
+            case Bind(server):
+                assert host is not None
+                return await self._bind(machine, host, server, now)
+
+    async def _bind(self, machine: Machine, host: ScalewayAppleSiliconHost, server: Server, now: datetime) -> Machine:
+        """Write down the server at once: from here on a lost claim would be a stranded host."""
+        tools = self._tools
+        status = replace(
+            machine.status,
+            server_id=server.id,
+            host_name=host.metadata.name,
+            claiming="",
+            addresses=(Address(type="ExternalIP", address=server.ip),) if server.ip else (),
+            bootstrap_attempts=0,
+            bootstrap_reboot_issued=False,
+            bootstrap_step="",
+            bound_at=now.replace(microsecond=0),
+            claim_verified=False,
+            password_missing_since=None,
+            host_config_hash="",
+            phase="Adopting",
+        )
+        message = f"has host {host.metadata.name} ({server.ip or 'no address yet'})"
+        status = condition(status, "Provisioned", True, "Adopted", message, now)
+        machine = await tools.save(machine, ready(status, False, "Adopted", message, now), guarded=True)
+        tools.say(machine, "Normal", "Adopted", message)
+        return machine
+
+    async def _cloud_failed(self, machine: Machine, error: ScalewayError) -> RequeueAfter:
+        now = self._tools.clock.now()
+        message = (
+            f"the cloud did not do what the claim needs, it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s: {error}"
+        )
+        self._tools.say(machine, "Warning", "ProvisioningFailed", str(error))
+        machine = await self._tools.again(machine)
+        status = condition(machine.status, "Provisioned", False, "ScalewayAdoptFailed", message, now, severity="Error")
+        await self._tools.save(machine, ready(status, False, "ScalewayAdoptFailed", message, now))
+        return RequeueAfter(_WHEN_THE_CLOUD_FAILS)

@@ -1,0 +1,76 @@
+"""The end of a machine: its host is given back, everything that was made for it is removed, the finalizer goes last."""
+
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.recording import record_release
+from paddock.hosts.controllers.tools import Tools, ready
+from paddock.hosts.lifecycle import RecordRelease, SkipRelease, ending
+from paddock.kube.builtin import Node
+from paddock.kube.controller import Done, RequeueAfter, Result
+from paddock.kube.errors import NotFoundError
+
+__all__ = ["End"]
+
+Machine = ScalewayAppleSiliconMachine
+_WHEN_UNKNOWN = 30.0
+
+
+class End:
+    """Every step is repeatable; nothing here waits for a wipe, a billing floor or the cloud."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def run(self, machine: Machine) -> Result:
+        if FINALIZER not in machine.metadata.finalizers:
+            return Done()
+        tools, now = self._tools, self._tools.clock.now()
+        status = replace(machine.status, phase="Deleting")
+        machine = await tools.save(machine, ready(status, False, "Deleting", "is being deleted", now))
+        name = machine.status.host_name or machine.status.server_id or machine.status.claiming
+        host = await tools.fresh_host(name) if name else None
+        match ending(machine, host, tools.settings.default_adopt_pool_prefix):
+            case RecordRelease(policy, prefix):
+                assert host is not None
+                await record_release(
+                    tools,
+                    host,
+                    policy=policy,
+                    prefix=prefix,
+                    family=machine.spec.os,
+                    reason="MachineDeleted",
+                    message=f"machine {machine.metadata.namespace}/{machine.metadata.name} was deleted",
+                )
+                reason = "Deleting" if policy == "terminate" else "Releasing"
+                tools.say(machine, "Normal", reason, f"host {host.metadata.name} is given back ({policy})")
+            case SkipRelease("HostUnknown", message):
+                # Not in the inventory: unseen yet, or gone. Only a proof that it is gone lets us go on.
+                if not await self._gone(machine):
+                    await tools.save(machine, ready(machine.status, False, "HostUnknown", message, now))
+                    return RequeueAfter(_WHEN_UNKNOWN)
+            case SkipRelease(reason, message):
+                tools.say(machine, "Warning", reason, message)
+            case None:
+                pass
+        await self._clean(machine)
+        machine = await tools.again(machine)
+        left = [finalizer for finalizer in machine.metadata.finalizers if finalizer != FINALIZER]
+        await tools.patch(machine, {"metadata": {"finalizers": left}})
+        return Done()
+
+    async def _gone(self, machine: Machine) -> bool:
+        from paddock.clients.scaleway import Gone
+
+        if not machine.status.server_id:
+            return True  # only an intent: the claim is written on the Host object, and there is none
+        found = await self._tools.cloud.is_gone(machine.spec.zone, machine.status.server_id)
+        return isinstance(found, Gone)
+
+    async def _clean(self, machine: Machine) -> None:
+        """What was made for the machine: its Secret and its Node. The Mac cannot deregister itself."""
+        await self._tools.forget_credentials(machine)
+        with suppress(NotFoundError):
+            await self._tools.client.delete(Node, machine.metadata.name)

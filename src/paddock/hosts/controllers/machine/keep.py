@@ -1,0 +1,168 @@
+"""Keeping a host: is it still ours, is the claim proven, what does the inventory say of it."""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from paddock.base.clock import rfc3339
+from paddock.clients.scaleway import ScalewayError
+from paddock.hosts.api import Address, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.machine.acquire import provider_id
+from paddock.hosts.controllers.tools import Tools, condition, ready
+from paddock.hosts.lifecycle import (
+    Keep,
+    LetGo,
+    NotVerifiedYet,
+    RenameAgain,
+    Verified,
+    WaitForInventory,
+    WriteMissingClaim,
+    ownership,
+    verification,
+)
+from paddock.kube.controller import RequeueAfter
+
+__all__ = ["KeepHost", "hostless"]
+
+Machine = ScalewayAppleSiliconMachine
+Host = ScalewayAppleSiliconHost
+_SOON = 10.0
+
+
+def hostless(machine: Machine, reason: str, message: str, now: datetime) -> Machine:
+    """The machine without its host: everything that described the host is reset, so that another one can be claimed."""
+    status = replace(
+        machine.status,
+        server_id="",
+        host_name="",
+        claiming="",
+        addresses=(),
+        bound_at=None,
+        claim_verified=False,
+        password_missing_since=None,
+        bootstrap_attempts=0,
+        bootstrap_reboot_issued=False,
+        bootstrap_step="",
+        host_config_hash="",
+        failed_host_config_hash="",
+        update_attempts=0,
+        phase="Pending",
+    )
+    status = condition(status, "Provisioned", False, reason, message, now, severity="Warning")
+    status = condition(status, "Bootstrapped", False, reason, message, now, severity="Warning")
+    return replace(machine, status=ready(status, False, reason, message, now))
+
+
+class KeepHost:
+    """Runs before anything is done to a host. What it returns is either a machine whose host is proven, or a wait."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def run(self, machine: Machine) -> tuple[Machine, Host] | RequeueAfter:
+        tools = self._tools
+        host = await tools.fresh_host(machine.status.host_name or machine.status.server_id)
+        rivals = [
+            other
+            for other in tools.machines.list()
+            if other.status.server_id == machine.status.server_id and other.metadata.uid != machine.metadata.uid
+        ]
+        match ownership(machine, host, rivals):
+            case WaitForInventory(message):
+                now = tools.clock.now()
+                await tools.save(machine, ready(machine.status, False, "HostUnknown", message, now))
+                return RequeueAfter(_SOON)
+            case LetGo(reason, message):
+                return await self.let_go(machine, reason, message)
+            case WriteMissingClaim(epoch):
+                assert host is not None
+                await self._write_claim(machine, host, epoch)
+                return RequeueAfter(0.1)
+            case Keep():
+                assert host is not None
+                machine = await self._follow(machine, host)
+                return await self._verify(machine, host)
+
+    async def let_go(self, machine: Machine, reason: str, message: str) -> RequeueAfter:
+        """Forget the host without touching it."""
+        tools = self._tools
+        tools.say(machine, "Warning", reason, message)
+        await tools.save(machine, hostless(machine, reason, message, tools.clock.now()).status, guarded=True)
+        machine = await tools.again(machine)
+        if machine.spec.provider_id:
+            await tools.patch(machine, {"spec": {"providerID": None}})
+        await tools.forget_credentials(machine)
+        return RequeueAfter(1.0)
+
+    async def _write_claim(self, machine: Machine, host: Host, epoch: int) -> None:
+        claim = {
+            "machineNamespace": machine.metadata.namespace,
+            "machineName": machine.metadata.name,
+            "machineUID": machine.metadata.uid,
+            "epoch": epoch,
+            "since": rfc3339(self._tools.clock.now()),
+        }
+        await self._tools.patch_host(host, {"claim": claim, "epoch": epoch})
+        self._tools.say(
+            machine,
+            "Normal",
+            "ClaimRestored",
+            f"the claim on host {host.metadata.name} was missing and is written again",
+        )
+
+    async def _follow(self, machine: Machine, host: Host) -> Machine:
+        """Addresses and provider id as they are now; written only when they changed."""
+        tools = self._tools
+        addresses = (
+            (Address(type="ExternalIP", address=host.status.ip),) if host.status.ip else machine.status.addresses
+        )
+        wanted = provider_id(host.spec.zone, host.spec.server_id)
+        if machine.spec.provider_id != wanted:
+            machine = await tools.patch(machine, {"spec": {"providerID": wanted}})
+        status = replace(
+            machine.status,
+            addresses=addresses,
+            host_name=host.metadata.name,
+            failure_domain=host.spec.zone,
+            initialization=replace(machine.status.initialization, provisioned=True),
+            observed_generation=machine.metadata.generation,
+        )
+        return await tools.save(machine, status)
+
+    async def _verify(self, machine: Machine, host: Host) -> tuple[Machine, Host] | RequeueAfter:
+        if machine.status.claim_verified:
+            return machine, host
+        tools, claim = self._tools, host.spec.claim
+        assert claim is not None
+        now, settle = tools.clock.now(), tools.settings.settle
+        outcome = verification(machine, claim, None, now, settle)
+        if outcome is None:
+            try:
+                fetched = await tools.cloud.get_server(host.spec.zone, host.spec.server_id)
+            except ScalewayError as error:
+                return await self._wait(
+                    machine, f"the claim is to be verified, but the cloud does not answer: {error}", 30
+                )
+            outcome = verification(machine, claim, fetched.server, now, settle)
+        match outcome:
+            case NotVerifiedYet(seconds):
+                message = f"has host {host.metadata.name}; its name is read once more in {seconds:.0f} s, when no late rename can arrive"
+                return await self._wait(machine, message, seconds)
+            case RenameAgain(to, _):
+                await tools.hands.rename(host.spec.zone, host.spec.server_id, to)
+                await tools.save(machine, replace(machine.status, bound_at=now.replace(microsecond=0)), guarded=True)
+                return RequeueAfter(settle.total_seconds())
+            case LetGo(reason, message):
+                not_before = rfc3339(now + settle)
+                await tools.patch_host(host, {"claim": None, "notBefore": not_before})
+                return await self.let_go(machine, reason, message)
+            case Verified() | None:
+                machine = await tools.save(machine, replace(machine.status, claim_verified=True), guarded=True)
+                return machine, host
+
+    async def _wait(self, machine: Machine, message: str, seconds: float) -> RequeueAfter:
+        # The sentence counts down, so it is written once: rewriting it every time would be a write for nothing.
+        if not any(c.type == "Ready" and c.reason == "Verifying" for c in machine.status.conditions):
+            now = self._tools.clock.now()
+            await self._tools.save(machine, ready(machine.status, False, "Verifying", message, now))
+        return RequeueAfter(max(seconds, 0.1))

@@ -1,0 +1,229 @@
+"""Making a Mac a fleet node: credentials, bootstrap, and what follows when it fails."""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from paddock.base.clock import Clock
+from paddock.clients.scaleway import Credentials, ScalewayError
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.machine.keep import hostless
+from paddock.hosts.controllers.recording import record_release
+from paddock.hosts.controllers.tools import BootstrapFailed, Bootstrapped, Tools, condition, ready
+from paddock.hosts.fencing import LeaseTooShortError
+from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long
+from paddock.kube.conditions import is_true
+from paddock.kube.controller import RequeueAfter
+
+__all__ = ["Prepare"]
+
+Machine = ScalewayAppleSiliconMachine
+Host = ScalewayAppleSiliconHost
+_WHEN_THE_CLOUD_FAILS = 30.0
+_WHEN_SEALED = 60.0
+_DIAGNOSTIC_LOOKS = 5
+_DIAGNOSTIC_EVERY = 2.0
+
+
+class Prepare:
+    """Bootstraps a proven host; escalates by the tiers when that keeps failing."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def run(self, machine: Machine, host: Host) -> Machine | RequeueAfter:
+        if is_true(machine.status.conditions, "Bootstrapped"):
+            return machine
+        credentials = await self._credentials(machine, host)
+        if isinstance(credentials, RequeueAfter):
+            return credentials
+        tools, now = self._tools, self._tools.clock.now()
+        message = f"bootstrap of host {host.metadata.name} runs"
+        status = replace(machine.status, phase="Bootstrapping", password_missing_since=None)
+        status = condition(status, "Bootstrapped", False, "Bootstrapping", message, now, severity="Info")
+        machine = await tools.save(machine, ready(status, False, "Bootstrapping", message, now))
+        if machine.status.bootstrap_attempts == 0:
+            tools.say(machine, "Normal", "Bootstrapping", message)
+        outcome = await tools.bootstrapper.bootstrap(machine, host, credentials, _Told(tools, machine))
+        machine = await tools.again(machine)
+        if outcome.host_key:
+            await self._pin(host, outcome.host_key)
+        match outcome:
+            case Bootstrapped():
+                return await self._succeeded(machine, host, outcome)
+            case BootstrapFailed():
+                return await self.failed(machine, host, outcome.step, outcome.message)
+
+    async def _pin(self, host: Host, host_key: str) -> None:
+        """The key is pinned from its first sight after an install, also when the rest of the bootstrap failed."""
+        if host.status.host_key != host_key:
+            await self._tools.client.merge_patch(
+                Host,
+                host.metadata.name,
+                {"status": {"hostKey": host_key}},
+                namespace=host.metadata.namespace,
+                subresource="status",
+            )
+
+    async def _succeeded(self, machine: Machine, host: Host, outcome: Bootstrapped) -> Machine:
+        tools, now = self._tools, self._tools.clock.now()
+        message = f"host {host.metadata.name} is bootstrapped"
+        status = replace(
+            machine.status,
+            bootstrap_attempts=0,
+            bootstrap_reboot_issued=False,
+            bootstrap_step="",
+            host_config_hash=outcome.config_hash,
+        )
+        status = condition(status, "Bootstrapped", True, "Bootstrapped", message, now)
+        machine = await tools.save(machine, status)
+        tools.say(machine, "Normal", "Bootstrapped", message)
+        await tools.count(host, bootstraps=1)
+        return machine
+
+    # Credentials
+
+    async def _credentials(self, machine: Machine, host: Host) -> Credentials | RequeueAfter:
+        """From the Secret, or from a GET when it is missing or sealed; never from the answer of a mutation."""
+        tools = self._tools
+        kept = await tools.kept_credentials(machine)
+        if kept is not None and kept.password is not None:
+            return kept
+        try:
+            fetched = await tools.cloud.get_server(host.spec.zone, host.spec.server_id)
+        except ScalewayError as error:
+            message = f"the password could not be read, it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s: {error}"
+            return await self._blocked(machine, "CredentialsRefreshFailed", message, _WHEN_THE_CLOUD_FAILS)
+        if fetched.credentials.password is not None:
+            await tools.keep_credentials(machine, fetched.credentials)
+            if kept is not None:
+                tools.say(machine, "Normal", "CredentialsReclaimed", "the cloud shows the password again")
+            return fetched.credentials
+        return await self._sealed(machine, host)
+
+    async def _sealed(self, machine: Machine, host: Host) -> RequeueAfter:
+        """Wait for the seal to lift; count it as a failed bootstrap when it lasts. Sudo is never tried meanwhile."""
+        tools, now = self._tools, self._tools.clock.now()
+        since = machine.status.password_missing_since
+        if since is None:
+            machine = await tools.save(
+                machine, replace(machine.status, password_missing_since=now.replace(microsecond=0))
+            )
+        elif sealed_for_too_long(since, now, tools.settings.tiers):
+            machine = await tools.save(
+                machine, replace(machine.status, password_missing_since=now.replace(microsecond=0))
+            )
+            message = f"the cloud has shown no usable password since {since:%H:%M} UTC"
+            return await self.failed(machine, host, "password", message)
+        patience = tools.settings.tiers.sealed_patience.total_seconds() / 60
+        message = (
+            f"the cloud shows no usable password (sealed); it is read again every {_WHEN_SEALED:.0f} s, "
+            f"and counts as a failed bootstrap after {patience:.0f} min"
+        )
+        return await self._blocked(machine, "MissingSudoPassword", message, _WHEN_SEALED)
+
+    async def _blocked(self, machine: Machine, reason: str, message: str, seconds: float) -> RequeueAfter:
+        tools, now = self._tools, self._tools.clock.now()
+        tools.say(machine, "Warning", reason, message)
+        status = condition(machine.status, "Bootstrapped", False, reason, message, now, severity="Warning")
+        await tools.save(machine, ready(status, False, reason, message, now))
+        return RequeueAfter(seconds)
+
+    # Failure and its tiers
+
+    async def failed(self, machine: Machine, host: Host, step: str, problem: str) -> RequeueAfter:
+        """Count the failure, say it, and do what the tiers say."""
+        tools, now, tiers = self._tools, self._tools.clock.now(), self._tools.settings.tiers
+        attempts = machine.status.bootstrap_attempts + 1
+        prefix = machine.spec.adopt_pool_prefix or tools.settings.default_adopt_pool_prefix
+        decision = after_failure(
+            attempts,
+            reboot_issued=machine.status.bootstrap_reboot_issued,
+            can_release=bool(prefix),
+            tiers=tiers,
+        )
+        message = f"step {step}: {problem}; {decision.message}"
+        tools.say(machine, "Warning", "BootstrapFailed", f"attempt {attempts}: step {step}: {problem}")
+        status = replace(machine.status, bootstrap_attempts=attempts, bootstrap_step=step)
+        status = condition(status, "Bootstrapped", False, "BootstrapFailed", message, now, severity="Warning")
+        machine = await tools.save(machine, ready(status, False, "BootstrapFailed", message, now))
+        await tools.count(host, bootstrap_failures=1)
+        match decision:
+            case GiveBack(why):
+                return await self._give_back(machine, host, prefix, why)
+            case Reboot():
+                await self._reboot(machine, host)
+            case Retry():
+                pass
+        return RequeueAfter(tiers.retry_seconds)
+
+    async def _reboot(self, machine: Machine, host: Host) -> None:
+        """Once for each host; an API error does not use it up. The cloud's own diagnosis is asked and kept before."""
+        tools = self._tools
+        seen = await self._diagnosis(host)
+        try:
+            await tools.hands.reboot(host.spec.zone, host.spec.server_id)
+        except (ScalewayError, LeaseTooShortError) as error:
+            tools.say(machine, "Warning", "RebootForRecoveryFailed", f"{error}; tried again after the next failure")
+            return
+        # Died before this write: the reboot is asked for once more, which costs two minutes and loses nothing.
+        await tools.save(machine, replace(machine.status, bootstrap_reboot_issued=True))
+        tools.say(
+            machine, "Normal", "RebootingForRecovery", f"host {host.metadata.name} is rebooted once; before that {seen}"
+        )
+        await tools.count(host, reboots=1)
+
+    async def _diagnosis(self, host: Host) -> str:
+        """What the provider sees of the host, in words. It is evidence only: a failure to get it changes nothing."""
+        tools = self._tools
+        try:
+            started = await tools.cloud.start_diagnostic(host.spec.zone, host.spec.server_id)
+            for _ in range(_DIAGNOSTIC_LOOKS):
+                found = await tools.cloud.get_diagnostic(host.spec.zone, started)
+                if found.finished and found.health_details is not None:
+                    seen = found.health_details
+                    up = {
+                        "server": seen.is_server_alive,
+                        "agent": seen.is_agent_alive,
+                        "ssh": seen.is_ssh_port_up,
+                        "vnc": seen.is_vnc_port_up,
+                    }
+                    return "the provider saw " + ", ".join(
+                        f"{name} {'up' if ok else 'down'}" for name, ok in up.items()
+                    )
+                await tools.clock.sleep(_DIAGNOSTIC_EVERY)
+        except ScalewayError as error:
+            return f"no diagnosis could be had ({error})"
+        return "the provider's diagnosis did not finish"
+
+    async def _give_back(self, machine: Machine, host: Host, prefix: str, why: str) -> RequeueAfter:
+        """Record the release first; only then forget the host. Died in between: the record makes us let go of it."""
+        tools = self._tools
+        fresh = await tools.fresh_host(host.metadata.name)
+        if fresh is None or fresh.spec.claim is None or fresh.spec.claim.machine_uid != machine.metadata.uid:
+            return RequeueAfter(1.0)  # it is not ours any more: the next pass sees why
+        await record_release(
+            tools, fresh, policy="pool", prefix=prefix, family=machine.spec.os, reason="BootstrapExhausted", message=why
+        )
+        tools.say(machine, "Normal", "BootstrapExhausted", why)
+        machine = await tools.save(
+            machine, hostless(machine, "HostReleased", why, tools.clock.now()).status, guarded=True
+        )
+        await tools.patch(machine, {"spec": {"providerID": None}})
+        await tools.forget_credentials(machine)
+        return RequeueAfter(1.0)
+
+
+@dataclass(slots=True)
+class _Told:
+    """Shows the step of a bootstrap on the machine while it runs."""
+
+    tools: Tools
+    machine: Machine
+
+    async def __call__(self, step: str) -> None:
+        clock: Clock = self.tools.clock
+        message = f"bootstrap: {step}"
+        status = replace(self.machine.status, bootstrap_step=step)
+        status = condition(status, "Bootstrapped", False, "Bootstrapping", message, clock.now(), severity="Info")
+        self.machine = await self.tools.save(self.machine, ready(status, False, "Bootstrapping", message, clock.now()))

@@ -1,0 +1,119 @@
+"""One pass over one machine: gates, then the stages of its life in order, then the sentence that sums it up."""
+
+import msgspec
+from msgspec.structs import replace
+
+from paddock.hosts import cluster_api
+from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
+from paddock.hosts.cluster_api import Cluster, Hold, OwnerMachine, may_delete, may_reconcile
+from paddock.hosts.controllers.machine.acquire import Acquire
+from paddock.hosts.controllers.machine.ending import End
+from paddock.hosts.controllers.machine.keep import KeepHost
+from paddock.hosts.controllers.machine.prepare import Prepare
+from paddock.hosts.controllers.tools import GoneError, Tools, condition, ready
+from paddock.hosts.fencing import LeaseTooShortError
+from paddock.hosts.lifecycle import KNOWN_ZONES, bad_input
+from paddock.kube.controller import Done, Request, RequeueAfter, Result
+from paddock.kube.errors import NotFoundError
+
+__all__ = ["MachineReconciler"]
+
+Machine = ScalewayAppleSiliconMachine
+_WHEN_READY = 300.0
+_WHEN_WRONG = 300.0
+_WHEN_LEASE_IS_SHORT = 2.0
+
+
+class MachineReconciler:
+    """Level-triggered: reads everything fresh, moves the machine as far as it can, and says when to look again."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._acquire = Acquire(tools)
+        self._keep = KeepHost(tools)
+        self._prepare = Prepare(tools)
+        self._end = End(tools)
+
+    async def __call__(self, request: Request) -> Result:
+        machine = await self._tools.fresh.get(Machine, request.name, request.namespace)
+        if machine is None:
+            return Done()
+        try:
+            return await self._pass(machine)
+        except GoneError:
+            return Done()
+        except LeaseTooShortError:
+            return RequeueAfter(_WHEN_LEASE_IS_SHORT)
+
+    async def _pass(self, machine: Machine) -> Result:
+        owner, cluster = await self._owners(machine)
+        if machine.metadata.deletion_timestamp is not None:
+            gate = may_delete(machine, cluster)
+            return _held(gate) if isinstance(gate, Hold) else await self._end.run(machine)
+        gate = may_reconcile(machine, owner, cluster)
+        if isinstance(gate, Hold):
+            return _held(gate)
+        if FINALIZER not in machine.metadata.finalizers:
+            # Before anything that could leak: from here on a deletion passes through us.
+            machine = await self._tools.patch(
+                machine, {"metadata": {"finalizers": [*machine.metadata.finalizers, FINALIZER]}}
+            )
+        return await self._live(machine)
+
+    async def _live(self, machine: Machine) -> Result:
+        tools = self._tools
+        prefix = machine.spec.adopt_pool_prefix or tools.settings.default_adopt_pool_prefix
+        if not machine.status.server_id:
+            wrong = bad_input(machine, prefix, zones={*KNOWN_ZONES, *tools.settings.zones}, types=None)
+            if wrong is not None:
+                now = tools.clock.now()
+                tools.say(machine, "Warning", wrong.reason, wrong.message)
+                status = condition(
+                    machine.status, "Provisioned", False, wrong.reason, wrong.message, now, severity="Error"
+                )
+                await tools.save(machine, ready(status, False, wrong.reason, wrong.message, now))
+                return RequeueAfter(_WHEN_WRONG)
+            acquired = await self._acquire.run(machine, prefix)
+            if isinstance(acquired, RequeueAfter):
+                return acquired
+            machine = acquired
+        kept = await self._keep.run(machine)
+        if isinstance(kept, RequeueAfter):
+            return kept
+        machine, host = kept
+        prepared = await self._prepare.run(machine, host)
+        if isinstance(prepared, RequeueAfter):
+            return prepared
+        now = tools.clock.now()
+        message = f"runs on host {host.metadata.name}"
+        status = ready(replace(prepared.status, phase="Ready"), True, "Ready", message, now)
+        await tools.save(prepared, status)
+        return RequeueAfter(_WHEN_READY)
+
+    async def _owners(self, machine: Machine) -> tuple[OwnerMachine | None, Cluster | None]:
+        """The Cluster API Machine that owns this one and its Cluster, read fresh; both None for a standalone machine."""
+        ref = cluster_api.machine_owner(machine)
+        version = ref.api_version.rpartition("/")[2] if ref is not None else ""
+        if ref is None:
+            return None, None
+        namespace = machine.metadata.namespace
+        try:
+            owner = msgspec.convert(
+                await self._tools.client.get(cluster_api.machine_resource(version), ref.name, namespace), OwnerMachine
+            )
+        except NotFoundError:
+            return None, None
+        if not owner.spec.cluster_name:
+            return owner, None
+        try:
+            cluster = msgspec.convert(
+                await self._tools.client.get(cluster_api.cluster_resource(version), owner.spec.cluster_name, namespace),
+                Cluster,
+            )
+        except NotFoundError:
+            return owner, None
+        return owner, cluster
+
+
+def _held(gate: Hold) -> Result:
+    return Done() if gate.seconds is None else RequeueAfter(gate.seconds)

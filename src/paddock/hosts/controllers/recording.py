@@ -1,0 +1,34 @@
+"""Recording a release on a Host: the one write after which a host is on its way home, whatever happens to us."""
+
+from paddock.base.clock import rfc3339
+from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts.controllers.tools import Tools
+
+__all__ = ["record_release"]
+
+
+async def record_release(
+    tools: Tools,
+    host: ScalewayAppleSiliconHost,
+    *,
+    policy: str,
+    prefix: str,
+    family: str,
+    reason: str,
+    message: str,
+    cloud_name: str = "",
+) -> None:
+    """Write it under the version of the Host that was judged; ConflictError when anything about it changed since.
+
+    The Host controller does everything else. Recording a release that is recorded already is the caller's mistake.
+    """
+    release = {
+        "policy": policy,
+        "reason": reason,
+        "message": message,
+        "poolPrefix": prefix,
+        "osFamily": family,
+        "cloudName": cloud_name or host.status.cloud_name,
+        "requestedAt": rfc3339(tools.clock.now()),
+    }
+    await tools.patch_host(host, {"release": release})

@@ -1,0 +1,171 @@
+"""The sweep: every host that the cloud shows gets one verdict; what is stranded is reported, and reclaimed if allowed."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from paddock.base.clock import rfc3339
+from paddock.base.logs import get_logger
+from paddock.clients.scaleway import ScalewayError, Server
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.recording import record_release
+from paddock.hosts.controllers.tools import Tools
+from paddock.hosts.strays import Owners, Verdict, verdict
+from paddock.hosts.sweep import HealLedger, Leave, Reclaim, Sightings, counts_as_orphan, judge, owners_vanished
+from paddock.kube.errors import ConflictError, KubeError
+
+__all__ = ["Finding", "Sweep", "SweepMetrics"]
+
+log = get_logger("sweep")
+Host = ScalewayAppleSiliconHost
+Machine = ScalewayAppleSiliconMachine
+
+
+class SweepMetrics:
+    """What an alert watches."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.orphans = Gauge(
+            "scaleway_orphan_servers", "Servers that no machine owns and that are not in the pool.", registry=registry
+        )
+        self.reclaimed = Counter(
+            "scaleway_orphan_servers_reclaimed", "Stranded servers whose release was recorded.", registry=registry
+        )
+        self.zones_failed = Counter(
+            "paddock_sweep_zone_failures", "Zones that could not be listed.", ["zone"], registry=registry
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One host of one cycle: what it is, and what is done about it."""
+
+    zone: str
+    server: Server
+    verdict: Verdict
+    action: Reclaim | HealLedger | Leave
+
+
+class Sweep:
+    """One zone's failure never hides another's, and a failed read never counts as "none"."""
+
+    def __init__(self, tools: Tools, zones: Callable[[], Collection[str]], metrics: SweepMetrics) -> None:
+        self._tools = tools
+        self._zones = zones
+        self._metrics = metrics
+        self._orphans: dict[str, int] = {}
+        self._sightings = Sightings()
+        self._owners_before = 0
+        self.findings: list[Finding] = []
+
+    async def cycle(self) -> None:
+        """Look at everything, report, then act on what may be acted on, under the brakes."""
+        machines = (await self._tools.fresh.list(Machine)).items
+        hosts = {host.spec.server_id: host for host in (await self._tools.fresh.list(Host)).items}
+        owners = Owners.of(list(machines))
+        settings = self._tools.settings
+        findings: list[Finding] = []
+        seen: dict[str, tuple[str, str, int]] = {}
+        for zone in sorted(self._zones()):
+            try:
+                servers = await self._tools.cloud.list_servers(zone)
+            except ScalewayError as error:
+                self._metrics.zones_failed.labels(zone).inc()
+                log.warning("zone could not be swept; its last count stands", zone=zone, why=str(error))
+                findings += [finding for finding in self.findings if finding.zone == zone]
+                seen |= {f.server.id: s for f in findings if (s := self._sightings.seen.get(f.server.id))}
+                continue
+            orphans = 0
+            for server in servers:
+                judged = verdict(
+                    server,
+                    hosts.get(server.id),
+                    owners,
+                    pool_prefix=settings.default_adopt_pool_prefix,
+                    claim_name_prefix=settings.claim_name_prefix,
+                )
+                count = self._sightings.count(server.id, server.name, judged.reason)
+                seen[server.id] = (server.name, judged.reason, count)
+                orphans += counts_as_orphan(judged)
+                action = judge(server.name, judged, count, settings.claim_name_prefix)
+                findings.append(Finding(zone, server, judged, action))
+            self._orphans[zone] = orphans
+        self.findings, self._sightings = findings, Sightings(seen)
+        self._metrics.orphans.set(sum(self._orphans.values()))
+        await self._act(findings, len(machines))
+
+    async def _act(self, findings: list[Finding], owners: int) -> None:
+        if owners_vanished(self._owners_before, owners):
+            log.error(
+                "every machine vanished since the last sweep: nothing is reclaimed in this cycle",
+                before=self._owners_before,
+            )
+            self._owners_before = 0  # if they are still gone in the next cycle, they are really gone
+            return
+        self._owners_before = owners
+        done = 0
+        for finding in findings:
+            if isinstance(finding.action, Leave):
+                continue
+            if done >= self._tools.settings.reclaim_cap:
+                log.warning("the cap of this cycle is used up; the rest follows in the next", cap=done)
+                return
+            try:
+                done += await self._heal(finding)
+            except (ScalewayError, KubeError) as error:
+                log.warning(
+                    "a stranded host was not reclaimed; tried again in the next cycle",
+                    server=finding.server.id,
+                    why=str(error),
+                )
+
+    async def _heal(self, finding: Finding) -> bool:
+        """Judge once more on reads made now, then record. False when the picture changed meanwhile."""
+        tools, server_id, settings = self._tools, finding.server.id, self._tools.settings
+        machines = (await tools.fresh.list(Machine)).items
+        server = (await tools.cloud.get_server(finding.zone, server_id)).server
+        host = await tools.fresh_host(server_id)
+        if host is None:
+            return False  # the inventory makes it; then it is judged again
+        again = verdict(
+            server,
+            host,
+            Owners.of(list(machines)),
+            pool_prefix=settings.default_adopt_pool_prefix,
+            claim_name_prefix=settings.claim_name_prefix,
+        )
+        if (again.state, again.reason, server.name) != (
+            finding.verdict.state,
+            finding.verdict.reason,
+            finding.server.name,
+        ):
+            log.info(
+                "left alone: it changed since the scan",
+                server=server_id,
+                before=finding.verdict.reason,
+                now=again.reason,
+            )
+            return False
+        try:
+            if isinstance(finding.action, HealLedger):
+                not_before = rfc3339(tools.clock.now() + settings.settle)
+                await tools.patch_host(host, {"claim": None, "notBefore": not_before})
+                return True
+            if server.transient:
+                return False  # whatever the cloud does to it should end first
+            await record_release(
+                tools,
+                host,
+                policy="pool",
+                prefix=settings.default_adopt_pool_prefix,
+                family=host.status.os.family,
+                reason="Reclaimed",
+                message=again.message,
+                cloud_name=server.name,
+            )
+        except ConflictError:
+            return False
+        self._metrics.reclaimed.inc()
+        tools.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; it is wiped and goes back to the pool")
+        return True

@@ -1,0 +1,31 @@
+"""The operator's flags, as values."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from paddock.hosts.recovery import Tiers
+
+__all__ = ["HostSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostSettings:
+    """What the host half is told from outside. The defaults are those of the flags."""
+
+    namespace: str = "default"
+    default_adopt_pool_prefix: str = ""
+    zones: tuple[str, ...] = ("fr-par-1",)
+    claim_name_prefix: str = ""
+    reclaim_interval: float = 900.0
+    reclaim_cap: int = 3
+    inventory_interval: float = 30.0
+    tiers: Tiers = field(default_factory=Tiers)
+    lease_duration: float = 15.0
+    request_timeout: float = 30.0
+    workers: int = 16
+    watch_filter: str = ""
+
+    @property
+    def settle(self) -> timedelta:
+        """How long after a mutation nothing sent before it can arrive: lease duration + two request timeouts."""
+        return timedelta(seconds=self.lease_duration + 2 * self.request_timeout)

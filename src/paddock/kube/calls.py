@@ -1,0 +1,90 @@
+"""What a call is made of: its path, its query, its body and its options. No I/O."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+import msgspec
+
+from paddock.kube.objects import KubeObject
+from paddock.kube.resource import Resource
+
+__all__ = [
+    "Apply",
+    "Ask",
+    "Change",
+    "Select",
+    "Write",
+    "collection_path",
+    "object_path",
+    "parts_of",
+    "resource_of",
+    "selector_params",
+]
+
+
+class Ask(TypedDict, total=False):
+    """What every call on one object takes beside it."""
+
+    subresource: str | None
+    timeout: float | None
+
+
+class Write(Ask, total=False):
+    """What every write of a whole object takes beside it."""
+
+    dry_run: bool
+
+
+class Select(TypedDict, total=False):
+    """What a list takes beside its kind; `limit` is the size of a page, `timeout` bounds each page."""
+
+    label_selector: str
+    field_selector: str
+    limit: int
+    timeout: float | None
+
+
+class Apply(Write, total=False):
+    field_manager: str | None
+    force: bool
+
+
+class Change(Ask, total=False):
+    field_manager: str | None
+
+
+def resource_of(kind: type[KubeObject] | Resource) -> Resource:
+    return kind if isinstance(kind, Resource) else kind.RESOURCE
+
+
+def selector_params(label_selector: str, field_selector: str) -> dict[str, str]:
+    """The query of a selective list or watch."""
+    both = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {key: value for key, value in both.items() if value}
+
+
+def collection_path(resource: Resource, namespace: str | None) -> str:
+    if resource.namespaced and not namespace:
+        raise ValueError(f"{resource.kind} is namespaced: give a namespace")
+    return resource.path(namespace)
+
+
+def object_path(resource: Resource, namespace: str | None, name: str, subresource: str | None) -> str:
+    # An empty name would name the collection, and deleting that deletes everything in it.
+    if not name:
+        raise ValueError(f"{resource.kind}: give the object's name")
+    collection_path(resource, namespace)
+    return resource.path(namespace, name, subresource)
+
+
+def parts_of(obj: KubeObject | Mapping[str, Any], resource: Resource | None) -> tuple[Any, bytes, str, str]:
+    """(kind, body with apiVersion and kind filled in, namespace, name)."""
+    if isinstance(obj, KubeObject):
+        where = obj.RESOURCE
+        filled = msgspec.structs.replace(obj, api_version=where.api_version, kind=where.kind)
+        return type(obj), msgspec.json.encode(filled), obj.metadata.namespace, obj.metadata.name
+    if resource is None:
+        raise TypeError("a dict needs its Resource beside it")
+    body = msgspec.json.encode({**obj, "apiVersion": resource.api_version, "kind": resource.kind})
+    metadata = obj.get("metadata") or {}
+    return resource, body, metadata.get("namespace", ""), metadata.get("name", "")

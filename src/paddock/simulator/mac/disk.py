@@ -1,0 +1,162 @@
+"""What is on a simulated Mac's disk: real files in a folder that stands for `/`, and what their owners would be.
+
+A reinstall is a new disk. Everything a reboot leaves alone is here, everything else is in `Volatile`.
+"""
+
+import os
+import shutil
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paddock.simulator.mac import factory
+
+__all__ = ["Change", "Disk", "User"]
+
+_LINKED = ("/etc", "/tmp", "/var")  # noqa: S108 - names on the simulated disk
+_FREE = ("/tmp", "/var/tmp", "/var/folders", "/Users/Shared")  # noqa: S108 - as above
+
+
+@dataclass(slots=True)
+class User:
+    name: str
+    uid: int
+    password: str
+    shell: str = "/bin/zsh"
+
+    @property
+    def home(self) -> str:
+        return f"/Users/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A path that was created, changed or removed between two looks at the disk."""
+
+    path: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    mode: int
+    size: int
+    written: int
+    inode: int
+
+
+@dataclass(slots=True)
+class Disk:
+    """The disk after one install. `owners` holds what differs from the rule that homes belong to their users."""
+
+    root: Path
+    users: dict[str, User]
+    owners: dict[str, tuple[str, str]] = field(default_factory=dict)
+    disabled_jobs: set[str] = field(default_factory=set)
+    signatures: dict[int, str] = field(default_factory=dict)
+    """Inode → digest of what the kernel last saw signed there: an overwritten program is killed at its next start."""
+    names: dict[str, str] = field(default_factory=dict)
+    power: dict[str, str] = field(default_factory=lambda: dict(factory.POWER))
+    _looked: dict[str, _Entry] = field(default_factory=dict)
+
+    @classmethod
+    def installed(cls, root: Path, user: str, password: str, keys: list[str]) -> "Disk":
+        """A factory-fresh disk in an empty folder, with the project's keys where the cloud puts them."""
+        if root.exists():
+            shutil.rmtree(root)
+        disk = cls(root=root, users={user: User(user, 501, password), "root": User("root", 0, "", "/bin/sh")})
+        for name in factory.FOLDERS:
+            (root / name.format(user=user)).mkdir(parents=True, exist_ok=True)
+        for name, target in factory.LINKS.items():
+            (root / name).symlink_to(target)
+        for name, content in factory.FILES.items():
+            (root / name).write_text(content)
+        (root / "etc/sudoers").chmod(0o440)
+        ssh = root / "Users" / user / ".ssh"
+        ssh.chmod(0o700)
+        (ssh / "authorized_keys").write_text("")
+        (ssh / "scw_authorized_keys").write_text("".join(f"{key}\n" for key in keys))
+        disk.look()
+        return disk
+
+    # Paths
+
+    def shown(self, path: str) -> str:
+        """The path as the Mac knows it: without the folder that stands for `/`, and without `/private`."""
+        prefix = str(self.root)
+        if path == prefix or path.startswith(prefix + "/"):
+            path = path[len(prefix) :] or "/"
+        path = os.path.normpath(path)
+        if path.startswith("/private/") and path[len("/private") :].startswith(tuple(f"{name}/" for name in _LINKED)):
+            return path[len("/private") :]
+        return path
+
+    def at(self, path: str) -> Path:
+        """Where a path of the Mac really is; paths that already lead into the folder are taken as they are."""
+        return self.root / self.shown(path).lstrip("/")
+
+    def owner(self, path: str) -> tuple[str, str]:
+        shown = self.shown(path)
+        if (known := self.owners.get(shown)) is not None:
+            return known
+        for user in self.users.values():
+            if shown == user.home or shown.startswith(user.home + "/"):
+                return user.name, "staff"
+        return "root", "wheel"
+
+    def free_for(self, path: str, user: str) -> bool:
+        """Whether that user may write there without sudo."""
+        shown = self.shown(path)
+        home = f"/Users/{user}"
+        return any(shown == place or shown.startswith(place + "/") for place in (*_FREE, home)) or (
+            self.owner(os.path.dirname(shown))[0] == user
+        )
+
+    # What changed
+
+    def look(self) -> list[Change]:
+        """What has changed since the last look, temporary folders aside."""
+        seen = self._scan()
+        before, self._looked = self._looked, seen
+        changes = [Change(path, "removed") for path in before.keys() - seen.keys()]
+        for path, entry in seen.items():
+            old = before.get(path)
+            if old is None:
+                changes.append(Change(path, "created"))
+            elif old != entry:
+                changes.append(Change(path, "mode" if _only_mode(old, entry) else "written"))
+        for change in changes:
+            if change.what == "removed":
+                self.owners.pop(change.path, None)
+        return sorted(changes, key=lambda change: change.path)
+
+    def _scan(self) -> dict[str, _Entry]:
+        found: dict[str, _Entry] = {}
+        pending = [(str(self.root), "")]
+        while pending:
+            folder, shown = pending.pop()
+            try:
+                entries = list(os.scandir(folder))
+            except FileNotFoundError:
+                continue  # removed by a script while we look
+            for entry in entries:
+                name = f"{shown}/{entry.name}"
+                if name.startswith("/private/") and name[len("/private") :].startswith(_LINKED):
+                    name = name[len("/private") :]
+                if name in _FREE:
+                    continue
+                try:
+                    facts = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                folder_itself = stat.S_ISDIR(facts.st_mode)
+                # A folder changes with each file in it; the file's own change tells that.
+                times = (0, 0, 0) if folder_itself else (facts.st_size, facts.st_mtime_ns, facts.st_ino)
+                found[name] = _Entry(facts.st_mode, *times)
+                if folder_itself:
+                    pending.append((entry.path, name))
+        return found
+
+
+def _only_mode(old: _Entry, new: _Entry) -> bool:
+    return (old.size, old.written, old.inode) == (new.size, new.written, new.inode)

@@ -1,0 +1,107 @@
+"""A command that runs on a simulated Mac: a real process of a real shell, with the Mac's tools in front of it."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.simulator.mac.mac import SimulatedMac
+
+__all__ = ["Ended", "Execution"]
+
+_LOGIN_SHELL = "/bin/sh"  # not bash, and not the Mac's zsh: what runs here must not depend on it
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """`lost` says that the Mac went down under the command, so that nobody learns a status."""
+
+    status: int
+    lost: bool = False
+
+
+@dataclass(slots=True)
+class Execution:
+    """One command in its own process group, so that a reboot ends it with everything it started."""
+
+    mac: "SimulatedMac"
+    session: str
+    process: asyncio.subprocess.Process
+    denied: list[str] = field(default_factory=list)
+    down: bool = False
+
+    @classmethod
+    async def start(cls, mac: "SimulatedMac", command: str | list[str], *, user: str) -> "Execution":
+        """Start a command line as the login shell would, or a program with its arguments."""
+        session = mac.new_session()
+        words = [_LOGIN_SHELL, "-c", command] if isinstance(command, str) else command
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            env=await mac.environment(user, session),
+            cwd=mac.disk.root / "Users" / mac.username,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        execution = cls(mac, session, process)
+        mac.running[session] = execution
+        return execution
+
+    async def converse(
+        self,
+        feed: AsyncIterator[bytes],
+        to_stdout: Callable[[bytes], Awaitable[None] | None],
+        to_stderr: Callable[[bytes], Awaitable[None] | None],
+    ) -> Ended:
+        """Feed the input, pass both outputs on, and tell how it ended. Cancelling this ends the command."""
+        feeding = asyncio.create_task(self._feed(feed))
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        try:
+            await asyncio.gather(_pump(self.process.stdout, to_stdout), _pump(self.process.stderr, to_stderr))
+            status = await self.process.wait()
+            if not self.down:
+                self.mac.ended(self)
+                for line in self.denied:
+                    await _passed(to_stderr, f"bash: {line}: Permission denied\n".encode())
+                if self.denied and status == 0:
+                    status = 1
+        finally:
+            feeding.cancel()
+            self.kill()
+            self.mac.running.pop(self.session, None)
+            await asyncio.gather(feeding, self.process.wait(), return_exceptions=True)
+        return Ended(128 - status if status < 0 else status, lost=self.down)
+
+    def kill(self, *, down: bool = False) -> None:
+        """End the command and all it started, at once. With `down` the whole Mac goes, and nobody hears of it."""
+        self.down = self.down or down
+        # The group outlives its leader while a child of it runs; afterwards there is nothing left to end.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    async def _feed(self, feed: AsyncIterator[bytes]) -> None:
+        stdin = self.process.stdin
+        assert stdin is not None
+        # A command may end without reading all of its input; then there is nobody to feed.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            async for piece in feed:
+                stdin.write(piece)
+                await stdin.drain()
+        stdin.close()
+
+
+async def _pump(reader: asyncio.StreamReader, to: Callable[[bytes], Awaitable[None] | None]) -> None:
+    while data := await reader.read(64 * 1024):
+        await _passed(to, data)
+
+
+async def _passed(to: Callable[[bytes], Awaitable[None] | None], data: bytes) -> None:
+    result = to(data)
+    if result is not None:
+        await result

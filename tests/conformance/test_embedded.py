@@ -1,0 +1,53 @@
+"""The conformance cases against the embedded API, over both of its stores.
+
+The same cases run against a real kube-apiserver in `tests/kube/test_conformance.py`: where the two disagree, ours is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+pytest.register_assert_rewrite("conformance.cases", "conformance.target")
+
+from conformance.cases import Case, every_case  # noqa: E402 - asserts of what is imported are rewritten from here on
+from conformance.embedded import Embedded, embedded  # noqa: E402
+from conformance.target import Api  # noqa: E402
+
+from paddock.base.chance import unseeded  # noqa: E402
+from paddock.base.clock import SystemClock  # noqa: E402
+from paddock.embedded.postgres import EmbeddedPostgres  # noqa: E402
+from paddock.embedded.store import Store  # noqa: E402
+from paddock.embedded.store.memory import MemoryStore  # noqa: E402
+from paddock.embedded.store.postgres import PostgresStore  # noqa: E402
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def postgres_store(folder: Path, stack: AsyncExitStack) -> Store:
+    clock, chance = SystemClock(), unseeded()
+    server = await stack.enter_async_context(EmbeddedPostgres(folder, clock=clock, chance=chance))
+    return await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=clock, chance=chance))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["memory", "postgres"])
+async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
+    async with AsyncExitStack() as stack:
+        folder = tmp_path_factory.mktemp("conformance")
+        store = MemoryStore() if request.param == "memory" else await postgres_store(folder / "postgres", stack)
+        yield await stack.enter_async_context(embedded(store, folder / "data"))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def api(plane: Embedded) -> AsyncIterator[Api]:
+    async with plane.api() as target:
+        yield target
+
+
+@pytest.mark.parametrize("case", every_case())
+async def test_the_embedded_api(case: Case, api: Api) -> None:
+    await case(api)
