@@ -15,7 +15,12 @@ _TEXT: Json = {"type": "string"}
 _SPEC: Json = {
     "type": "object",
     "properties": {
-        "size": {"type": "string", "enum": ["small", "medium", "large"], "default": "medium", "description": "How big."},
+        "size": {
+            "type": "string",
+            "enum": ["small", "medium", "large"],
+            "default": "medium",
+            "description": "How big.",
+        },
         "slots": {"type": "integer", "minimum": 1, "maximum": 10},
         "ratio": {"type": "number"},
         "code": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
@@ -57,7 +62,7 @@ _SPEC: Json = {
 _CONDITION: Json = {
     "type": "object",
     "required": ["type", "status"],
-    "properties": {name: _TEXT for name in ("type", "status", "reason", "message")},
+    "properties": dict.fromkeys(("type", "status", "reason", "message"), _TEXT),
 }
 _STATUS: Json = {
     "type": "object",

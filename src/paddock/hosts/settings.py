@@ -20,10 +20,18 @@ class HostSettings:
     reclaim_cap: int = 3
     inventory_interval: float = 30.0
     tiers: Tiers = field(default_factory=Tiers)
-    lease_duration: float = 15.0
-    request_timeout: float = 30.0
+    lease_duration: float = 40.0
+    renew_deadline: float = 30.0
+    request_timeout: float = 10.0
     workers: int = 16
     watch_filter: str = ""
+
+    def __post_init__(self) -> None:
+        if self.lease_duration and self.request_timeout >= self.renew_deadline:
+            raise ValueError(
+                f"request_timeout ({self.request_timeout:.0f} s) must be shorter than renew_deadline "
+                f"({self.renew_deadline:.0f} s), or no mutation could ever be sent under a lease"
+            )
 
     @property
     def settle(self) -> timedelta:

@@ -1,7 +1,9 @@
 """A thin controller runtime in controller-runtime's vocabulary, sized for one reader.
 
-`resource` says what a kind is, `objects` how one looks, `errors` what the server may answer, `client` how to ask it,
-`reader` what was read fresh and what from a cache, `informer` how a cache follows the server, `workqueue` and
-`controller` how a change becomes a reconcile, `leader` who may act, `manager` how all of it starts and stops, and `crd`
-how a kind becomes a CustomResourceDefinition.
+What is there: `resource` says what a kind is, `objects` and `builtin` how one looks, `errors` what the server may answer.
+How to ask: `config` and `credentials` say where and as whom, `connection` sends bytes, `client` speaks the verbs (`calls`
+and `decoding` are its two sides), and `reader` tells what was read fresh from what was read from a cache.
+How to follow: `watch` is one stream, `informer` keeps a `store` in step with the server, `diagnosis` says why it cannot.
+How to act: `workqueue` and `controller` turn a change into a reconcile, `leader` says who may act, `manager` starts and
+stops all of it, `conditions` and `events` tell people. `crd` turns a kind into its CustomResourceDefinition.
 """

@@ -9,11 +9,11 @@ from paddock.kube.objects import KubeObject
 from paddock.kube.resource import Resource
 
 __all__ = [
-    "Apply",
-    "Ask",
-    "Change",
-    "Select",
-    "Write",
+    "ApplyOptions",
+    "ListOptions",
+    "PatchOptions",
+    "ReadOptions",
+    "WriteOptions",
     "collection_path",
     "object_path",
     "parts_of",
@@ -22,20 +22,20 @@ __all__ = [
 ]
 
 
-class Ask(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
     """What every call on one object takes beside it."""
 
     subresource: str | None
     timeout: float | None
 
 
-class Write(Ask, total=False):
+class WriteOptions(ReadOptions, total=False):
     """What every write of a whole object takes beside it."""
 
     dry_run: bool
 
 
-class Select(TypedDict, total=False):
+class ListOptions(TypedDict, total=False):
     """What a list takes beside its kind; `limit` is the size of a page, `timeout` bounds each page."""
 
     label_selector: str
@@ -44,12 +44,12 @@ class Select(TypedDict, total=False):
     timeout: float | None
 
 
-class Apply(Write, total=False):
+class ApplyOptions(WriteOptions, total=False):
     field_manager: str | None
     force: bool
 
 
-class Change(Ask, total=False):
+class PatchOptions(ReadOptions, total=False):
     field_manager: str | None
 
 

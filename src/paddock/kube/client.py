@@ -16,11 +16,11 @@ import msgspec
 from paddock.base.secrets import Secret
 from paddock.kube.builtin import ObjectReference, ServiceAccount, TokenRequest
 from paddock.kube.calls import (
-    Apply,
-    Ask,
-    Change,
-    Select,
-    Write,
+    ApplyOptions,
+    ListOptions,
+    PatchOptions,
+    ReadOptions,
+    WriteOptions,
     collection_path,
     object_path,
     parts_of,
@@ -31,6 +31,7 @@ from paddock.kube.config import Config
 from paddock.kube.connection import Connection
 from paddock.kube.decoding import Listing, Page, decoder_of, page_of
 from paddock.kube.errors import ExpiredError, TransportError, UnreadableObjectError
+from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, Struct
 from paddock.kube.resource import Resource
 
@@ -56,9 +57,10 @@ class Client:
         timeout: float = 30.0,
         user_agent: str = "paddock",
         pool: int = 64,
+        metrics: KubeMetrics | None = None,
     ) -> None:
         self.config = config
-        self.connection = Connection(config, transport=transport, user_agent=user_agent, pool=pool)
+        self.connection = Connection(config, transport=transport, user_agent=user_agent, pool=pool, metrics=metrics)
         self.field_manager = field_manager
         self.timeout = timeout
 
@@ -74,9 +76,11 @@ class Client:
     # --- reading -------------------------------------------------------------------------------------------------
 
     @overload
-    async def get(self, kind: type[T], name: str, namespace: str | None = None, **how: Unpack[Ask]) -> T: ...
+    async def get(self, kind: type[T], name: str, namespace: str | None = None, **how: Unpack[ReadOptions]) -> T: ...
     @overload
-    async def get(self, kind: Resource, name: str, namespace: str | None = None, **how: Unpack[Ask]) -> Json: ...
+    async def get(
+        self, kind: Resource, name: str, namespace: str | None = None, **how: Unpack[ReadOptions]
+    ) -> Json: ...
     async def get(
         self,
         kind: type[T] | Resource,
@@ -91,11 +95,11 @@ class Client:
         return self._decode(kind, path, await self._send("GET", path, timeout=timeout))
 
     @overload
-    async def list(self, kind: type[T], namespace: str | None = None, **how: Unpack[Select]) -> Listing[T]: ...
+    async def list(self, kind: type[T], namespace: str | None = None, **how: Unpack[ListOptions]) -> Listing[T]: ...
     @overload
-    async def list(self, kind: Resource, namespace: str | None = None, **how: Unpack[Select]) -> Listing[Json]: ...
+    async def list(self, kind: Resource, namespace: str | None = None, **how: Unpack[ListOptions]) -> Listing[Json]: ...
     async def list(
-        self, kind: type[Any] | Resource, namespace: str | None = None, **how: Unpack[Select]
+        self, kind: type[Any] | Resource, namespace: str | None = None, **how: Unpack[ListOptions]
     ) -> Listing[Any]:
         """All objects (of a namespace, or of all), read in pages at one resourceVersion.
 
@@ -119,7 +123,7 @@ class Client:
         raise AssertionError("unreachable")
 
     async def pages(
-        self, kind: type[T] | Resource, namespace: str | None = None, **how: Unpack[Select]
+        self, kind: type[T] | Resource, namespace: str | None = None, **how: Unpack[ListOptions]
     ) -> AsyncIterator[Page[T]]:
         """The pages of a list; ExpiredError when the server no longer holds the version that was begun with."""
         path = resource_of(kind).path(namespace)
@@ -140,9 +144,9 @@ class Client:
     # --- writing -------------------------------------------------------------------------------------------------
 
     @overload
-    async def create(self, obj: T, **how: Unpack[Write]) -> T: ...
+    async def create(self, obj: T, **how: Unpack[WriteOptions]) -> T: ...
     @overload
-    async def create(self, obj: Mapping[str, Any], resource: Resource, **how: Unpack[Write]) -> Json: ...
+    async def create(self, obj: Mapping[str, Any], resource: Resource, **how: Unpack[WriteOptions]) -> Json: ...
     async def create(
         self,
         obj: T | Mapping[str, Any],
@@ -160,9 +164,9 @@ class Client:
         return self._decode(kind, path, await self._send("POST", path, body=body, params=params, timeout=timeout))
 
     @overload
-    async def update(self, obj: T, **how: Unpack[Write]) -> T: ...
+    async def update(self, obj: T, **how: Unpack[WriteOptions]) -> T: ...
     @overload
-    async def update(self, obj: Mapping[str, Any], resource: Resource, **how: Unpack[Write]) -> Json: ...
+    async def update(self, obj: Mapping[str, Any], resource: Resource, **how: Unpack[WriteOptions]) -> Json: ...
     async def update(
         self,
         obj: T | Mapping[str, Any],
@@ -182,9 +186,9 @@ class Client:
         return self._decode(kind, path, await self._send("PUT", path, body=body, params=params, timeout=timeout))
 
     @overload
-    async def apply(self, obj: T, **how: Unpack[Apply]) -> T: ...
+    async def apply(self, obj: T, **how: Unpack[ApplyOptions]) -> T: ...
     @overload
-    async def apply(self, obj: Mapping[str, Any], resource: Resource, **how: Unpack[Apply]) -> Json: ...
+    async def apply(self, obj: Mapping[str, Any], resource: Resource, **how: Unpack[ApplyOptions]) -> Json: ...
     async def apply(
         self,
         obj: T | Mapping[str, Any],
@@ -216,7 +220,7 @@ class Client:
         name: str,
         patch: Mapping[str, Any] | Struct,
         namespace: str | None = None,
-        **how: Unpack[Change],
+        **how: Unpack[PatchOptions],
     ) -> T: ...
     @overload
     async def merge_patch(
@@ -225,7 +229,7 @@ class Client:
         name: str,
         patch: Mapping[str, Any] | Struct,
         namespace: str | None = None,
-        **how: Unpack[Change],
+        **how: Unpack[PatchOptions],
     ) -> Json: ...
     async def merge_patch(
         self,
@@ -253,7 +257,7 @@ class Client:
         name: str,
         operations: Sequence[Mapping[str, Any]],
         namespace: str | None = None,
-        **how: Unpack[Change],
+        **how: Unpack[PatchOptions],
     ) -> T: ...
     @overload
     async def json_patch(
@@ -262,7 +266,7 @@ class Client:
         name: str,
         operations: Sequence[Mapping[str, Any]],
         namespace: str | None = None,
-        **how: Unpack[Change],
+        **how: Unpack[PatchOptions],
     ) -> Json: ...
     async def json_patch(
         self,

@@ -16,6 +16,7 @@ from paddock.base.secrets import Secret
 from paddock.kube.config import Config
 from paddock.kube.credentials import Identity
 from paddock.kube.errors import ConfigError, TransportError, UnauthorizedError, from_response
+from paddock.kube.metrics import KubeMetrics
 
 __all__ = ["Connection"]
 
@@ -36,8 +37,10 @@ class Connection:
         transport: httpx2.AsyncBaseTransport | None = None,
         user_agent: str = "paddock",
         pool: int = 64,
+        metrics: KubeMetrics | None = None,
     ) -> None:
         self.config = config
+        self._metrics = metrics or KubeMetrics()
         self._transport = transport
         self._user_agent = user_agent
         self._pool = pool
@@ -56,11 +59,14 @@ class Connection:
         content_type: str = "application/json",
     ) -> bytes:
         """The body of a successful answer, after at most `timeout` seconds in all; otherwise an error of `errors`."""
+        loop = asyncio.get_running_loop()
+        began, code = loop.time(), "none"
         try:
             async with asyncio.timeout(timeout):
                 for may_retry in (True, False):
                     request = await self._request(method, path, params, body, content_type, httpx2.Timeout(timeout))
                     response = await self._client().send(request)
+                    code = str(response.status_code)
                     if response.is_success:
                         return response.content
                     error = from_response(response.status_code, response.content, response.headers.get("retry-after"))
@@ -72,6 +78,9 @@ class Connection:
             raise TransportError(f"{method} {path}: no answer for {timeout:.3g} s from {self.config.server}") from error
         except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             raise self._failure(method, path, error) from error
+        finally:
+            self._metrics.requests.labels(method, code).inc()
+            self._metrics.request_seconds.labels(method).observe(loop.time() - began)
         raise AssertionError("unreachable")
 
     @asynccontextmanager
@@ -137,21 +146,28 @@ class Connection:
             self._shown = (identity.certificate, identity.key)
         headers = [("Accept", "application/json"), *self.config.impersonate]
         if identity.token is not None:
-            headers.append(("Authorization", f"Bearer {identity.token.reveal()}"))
+            token = identity.token.reveal()
+            if not (token.isascii() and token.isprintable() and " " not in token):
+                # Refused here, because the HTTP library would quote it in its own complaint.
+                raise ConfigError(f"the token for {self.config.server} holds characters that no header may carry")
+            headers.append(("Authorization", f"Bearer {token}"))
         if body is not None:
             headers.append(("Content-Type", content_type))
         extensions: dict[str, Any] = {}
         if self.config.tls_server_name:
             extensions["sni_hostname"] = self.config.tls_server_name
-        return self._http.build_request(
-            method,
-            self.config.server + path,
-            params=dict(params) if params else None,
-            content=body,
-            headers=headers,
-            timeout=timeout,
-            extensions=extensions,
-        )
+        try:
+            return self._http.build_request(
+                method,
+                self.config.server + path,
+                params=dict(params) if params else None,
+                content=body,
+                headers=headers,
+                timeout=timeout,
+                extensions=extensions,
+            )
+        except httpx2.InvalidURL as error:
+            raise ConfigError(f"server: {self.config.server!r} is not a usable address: {error}") from error
 
     def _client(self) -> httpx2.AsyncClient:
         assert self._http is not None, "built with the first request"

@@ -1,6 +1,7 @@
 """Events: what `kubectl describe` shows below an object, for people who look there first."""
 
 import asyncio
+import contextlib
 import random
 from collections import OrderedDict, deque
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ class EventRecorder:
 
     ATTEMPTS = 3
     REMEMBERED = 4096
+    LAST_CHANCE = 2.0
 
     def __init__(
         self,
@@ -105,11 +107,16 @@ class EventRecorder:
             self._wake.set()
 
     async def run(self) -> None:
-        """Send what is recorded, until cancelled."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            await self.flush()
+        """Send what is recorded, until cancelled; what is waiting then gets a last, short chance."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self.flush()
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.LAST_CHANCE):
+                    await self.flush()
 
     async def flush(self) -> None:
         """Send everything that is waiting now."""

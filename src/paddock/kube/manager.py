@@ -126,9 +126,8 @@ class Manager:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Run until `stop` or until cancelled."""
+        """Run until `stop`, which may come before this is called, or until cancelled. Once only."""
         self._started = True
-        self._stopping.clear()
         work = asyncio.create_task(self._start())
         stopping = asyncio.create_task(self._stopping.wait())
         try:

@@ -14,6 +14,21 @@ class KubeMetrics:
         where = registry if registry is not None else CollectorRegistry()
         self.registry = where
 
+        # The client.
+        self.requests = Counter(
+            "paddock_kube_requests_total",
+            "Requests to the API server by method and answer; `none` when there was no answer.",
+            ["method", "code"],
+            registry=where,
+        )
+        self.request_seconds = Histogram(
+            "paddock_kube_request_duration_seconds",
+            "Length of one request to the API server, watches left out.",
+            ["method"],
+            buckets=_SECONDS,
+            registry=where,
+        )
+
         # Informers: is the cache there, does it still follow, and how often did it have to start over?
         self.informer_synced = Gauge(
             "paddock_informer_synced", "1 once the cache holds a complete list.", ["informer"], registry=where

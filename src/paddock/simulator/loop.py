@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import inspect
+import sys
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +27,7 @@ T = TypeVar("T")
 Main = Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]]
 
 _SETTLING_ROUNDS = 10_000
+_CLOSINGS = 20
 _CLEANING_SECONDS = 60.0
 
 
@@ -104,8 +107,10 @@ def _clean_up(loop: VirtualLoop) -> list[str]:
     with warnings.catch_warnings():
         # A task that died before its first step leaves coroutines that were never awaited.
         warnings.simplefilter("ignore", RuntimeWarning)
-        while unfinished:
-            _bury(unfinished.pop())
+        with _unheard():
+            while unfinished:
+                _bury(unfinished.pop())
+            gc.collect()  # cheap: everything older than this run is frozen
     return problems
 
 
@@ -122,10 +127,26 @@ def _bury(task: SimulatedTask) -> None:
     # What asyncio itself does for tasks whose end nobody awaits: no complaint when they are dropped.
     setattr(task, "_log_destroy_pending", False)  # noqa: B010 - not a declared attribute
     coro = task.get_coro()
-    # The `finally` of a dead process may raise anything; nobody is there to hear it.
-    with suppress(Exception, asyncio.CancelledError, GeneratorExit):
-        if isinstance(coro, Coroutine):
+    if not isinstance(coro, Coroutine):
+        return
+    for _ in range(_CLOSINGS):
+        # The `finally` of a dead process may raise anything; nobody is there to hear it. One that waits (a task group
+        # does) survives the first attempt, and would otherwise complain when it is collected.
+        with suppress(Exception, asyncio.CancelledError, GeneratorExit):
             task.context.run(coro.close)
+        if inspect.getcoroutinestate(coro) == inspect.CORO_CLOSED:
+            return
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Keep quiet about what the remains of dead processes complain of while they are taken apart."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
 
 
 @contextmanager

@@ -95,9 +95,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        if self.is_closed():
-            raise RuntimeError("Event loop is closed")
         handle = asyncio.Handle(callback, args, self, context)
+        if self.is_closed():
+            # The world is over. Python still runs the `finally` blocks of tasks that were frozen in it when they are
+            # collected, and those ask for another step, which never comes: that is what being dead means.
+            handle.cancel()
+            return handle
         task = getattr(callback, "__self__", None)
         if isinstance(task, SimulatedTask):
             insort(self._steps, (task.number, self._next_number(), handle))
@@ -120,9 +123,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        if self.is_closed():
-            raise RuntimeError("Event loop is closed")
         timer = asyncio.TimerHandle(when, callback, args, self, context)
+        if self.is_closed():
+            timer.cancel()  # as above
+            return timer
         heapq.heappush(self._timers, (when, self._next_number(), _life_in(context), timer))
         return timer
 

@@ -48,9 +48,7 @@ async def test_a_field_of_somebody_else_stays(api: Api) -> None:
 async def test_a_different_value_for_an_applied_field_conflicts(api: Api) -> None:
     await api.applied(f"{api.gadgets}/g", wanted(api, {"network": {"vpc": "a"}}), "one")
     answer = await api.apply(f"{api.gadgets}/g", wanted(api, {"network": {"vpc": "b"}}), "two")
-    assert refusal(answer, 409, "Conflict") == (
-        'Apply failed with 1 conflict: conflict with "one": .spec.network.vpc'
-    )
+    assert refusal(answer, 409, "Conflict") == ('Apply failed with 1 conflict: conflict with "one": .spec.network.vpc')
     assert answer.json()["details"]["causes"] == [
         {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".spec.network.vpc"}
     ]

@@ -59,7 +59,12 @@ async def test_an_object_with_another_living_owner_stays(api: Api) -> None:
 
 
 async def test_an_object_whose_owner_never_lived_is_collected(api: Api) -> None:
-    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": "11111111-1111-1111-1111-111111111111"}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "ghost",
+        "uid": "11111111-1111-1111-1111-111111111111",
+    }
     await api.make(api.configmaps, {"metadata": {"name": "child", "ownerReferences": [reference]}})
     await api.gone(f"{api.configmaps}/child")
 

@@ -45,7 +45,7 @@ async def test_the_name_of_a_definition_is_its_plural_and_group(api: Api) -> Non
     definition["metadata"]["name"] = f"other.{GROUP}"
     answer = await api.http.post(DEFINITIONS, json=definition)
     refusal(answer, 422, "Invalid")
-    assert causes(answer)["metadata.name"].endswith("must be spec.names.plural+\".\"+spec.group")
+    assert causes(answer)["metadata.name"].endswith('must be spec.names.plural+"."+spec.group')
 
 
 async def test_a_deleted_definition_takes_its_objects_along(api: Api) -> None:

@@ -69,9 +69,7 @@ async def test_an_account_token_says_who_it_is_for(api: Api) -> None:
 
 async def test_a_token_lives_ten_minutes_at_least(api: Api) -> None:
     await account(api)
-    answer = await api.http.post(
-        f"{api.path('serviceaccounts')}/robot/token", json={"spec": {"expirationSeconds": 60}}
-    )
+    answer = await api.http.post(f"{api.path('serviceaccounts')}/robot/token", json={"spec": {"expirationSeconds": 60}})
     refusal(answer, 422, "Invalid")
     assert causes(answer) == {
         "spec.expirationSeconds": "FieldValueInvalid: Invalid value: 60: may not specify a duration less than 10 minutes"
@@ -202,8 +200,7 @@ async def test_an_account_without_rights_is_refused_in_these_words(api: Api) -> 
         ),
         (
             await robot.get(f"{api.gadgets}/g/status"),
-            f'gadgets.{GROUP} "g" is forbidden: {me} cannot get resource "gadgets/status" '
-            f'in API group "{GROUP}" {where}',
+            f'gadgets.{GROUP} "g" is forbidden: {me} cannot get resource "gadgets/status" in API group "{GROUP}" {where}',
         ),
         (
             await robot.get(api.configmaps, params={"watch": "true"}),
@@ -254,7 +251,11 @@ async def test_a_rule_can_name_the_objects_it_is_about(api: Api) -> None:
             "metadata": {"name": "b"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
             "subjects": [
-                {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": f"system:serviceaccounts:{api.namespace}"}
+                {
+                    "kind": "Group",
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "name": f"system:serviceaccounts:{api.namespace}",
+                }
             ],
         },
     )

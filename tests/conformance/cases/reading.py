@@ -108,9 +108,7 @@ async def test_a_continue_token_excludes_a_resource_version(api: Api) -> None:
     answer = await api.http.get(
         api.gadgets, params={"limit": "1", "continue": first["metadata"]["continue"], "resourceVersion": "5"}
     )
-    assert (
-        refusal(answer, 400, "BadRequest") == "specifying resource version is not allowed when using continue"
-    )
+    assert refusal(answer, 400, "BadRequest") == "specifying resource version is not allowed when using continue"
 
 
 async def test_a_continue_token_that_nobody_gave_is_refused(api: Api) -> None:

@@ -43,7 +43,8 @@ async def test_a_secret_must_hold_base64(api: Api) -> None:
 
 async def test_a_tls_secret_needs_its_two_keys(api: Api) -> None:
     answer = await api.http.post(
-        api.path("secrets"), json={"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "stringData": {"tls.key": "k"}}
+        api.path("secrets"),
+        json={"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "stringData": {"tls.key": "k"}},
     )
     refusal(answer, 422, "Invalid")
     assert causes(answer) == {"data[tls.crt]": "FieldValueRequired: Required value"}

@@ -55,9 +55,7 @@ async def test_a_put_from_a_stale_read_conflicts(api: Api) -> None:
     made = await api.make_gadget("g")
     await api.patched(f"{api.gadgets}/g", {"spec": {"slots": 2}})
     answer = await api.http.put(f"{api.gadgets}/g", json=made)
-    assert (
-        refusal(answer, 409, "Conflict") == f'Operation cannot be fulfilled on gadgets.{GROUP} "g": {MODIFIED}'
-    )
+    assert refusal(answer, 409, "Conflict") == f'Operation cannot be fulfilled on gadgets.{GROUP} "g": {MODIFIED}'
     assert answer.json()["details"] == {"name": "g", "group": GROUP, "kind": "gadgets"}
 
 
@@ -77,10 +75,7 @@ async def test_a_put_under_another_name_is_refused(api: Api) -> None:
     made = await api.make_gadget("g")
     made["metadata"]["name"] = "h"
     answer = await api.http.put(f"{api.gadgets}/g", json=made)
-    assert (
-        refusal(answer, 400, "BadRequest")
-        == "the name of the object (h) does not match the name on the URL (g)"
-    )
+    assert refusal(answer, 400, "BadRequest") == "the name of the object (h) does not match the name on the URL (g)"
 
 
 async def test_the_status_door_changes_nothing_but_the_status(api: Api) -> None:

@@ -11,7 +11,10 @@ async def test_unknown_fields_are_dropped_with_a_warning_by_default(api: Api) ->
     for query in ({}, {"fieldValidation": "Warn"}):
         answer = await api.http.post(
             api.gadgets,
-            json={**api.gadget(generateName="g-", spec={"bogus": 1, "network": {"vpc": "a", "nope": 2}}), "extra": True},
+            json={
+                **api.gadget(generateName="g-", spec={"bogus": 1, "network": {"vpc": "a", "nope": 2}}),
+                "extra": True,
+            },
             params=query,
         )
         assert answer.status_code == 201
@@ -26,9 +29,7 @@ async def test_unknown_fields_are_dropped_with_a_warning_by_default(api: Api) ->
 
 
 async def test_unknown_fields_are_dropped_in_silence_when_asked(api: Api) -> None:
-    answer = await api.http.post(
-        api.gadgets, json=api.gadget("g", {"bogus": 1}), params={"fieldValidation": "Ignore"}
-    )
+    answer = await api.http.post(api.gadgets, json=api.gadget("g", {"bogus": 1}), params={"fieldValidation": "Ignore"})
     assert answer.status_code == 201
     assert "warning" not in answer.headers
     assert "bogus" not in answer.json()["spec"]
@@ -47,9 +48,7 @@ async def test_unknown_fields_are_refused_when_strict(api: Api) -> None:
 
 
 async def test_unknown_metadata_is_refused_when_strict(api: Api) -> None:
-    answer = await api.http.post(
-        api.gadgets, json=api.gadget("g", nonsense="x"), params={"fieldValidation": "Strict"}
-    )
+    answer = await api.http.post(api.gadgets, json=api.gadget("g", nonsense="x"), params={"fieldValidation": "Strict"})
     assert 'unknown field "metadata.nonsense"' in refusal(answer, 400, "BadRequest")
 
 
@@ -173,7 +172,11 @@ async def test_each_rule_has_its_own_words(api: Api) -> None:
 
 async def test_a_wrong_type_is_named(api: Api) -> None:
     for spec, field, words in (
-        ({"slots": "two"}, "spec.slots", 'Invalid value: "string": spec.slots in body must be of type integer: "string"'),
+        (
+            {"slots": "two"},
+            "spec.slots",
+            'Invalid value: "string": spec.slots in body must be of type integer: "string"',
+        ),
         ({"slots": 1.5}, "spec.slots", 'Invalid value: "number": spec.slots in body must be of type integer: "number"'),
         (
             {"enabled": "yes"},
@@ -181,8 +184,16 @@ async def test_a_wrong_type_is_named(api: Api) -> None:
             'Invalid value: "string": spec.enabled in body must be of type boolean: "string"',
         ),
         ({"tags": "x"}, "spec.tags", 'Invalid value: "string": spec.tags in body must be of type array: "string"'),
-        ({"tags": [1]}, "spec.tags[0]", 'Invalid value: "integer": spec.tags[0] in body must be of type string: "integer"'),
-        ({"network": []}, "spec.network", 'Invalid value: "array": spec.network in body must be of type object: "array"'),
+        (
+            {"tags": [1]},
+            "spec.tags[0]",
+            'Invalid value: "integer": spec.tags[0] in body must be of type string: "integer"',
+        ),
+        (
+            {"network": []},
+            "spec.network",
+            'Invalid value: "array": spec.network in body must be of type object: "array"',
+        ),
     ):
         answer = await api.http.post(api.gadgets, json=api.gadget("g", spec))
         refusal(answer, 422, "Invalid")

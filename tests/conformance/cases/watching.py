@@ -184,9 +184,7 @@ async def test_a_list_cannot_ask_for_initial_events(api: Api) -> None:
 
 async def test_a_watch_as_a_table_names_its_columns_once(api: Api) -> None:
     made = await api.make_gadget("a")
-    async with api.watching(
-        api.gadgets, accept=TABLE, resourceVersion=made["metadata"]["resourceVersion"]
-    ) as events:
+    async with api.watching(api.gadgets, accept=TABLE, resourceVersion=made["metadata"]["resourceVersion"]) as events:
         await api.make_gadget("b", {"slots": 4})
         await api.delete(f"{api.gadgets}/b")
         first, second = await events.take(2)

@@ -7,6 +7,7 @@ It counts every request by verb, so that a test can say that nothing spins. It i
 import asyncio
 import contextlib
 import json
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -234,8 +235,9 @@ class _Stream(httpx2.AsyncByteStream):
 class SocketFrontEnd:
     """The fake behind a real socket: it can be stopped (connections reset) and started again on the same port."""
 
-    def __init__(self, api: FakeApi) -> None:
+    def __init__(self, api: FakeApi, tls: ssl.SSLContext | None = None) -> None:
         self.api = api
+        self._tls = tls
         self.port = 0
         self.connections = 0
         self._server: asyncio.Server | None = None
@@ -250,10 +252,12 @@ class SocketFrontEnd:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, reuse_address=True)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self.port, reuse_address=True, ssl=self._tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

@@ -16,6 +16,7 @@ from paddock.kube.config import Config
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.errors import (
     AlreadyExistsError,
+    ConfigError,
     ConflictError,
     ExpiredError,
     InvalidError,
@@ -27,6 +28,7 @@ from paddock.kube.errors import (
     UnknownKindError,
     UnreadableObjectError,
 )
+from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.kube.reader import FreshReader
 
@@ -282,3 +284,26 @@ async def test_fields_whose_kubernetes_names_shout_are_spelled_so():
     assert api.calls[0].body["spec"] == {"providerID": "scaleway://x"}
     assert api.calls[1].body["status"] == {"podIP": "1.2.3.4"}
     assert Event.RESOURCE.path("ns") == "/api/v1/namespaces/ns/events"
+
+
+async def test_a_token_that_no_header_may_carry_is_refused_and_not_quoted():
+    config = Config("http://fake", credentials=FixedIdentity(Identity(Secret("s3cret\nX-Evil: 1"))))
+    with pytest.raises(ConfigError, match="characters") as caught:
+        await Client(config, FakeApi().transport()).get(Thing, "a", "ns")
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_an_address_that_is_none_is_named():
+    with pytest.raises(ConfigError, match="server"):
+        await Client(Config("http://fake:port:99"), FakeApi().transport()).get(Thing, "a", "ns")
+
+
+async def test_requests_are_counted_by_answer():
+    metrics = KubeMetrics()
+    client = client_of(FakeApi(), metrics=metrics)
+    await client.create(thing("a"))
+    with pytest.raises(NotFoundError):
+        await client.get(Thing, "b", "ns")
+    for method, code in (("POST", "201"), ("GET", "404")):
+        labels = {"method": method, "code": code}
+        assert metrics.registry.get_sample_value("paddock_kube_requests_total", labels) == 1

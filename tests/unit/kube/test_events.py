@@ -103,3 +103,19 @@ async def test_a_server_that_is_away_or_refuses_costs_events_and_nothing_else():
         return metrics.registry.get_sample_value("paddock_events_dropped_total", {"reason": reason})
 
     assert (dropped("full"), dropped("failed")) == (2, 3)
+
+
+@virtual
+async def test_what_is_waiting_at_the_end_gets_a_last_short_chance():
+    api = FakeApi()
+    recorder = recorder_of(api)
+    async with running(recorder.run()):
+        await asyncio.sleep(1)
+        recorder.record(thing("a"), "Normal", "Stopping", "bye")
+    assert len(events(api)) == 1
+    api.hang = lambda _call: True
+    async with running(recorder.run()):
+        await asyncio.sleep(1)
+        recorder.record(thing("b"), "Normal", "Stopping", "bye")
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began <= 2.1

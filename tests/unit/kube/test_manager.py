@@ -188,3 +188,11 @@ async def test_a_periodic_action_keeps_its_pace_through_failures():
     assert 9 <= len(rounds) <= 11
     assert all(60 <= gap <= 66 for gap in gaps)
     assert process.failures("sweep") >= 4
+
+
+@virtual
+async def test_a_stop_that_comes_before_the_start_is_not_lost():
+    process = Process(FakeApi(), elect=True)
+    process.manager.stop()
+    await asyncio.wait_for(process.manager.run(), 10)
+    assert process.log == []

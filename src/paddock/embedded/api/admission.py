@@ -106,16 +106,19 @@ def restore_system_fields(kind: Kind, old: Json, new: Json, subresource: str) ->
     return new
 
 
-def shaped(kind: Kind, new: Json, validation: str, *, patching: bool) -> tuple[Json, list[str]]:
+def shaped(
+    kind: Kind, new: Json, validation: str, *, patching: bool, repeated: tuple[str, ...] = ()
+) -> tuple[Json, list[str]]:
     """Prune what the schema does not know (or refuse it, or warn of it), and fill in what it defaults."""
     if kind.schema is None:
         pruned, unknown = builtin_schemas.prune(kind.group, kind.kind, new)
     else:
         pruned, unknown = schema.prune(kind.schema, new)
-    if unknown and validation == "Strict":
-        raise _strict(kind, new, unknown, patching=patching)
-    warnings = [f'unknown field "{path}"' for path in unknown] if validation == "Warn" else []
-    return pruned if kind.schema is None else schema.apply_defaults(kind.schema, pruned), warnings
+    slips = [f'duplicate field "{path}"' for path in repeated] + [f'unknown field "{path}"' for path in unknown]
+    if slips and validation == "Strict":
+        raise _strict(kind, new, slips, patching=patching)
+    shape = pruned if kind.schema is None else schema.apply_defaults(kind.schema, pruned)
+    return shape, slips if validation == "Warn" else []
 
 
 def refreshed(kind: Kind, obj: Json) -> Json:
@@ -150,9 +153,10 @@ def check_valid(kind: Kind, new: Json, old: Json | None = None, subresource: str
         raise status.invalid(kind, new["metadata"].get("name", ""), causes)
 
 
-def desired(obj: Json) -> Json:
-    """The part of an object that its generation counts."""
-    return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
+def desired(kind: Kind, obj: Json) -> Json:
+    """The part of an object that its generation counts: everything but the metadata, and the status if it is apart."""
+    apart = ("metadata", "apiVersion", "kind", *(("status",) if kind.status else ()))
+    return {key: value for key, value in obj.items() if key not in apart}
 
 
 def stored_form(kind: Kind, obj: Json) -> Json:
@@ -174,8 +178,8 @@ def _untimed(obj: Json) -> list[Json]:
     return [{k: v for k, v in entry.items() if k != "time"} for entry in obj["metadata"].get("managedFields") or ()]
 
 
-def _strict(kind: Kind, new: Json, unknown: list[str], *, patching: bool) -> ApiFailure:
-    listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+def _strict(kind: Kind, new: Json, slips: list[str], *, patching: bool) -> ApiFailure:
+    listed = ", ".join(slips)
     if patching:
         whole = msgspec.json.encode(new).decode()
         cause = Cause("FieldValueInvalid", f"Invalid value: {whole}: strict decoding error: {listed}", "patch")

@@ -8,12 +8,14 @@ from typing import Any
 from paddock.base.clock import rfc3339
 from paddock.embedded.api.kinds import Kind
 
-__all__ = ["FOREGROUND", "ORPHAN", "DeleteOptions", "ended", "marked_for_deletion"]
+__all__ = ["CLEANUP", "FOREGROUND", "ORPHAN", "DeleteOptions", "ended", "marked_for_deletion"]
 
 Json = dict[str, Any]
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a definition until the last object of its kind is gone."""
 _DEFAULT_GRACE = 30
 
 
@@ -34,6 +36,8 @@ def marked_for_deletion(kind: Kind, old: Json, options: DeleteOptions, now: date
     meta: Json = new["metadata"]
     first = not meta.get("deletionTimestamp")
     finalizers = _finalizers(meta, options, first=first)
+    if first and kind.resource == "customresourcedefinitions.apiextensions.k8s.io":
+        finalizers = [*(f for f in finalizers if f != CLEANUP), CLEANUP]
     if finalizers:
         meta["finalizers"] = finalizers
     else:

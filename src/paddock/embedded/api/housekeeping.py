@@ -3,12 +3,12 @@
 from typing import Any
 
 from paddock.base.logs import get_logger
-from paddock.embedded.api.deletion import DeleteOptions
+from paddock.embedded.api.deletion import CLEANUP, DeleteOptions
 from paddock.embedded.api.feed import Feed
-from paddock.embedded.api.kinds import Kinds, kinds_from_crd
+from paddock.embedded.api.kinds import Kind, Kinds, kinds_from_crd
 from paddock.embedded.api.objects import Objects, Write, decode
 from paddock.embedded.api.status import ApiFailure
-from paddock.embedded.store import Change, Store
+from paddock.embedded.store import Change, Key, Store
 
 __all__ = ["FIRST_NAMESPACES", "Housekeeping", "create_first_namespaces", "serve_stored_kinds"]
 
@@ -62,7 +62,9 @@ class Housekeeping:
         key = change.record.key
         if key.resource == _CRDS:
             await self._definition(change)
-        elif key.resource == "namespaces":
+        elif change.kind == "DELETED" and "." in key.resource:
+            await self._end_definition(key.resource)
+        if key.resource == "namespaces":
             await self._namespace(key.name)
         elif change.kind == "DELETED" and key.namespace:
             await self._namespace(key.namespace, only_if_ending=True)
@@ -73,12 +75,39 @@ class Housekeeping:
         crd = decode(change.record)
         if change.kind != "DELETED":
             _serve(self._objects.kinds, crd)
+            await self._end_definition(change.record.key.name)
             return
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
         self._objects.kinds.remove(group, plural)
         store = self._objects.store
         for record in (await store.list(f"{plural}.{group}")).records:
             await store.delete(record.key, record.revision)
+
+    async def _end_definition(self, name: str) -> None:
+        """Delete the objects of a kind whose definition ends; let the definition go when none is left."""
+        record = await self._objects.store.get(Key(_CRDS, "", name))
+        crd = decode(record) if record is not None else {"metadata": {}}
+        if not crd["metadata"].get("deletionTimestamp") or CLEANUP not in (crd["metadata"].get("finalizers") or ()):
+            return
+        kind, definitions = self._objects.kinds.by_resource(name), self._objects.kinds.by_resource(_CRDS)
+        assert definitions is not None
+        if kind is not None and await self._delete_all(kind, None):
+            return
+
+        def released(obj: Json) -> Json:
+            obj["metadata"]["finalizers"] = [f for f in obj["metadata"]["finalizers"] if f != CLEANUP]
+            return obj
+
+        await self._objects.change(definitions, "", name, released, _WRITE)
+
+    async def _delete_all(self, kind: Kind, namespace: str | None) -> int:
+        """Ask every object of a kind to go; how many are still there, because something holds them."""
+        left = 0
+        for record in (await self._objects.store.list(kind.resource, namespace)).records:
+            if not decode(record)["metadata"].get("deletionTimestamp"):
+                await self._objects.delete(kind, record.key.namespace, record.key.name, DeleteOptions())
+            left += await self._objects.store.get(record.key) is not None
+        return left
 
     async def _namespace(self, name: str, *, only_if_ending: bool = False) -> None:
         kinds = self._objects.kinds
@@ -102,11 +131,7 @@ class Housekeeping:
         for kind in list(self._objects.kinds):
             if not kind.namespaced or kind.version != kind.storage_version or "list" not in kind.verbs:
                 continue
-            for record in (await self._objects.store.list(kind.resource, namespace)).records:
-                left += 1
-                if not decode(record)["metadata"].get("deletionTimestamp"):
-                    await self._objects.delete(kind, namespace, record.key.name, DeleteOptions())
-                    left -= await self._objects.store.get(record.key) is None
+            left += await self._delete_all(kind, namespace)
         if left:
             return
         kind = self._objects.kinds.get("", "v1", "namespaces")

@@ -60,6 +60,8 @@ class Write:
     dry_run: bool = False
     subresource: str = ""
     patching: bool = False
+    repeated: tuple[str, ...] = ()
+    """Fields that the client's JSON names more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ class Objects:
         meta["uid"] = new_uuid(self._chance)
         meta["creationTimestamp"] = rfc3339(now)
         new["apiVersion"], new["kind"] = kind.api_version, kind.kind
-        new, warnings = admission.shaped(kind, new, write.validation, patching=write.patching)
+        new, warnings = admission.shaped(kind, new, write.validation, patching=write.patching, repeated=write.repeated)
         if not kind.custom:
             new = builtins.prepare_create(kind, new, now)
         if kind.generation:
@@ -275,11 +277,11 @@ class Objects:
             why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old_meta['uid']}"
             raise status.conflict(kind, old_meta["name"], why)
         new = admission.restore_system_fields(kind, old, new, write.subresource)
-        new, warnings = admission.shaped(kind, new, write.validation, patching=write.patching)
+        new, warnings = admission.shaped(kind, new, write.validation, patching=write.patching, repeated=write.repeated)
         if not kind.custom:
             new = builtins.prepare_update(kind, old, new, write.subresource)
         admission.check_valid(kind, new, old, write.subresource)
-        if kind.generation and admission.desired(old) != admission.desired(new):
+        if kind.generation and admission.desired(kind, old) != admission.desired(kind, new):
             new["metadata"]["generation"] = int(old_meta.get("generation") or 0) + 1
         if not owned:
             managed = server_side.track_update(

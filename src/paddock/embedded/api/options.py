@@ -7,6 +7,7 @@ from paddock.embedded.api.calls import Call, decode_body
 from paddock.embedded.api.causes import forbidden, missing, unsupported
 from paddock.embedded.api.deletion import DeleteOptions
 from paddock.embedded.api.objects import Write
+from paddock.embedded.api.repeated import repeated_fields
 from paddock.embedded.api.status import Cause
 
 __all__ = ["delete_options", "delete_options_from", "write_of"]
@@ -33,7 +34,10 @@ def write_of(call: Call, subresource: str = "", *, patching: bool = False, apply
     if causes:
         raise status.invalid_options(_KINDS[call.method], causes)
     manager = query.get("fieldManager") or call.headers.get("user-agent", "").split("/")[0] or "unknown"
-    return Write(manager, validation or "Warn", bool(dry_run), subresource, patching)
+    repeated: tuple[str, ...] = ()
+    if validation != "Ignore" and not patching and call.content_type in ("", "application/json"):
+        repeated = repeated_fields(call.body)
+    return Write(manager, validation or "Warn", bool(dry_run), subresource, patching, repeated)
 
 
 def delete_options(call: Call) -> DeleteOptions:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from paddock.base.clock import rfc3339
 from paddock.embedded.api import patches, status
 from paddock.embedded.api.calls import Call, Target, decode_body, from_yaml
 from paddock.embedded.api.kinds import Kind
@@ -126,6 +127,11 @@ class Writes:
                     kind, target.name, f'pod {target.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
                 )
             pod["spec"]["nodeName"] = node
+            moment = rfc3339(self._objects.clock.now())
+            scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": moment}
+            held = pod.setdefault("status", {})
+            others = [c for c in held.get("conditions") or () if c.get("type") != "PodScheduled"]
+            held["conditions"] = [*others, scheduled]
             return pod
 
         await self._objects.change(kind, target.namespace, target.name, bound, write_of(call, "binding"))

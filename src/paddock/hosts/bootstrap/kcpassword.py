@@ -7,7 +7,7 @@ from typing import Final
 
 from paddock.base.secrets import SEALED, Password
 
-__all__ = ["decode", "encode", "is_sealed"]
+__all__ = ["decode", "encode", "is_sealed", "sealed_start"]
 
 _KEY: Final = bytes.fromhex("7d895223d2bcddeaa3b91f")
 
@@ -29,6 +29,11 @@ def decode(content: bytes) -> str:
 def is_sealed(content: bytes) -> bool:
     """Whether macOS replaced the password by its marker, as it does when the password did not log the user in."""
     return decode(content).startswith(SEALED) or content.startswith(SEALED.encode())
+
+
+def sealed_start() -> bytes:
+    """How the file begins when macOS replaced the password by its marker."""
+    return _with_key(SEALED.encode())
 
 
 def _with_key(content: bytes) -> bytes:

@@ -30,6 +30,7 @@ class Execution:
 
     mac: "SimulatedMac"
     session: str
+    user: str
     process: asyncio.subprocess.Process
     denied: list[str] = field(default_factory=list)
     down: bool = False
@@ -48,7 +49,7 @@ class Execution:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        execution = cls(mac, session, process)
+        execution = cls(mac, session, user, process)
         mac.running[session] = execution
         return execution
 

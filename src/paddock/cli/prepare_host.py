@@ -1,0 +1,153 @@
+"""`paddock prepare-host`: passwordless sudo and automatic login on one Mac, with a password that a person knows."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from paddock.base.secrets import Password, Secret
+    from paddock.hosts.bootstrap.credentials import HostLogins
+    from paddock.hosts.bootstrap.outcome import Progress
+    from paddock.hosts.bootstrap.prepare import Preparation
+    from paddock.hosts.bootstrap.run import Bootstrap
+    from paddock.kube.client import Client
+
+__all__ = ["command"]
+
+_MARKS = {"changed": "✓ changed", "unchanged": "✓ as it should be", "skipped": "- skipped", "failed": "✗ failed"}
+
+
+@click.command("prepare-host")
+@click.argument("address")
+@click.option("--fleet", required=True, help="The fleet whose key opens the host.")
+@click.option(
+    "--key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The fleet's private key; without it, it is read from the fleet's Secret (needs --kubeconfig).",
+)
+@click.option("--user", "username", default="m1", show_default=True, help="The login user of the Mac.")
+@click.option("--port", default=22, show_default=True, type=click.IntRange(1, 65535), help="Its SSH port.")
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input instead of asking.")
+@click.option("--machine", default="", help="The Machine that has this host; it is then told the password.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The cluster of the fleet; needed with --machine, or without --key.",
+)
+@click.option("--namespace", "-n", default="default", show_default=True, help="Where the fleet's Secrets are.")
+def command(
+    address: str,
+    fleet: str,
+    key: Path | None,
+    username: str,
+    port: int,
+    password_stdin: bool,
+    machine: str,
+    kubeconfig: Path | None,
+    namespace: str,
+) -> None:
+    """Give the Mac at ADDRESS passwordless sudo and automatic login.
+
+    Only the fleet's key is used to get in. The password is used once, by sudo, and never shown, stored in a file of this
+    machine or passed as an argument.
+    """
+    if kubeconfig is None and (machine or key is None):
+        raise click.UsageError("--machine, or the fleet's key from its Secret, needs --kubeconfig (or give --key FILE)")
+    password = _password(from_stdin=password_stdin)
+    sys.exit(asyncio.run(_prepare(address, fleet, key, username, port, password, machine, kubeconfig, namespace)))
+
+
+def _password(*, from_stdin: bool) -> "Password":
+    from paddock.base.secrets import Password, UnusablePasswordError
+
+    text = sys.stdin.readline().rstrip("\n") if from_stdin else click.prompt("Password of the Mac", hide_input=True)
+    try:
+        return Password(text)
+    except UnusablePasswordError as error:
+        raise click.UsageError(f"{error}: give the password that the user of the Mac has now") from None
+
+
+async def _prepare(
+    address: str,
+    fleet: str,
+    key: Path | None,
+    username: str,
+    port: int,
+    password: "Password",
+    machine: str,
+    kubeconfig: Path | None,
+    namespace: str,
+) -> int:
+    from contextlib import AsyncExitStack
+
+    from paddock.base.chance import unseeded
+    from paddock.base.clock import SystemClock
+    from paddock.clients.ssh import AsyncSsh
+    from paddock.hosts.bootstrap.credentials import HostLogins
+    from paddock.hosts.bootstrap.errors import PlanError
+    from paddock.hosts.bootstrap.prepare import Preparation
+    from paddock.hosts.bootstrap.run import Bootstrap
+    from paddock.kube.client import Client
+    from paddock.kube.config import from_kubeconfig
+    from paddock.kube.errors import KubeError
+
+    try:
+        async with AsyncExitStack() as stack:
+            client = None
+            if kubeconfig is not None:
+                client = await stack.enter_async_context(Client(from_kubeconfig(kubeconfig)))
+            private = await _key(key, client, fleet, namespace)
+            preparation = Preparation(
+                address=address,
+                key=private,
+                password=password,
+                fleet=fleet,
+                machine=machine,
+                username=username,
+                port=port,
+            )
+            logins = None if client is None else HostLogins(client, namespace=namespace)
+            return await _report(Bootstrap(AsyncSsh(), SystemClock(), unseeded()), preparation, logins)
+    except (KubeError, PlanError, OSError) as error:
+        click.echo(f"paddock: {error}", err=True)
+        return 1
+
+
+async def _key(key: Path | None, client: "Client | None", fleet: str, namespace: str) -> "Secret":
+    from paddock.base.secrets import Secret
+    from paddock.hosts.bootstrap.errors import PlanError
+    from paddock.hosts.bootstrap.fleet_key import PRIVATE, secret_name
+    from paddock.kube.builtin import SecretObject
+
+    if key is not None:
+        return Secret(await asyncio.to_thread(key.read_text))
+    assert client is not None  # checked with the options
+    found = await client.get(SecretObject, secret_name(fleet), namespace)
+    if PRIVATE not in found.data:
+        raise PlanError(f"Secret {secret_name(fleet)}", f"it holds no {PRIVATE}; give the key with --key FILE")
+    return Secret(found.data[PRIVATE].decode())
+
+
+async def _report(bootstrap: "Bootstrap", preparation: "Preparation", logins: "HostLogins | None") -> int:
+    from paddock.hosts.bootstrap.outcome import Failed
+    from paddock.hosts.bootstrap.prepare import prepare_host, recovery
+
+    async def progress(step: "Progress") -> None:
+        if step.state != "started":
+            click.echo(f"  {step.step:<20} {_MARKS[step.state]}")
+
+    outcome = await prepare_host(bootstrap, preparation, logins, progress)
+    if isinstance(outcome, Failed):
+        click.echo(f"\n{outcome.sentence}\n\n{recovery(outcome, preparation)}", err=True)
+        return 1
+    for step, reason in outcome.skipped:
+        click.echo(f"  {step}: {reason}")
+    for note in outcome.notes:
+        click.echo(f"  {note}")
+    click.echo(f"\nThe host is prepared; its host key is {outcome.host_key}.")
+    if logins is None or not preparation.machine:
+        click.echo("The fleet was not told the password (--machine and --kubeconfig do that).")
+    return 0

@@ -1,0 +1,21 @@
+"""A host that never sleeps, locks its screen or logs its user out."""
+
+from collections.abc import Sequence
+
+from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
+from paddock.hosts.bootstrap.scripts import script
+from paddock.hosts.bootstrap.steps.step import Answer, StepShell
+
+__all__ = ["NoSleep"]
+
+
+class NoSleep:
+    name = "no-sleep"
+    timeout = 60.0
+    live = True
+
+    def rendered(self, host: PerHost, fleet: FleetConfig) -> Sequence[str]:  # noqa: ARG002
+        return (script("no_sleep"),)
+
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer:  # noqa: ARG002
+        return await shell.run("no_sleep")

@@ -1,0 +1,342 @@
+"""A simulated Mac: a disk that a reinstall replaces, a state that a reboot clears, and an SSH server in front of both."""
+
+import asyncio
+import random
+import shutil
+import tempfile
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from paddock.base.chance import seeded
+from paddock.base.clock import Clock, SystemClock
+from paddock.base.secrets import Secret
+from paddock.clients.ssh import KeyPair, Ssh, Target, fingerprint, new_key_pair
+from paddock.simulator.mac import login
+from paddock.simulator.mac.calls import Answer, Call, Effect, Tool, fail
+from paddock.simulator.mac.disk import Disk
+from paddock.simulator.mac.execution import Execution
+from paddock.simulator.mac.launchd import Launchd
+from paddock.simulator.mac.pace import Pace
+from paddock.simulator.mac.pf import PacketFilter
+from paddock.simulator.mac.scenarios import Scenarios
+from paddock.simulator.mac.sshd import Sshd
+from paddock.simulator.mac.stand_ins import StandIns
+
+__all__ = ["SimulatedMac"]
+
+_PASSWORD_LETTERS = "abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # noqa: S105 - an alphabet
+
+
+class SimulatedMac(Scenarios):
+    """One Mac. Use it as an asynchronous context manager, or let a `Fleet` own it.
+
+    `reboot`, `reinstall`, `power_off` and `power_on` are immediate and synchronous, so that the simulated cloud can call
+    them from its hooks; commands that run at that moment end without a status, as when a real Mac goes down. The disk is
+    made at the first use, and so is the listener: a Mac that nobody dials costs nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "mac",
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+        username: str = "m1",
+        password: str | None = None,
+        keys: Sequence[str] = (),
+        address: str = "127.0.0.1",
+        folder: Path | None = None,
+        stand_ins: StandIns | None = None,
+        pace: Pace | None = None,
+        lock_after: int = 5,
+    ) -> None:
+        self.name = name
+        self.clock: Clock = clock or SystemClock()
+        self.chance = chance or seeded(name)
+        self.username = username
+        self.address = address
+        self.pace = pace or Pace()
+        self.lock_after = lock_after
+        self.token = f"{self.chance.getrandbits(128):032x}"
+        self.effects: list[Effect] = []
+        self.calls: list[Call] = []
+        self.commands: list[str] = []
+        self.violations: list[str] = []
+        self.downloads: dict[str, bytes] = {}
+        self.running: dict[str, Execution] = {}
+        self.boots = 1
+        self.installs = 1
+        self.powered = True
+        self.simulated_seconds = 0.0
+        self.broken: str | None = None
+        self._password = password or self._new_password()
+        self._keys = list(keys)
+        self._own_folder = folder is None
+        self._folder = folder
+        self._own_stand_ins = stand_ins is None
+        self._stand_ins = stand_ins or StandIns()
+        self._disk: Disk | None = None
+        self._host_key: KeyPair | None = None
+        self._sessions = 0
+        self._chores: set[asyncio.Task[None]] = set()
+        self.sshd = Sshd(self)
+        self._fresh_state()
+
+    # Life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen for SSH connections on a port of loopback."""
+        await self._stand_ins.start()
+        self._stand_ins.register(self)
+        if self.disk.root.exists():
+            self.sshd.start()
+
+    async def stop(self) -> None:
+        """End everything that runs on this Mac and throw its disk away, unless the folder was given."""
+        self._end_everything()
+        self.sshd.stop()
+        await self.sshd.stopped()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        self._stand_ins.unregister(self)
+        if self._own_stand_ins:
+            await self._stand_ins.stop()
+        if self._own_folder and self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder, self._disk = None, None
+
+    def reboot(self) -> None:
+        """Down and up again: processes, packet filter, tally of wrong passwords and a wedged sshd are gone; files stay."""
+        self.power_off()
+        self.power_on()
+
+    def reinstall(self, *, password: str | None = None, keys: Sequence[str] | None = None) -> None:
+        """An empty disk, a new host key, a new password, and the keys the project has now."""
+        self.power_off()
+        self._password = password or self._new_password()
+        self._keys = list(self._keys if keys is None else keys)
+        self._disk, self._host_key, self.broken = None, None, None
+        self.installs += 1
+        self.power_on()
+
+    def power_off(self) -> None:
+        """Dark: what ran is gone without a trace, and nobody answers."""
+        self.powered = False
+        self._end_everything()
+        self.sshd.become("timeout")
+
+    def power_on(self) -> None:
+        if self.powered:
+            return
+        self.powered = True
+        self.boots += 1
+        self._fresh_state()
+        self.sshd.become("up")
+        if self._disk is not None:
+            self._boot()
+
+    def _fresh_state(self) -> None:
+        self.pf = PacketFilter()
+        self.launchd = Launchd(self)
+        self.wrong_passwords: dict[str, int] = {}
+        self.session_user: str | None = None
+
+    def _boot(self) -> None:
+        self.pf.load_at_boot(self.disk)
+        self.session_user = login.log_in(self)
+        self.launchd.boot()
+        self.disk.look()  # what the boot itself wrote is nobody's effect
+
+    def _end_everything(self) -> None:
+        for execution in list(self.running.values()):
+            execution.kill(down=True)
+        for chore in self._chores:
+            chore.cancel()
+        self.sshd.drop_connections()
+
+    # What it is made of
+
+    @property
+    def disk(self) -> Disk:
+        if self._disk is None:
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix=f"paddock-{self.name}-"))
+            # Without links in it, so that paths of the shells compare equal to ours.
+            root = self._folder.resolve() / "root"
+            self._disk = Disk.installed(root, self.username, self._password, self._keys)
+            self._boot()
+        return self._disk
+
+    @property
+    def host_key_pair(self) -> KeyPair:
+        if self._host_key is None:
+            self._host_key = new_key_pair(self.name)
+        return self._host_key
+
+    @property
+    def host_key(self) -> str:
+        """The fingerprint this install shows."""
+        return fingerprint(self.host_key_pair.public)
+
+    @property
+    def password(self) -> str:
+        return self.disk.users[self.username].password
+
+    @property
+    def session(self) -> Literal["Aqua"] | None:
+        """The user's graphical session, without which no virtual machine starts."""
+        return "Aqua" if self.session_user == self.username else None
+
+    @property
+    def hostname(self) -> str:
+        return self.disk.names.get("HostName", f"{self.name}.local")
+
+    @property
+    def locked(self) -> bool:
+        return self.wrong_passwords.get(self.username, 0) >= self.lock_after
+
+    def uid(self, user: str) -> int:
+        known = self.disk.users.get(user)
+        return -2 if known is None else known.uid
+
+    def _new_password(self) -> str:
+        return "".join(self.chance.choice(_PASSWORD_LETTERS) for _ in range(13))
+
+    # How to reach it
+
+    def target(self, private_key: Secret, *, host_key: str | None = None) -> Target:
+        """Where a client finds this Mac on loopback; it must be started."""
+        return Target("127.0.0.1", self.sshd.port, self.username, private_key, host_key)
+
+    def ssh(self) -> Ssh:
+        """A client without a wire: the same contract, the same shell, the same errors, no socket in between."""
+        from paddock.simulator.mac.in_process import InProcessSsh
+
+        return InProcessSsh(lambda _address, _port: self)
+
+    def authorize(self, public_key: str) -> None:
+        """Let a key in, as the cloud does at an install: into `scw_authorized_keys`."""
+        if public_key not in self._keys:
+            self._keys.append(public_key)
+        place = self.disk.at(f"/Users/{self.username}/.ssh/scw_authorized_keys")
+        place.write_text(place.read_text() + f"{public_key}\n")
+        self.disk.look()
+
+    def admits(self, username: str, public_key: str) -> bool:
+        """Whether sshd lets this key in: it reads both files at each login."""
+        if username != self.username:
+            return False
+        wanted = public_key.split()[:2]
+        folder = self.disk.at(f"/Users/{self.username}/.ssh")
+        for name in ("authorized_keys", "scw_authorized_keys"):
+            place = folder / name
+            lines = place.read_text(errors="replace").splitlines() if place.is_file() else []
+            if any(line.split()[:2] == wanted for line in lines if not line.startswith("#")):
+                return True
+        return False
+
+    # What a test looks at
+
+    def read(self, path: str) -> bytes:
+        return self.disk.at(path).read_bytes()
+
+    def write(self, path: str, content: bytes | str, *, mode: int = 0o644, owner: tuple[str, str] | None = None) -> None:
+        """Put a file on the disk from outside, for example what an earlier tenant left; it is nobody's effect."""
+        place = self.disk.at(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+        place.chmod(mode)
+        if owner is not None:
+            self.disk.owners[self.disk.shown(path)] = owner
+        self.disk.look()
+
+    def exists(self, path: str) -> bool:
+        return self.disk.at(path).exists()
+
+    def mode(self, path: str) -> int:
+        return self.disk.at(path).stat().st_mode & 0o7777
+
+    def owner(self, path: str) -> tuple[str, str]:
+        return self.disk.owner(path)
+
+    async def settled(self) -> None:
+        """Wait until the jobs that a boot or a script started have done their work."""
+        while self._chores:
+            await asyncio.gather(*self._chores, return_exceptions=True)
+
+    # What the machinery calls
+
+    async def environment(self, user: str, session: str) -> dict[str, str]:
+        await self._stand_ins.start()
+        self._stand_ins.register(self)
+        return self._stand_ins.environment(self, user, session)
+
+    def new_session(self) -> str:
+        self._sessions += 1
+        return f"{self.boots}.{self._sessions}"
+
+    async def pause(self, seconds: float) -> None:
+        """Let that much of the Mac's time pass; `pace.speed` says how much of ours that is."""
+        if seconds > 0:
+            self.simulated_seconds += seconds
+            await self.clock.sleep(seconds / self.pace.speed)
+
+    async def called(self, call: Call, tool: Tool) -> Answer:
+        """Answer one call of a stand-in."""
+        if call.session not in self.running:
+            return fail(255, f"{call.tool}: this shell has ended")
+        if call.tool != "sudo":
+            self.calls.append(call)
+        await self.pause(self.pace.of(call.tool, call.arguments))
+        return await tool(self, call)
+
+    def effect(self, call: Call) -> None:
+        self.effects.append(Effect(call.user, self._tidy(call.line)))
+
+    def _tidy(self, line: str) -> str:
+        return line.replace(str(self.disk.root), "")
+
+    def files_changed_by(self, session: str, user: str) -> None:
+        """Look at the disk: whatever changed since the last look was done by that user in that session."""
+        for change in self.disk.look():
+            self.effects.append(Effect(user, f"{change.what} {change.path}"))
+            if user != "root" and not self.disk.free_for(change.path, user):
+                self.violations.append(f"{user} {change.what} {change.path} without sudo")
+                if (execution := self.running.get(session)) is not None:
+                    execution.denied.append(change.path)
+
+    def ended(self, execution: Execution) -> None:
+        self.files_changed_by(execution.session, execution.user)
+
+    def check_password(self, user: str, password: str) -> bool:
+        """Whether this is the password; wrong ones count, and a locked account refuses even the right one."""
+        account = self.disk.users.get(user)
+        tally = self.wrong_passwords.get(user, 0)
+        if account is not None and tally < self.lock_after and account.password == password:
+            self.wrong_passwords[user] = 0
+            return True
+        self.wrong_passwords[user] = tally + 1
+        return False
+
+    def kick_loginwindow(self) -> None:
+        """End the graphical session and everything in it, and log in again as far as auto-login works."""
+        self.session_user = None
+        self.launchd.end_session()
+        self.session_user = login.log_in(self)
+
+    def chore(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background that ends with the Mac. Without a running loop there is nobody to do it."""
+        try:
+            task = asyncio.get_running_loop().create_task(work)
+        except RuntimeError:
+            work.close()
+            return
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)

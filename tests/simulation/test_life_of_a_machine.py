@@ -1,0 +1,33 @@
+"""A machine's life in virtual time: claimed, bootstrapped, ready, deleted, wiped, pooled again."""
+
+from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.simulator.fleet_world import FleetWorld
+from paddock.simulator.process import World
+from paddock.simulator.seeds import simulated
+
+
+@simulated(seeds=3)
+async def test_a_machine_gets_a_host_and_its_host_comes_back_wiped_when_it_is_deleted(world: World) -> None:
+    fleet = FleetWorld(world, hosts=2)
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=600)
+    (machine,) = await fleet.machines()
+    assert machine.spec.provider_id == f"scw-applesilicon://fr-par-1/{machine.status.server_id}"
+    assert fleet.cloud.host(machine.status.server_id).name == "m-1"
+    installs = fleet.cloud.host(machine.status.server_id).install
+
+    await fleet.api.delete(Machine, "m-1", "default")
+
+    async def gone() -> bool:
+        return not await fleet.machines()
+
+    await fleet.eventually("the machine is gone long before the wipe is done", gone, within=30)
+
+    async def free() -> bool:
+        host = (await fleet.hosts())[machine.status.server_id]
+        return host.spec.claim is None and host.spec.release is None and host.status.state == "pooled"
+
+    await fleet.eventually("the host is free again", free, within=3600)
+    server = fleet.cloud.host(machine.status.server_id)
+    assert server.name.startswith("tuist-pool-")
+    assert server.install == installs + 1
