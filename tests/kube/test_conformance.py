@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import ssl
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -14,9 +13,10 @@ import pytest
 
 pytest.register_assert_rewrite("conformance.cases", "conformance.target")
 
-from conformance import gadgets  # noqa: E402 - asserts of what is imported are rewritten from here on
-from conformance.cases import Case, every_case  # noqa: E402
-from conformance.target import GROUP, Api  # noqa: E402
+from conformance import cases  # noqa: E402 - asserts of what is imported are rewritten from here on
+from conformance.collection import Case, every_case  # noqa: E402
+from conformance.target import Api  # noqa: E402
+from kube.gadgets_served import serving_gadgets  # noqa: E402
 
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane
@@ -24,19 +24,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def gadgets_served(control_plane: ControlPlane) -> Iterator[None]:
-    """The test kind, served: the route appears a moment after the condition says so."""
-    with control_plane.client() as http:
-        http.post(gadgets.DEFINITIONS, json=gadgets.definition()).raise_for_status()
-        deadline = time.perf_counter() + 30.0
-        while not (
-            gadgets.is_established(http.get(f"{gadgets.DEFINITIONS}/{gadgets.NAME}").json())
-            and http.get(f"/apis/{GROUP}/v1/gadgets").is_success
-            and http.get(f"/openapi/v3/apis/{GROUP}/v1").is_success
-        ):
-            assert time.perf_counter() < deadline, "the real server did not begin to serve the test kind"
-            time.sleep(0.1)
+    with serving_gadgets(control_plane):
         yield
-        http.delete(f"{gadgets.DEFINITIONS}/{gadgets.NAME}").raise_for_status()
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +58,6 @@ async def api(control_plane: ControlPlane, gadgets_served: None, tls: ssl.SSLCon
         await http.delete(f"/api/v1/namespaces/{namespace}")
 
 
-@pytest.mark.parametrize("case", every_case())
+@pytest.mark.parametrize("case", every_case(cases))
 async def test_the_real_server(case: Case, api: Api) -> None:
     await case(api)

@@ -24,7 +24,8 @@ from paddock.embedded.listening import Tls, bind, listening
 from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
 from paddock.embedded.store.postgres import PostgresStore
 from paddock.hosts import api as hosts_api
-from paddock.hosts.operator import HostOperator, HostSettings
+from paddock.hosts.operator import HostOperator
+from paddock.hosts.settings import HostSettings
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.crd import crd_of

@@ -19,6 +19,7 @@ from paddock.kube.metrics import KubeMetrics
 __all__ = ["QueueClosedError", "Schedule", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
+_ROUNDING = 1e-6
 
 
 class QueueClosedError(Exception):
@@ -214,7 +215,9 @@ class WorkQueue(Generic[K]):
                 self._waiters.remove(waiter)
 
     def _promote(self) -> None:
-        if added := self._schedule.promote(self._clock.monotonic()):
+        # A timer may ring a rounding error early; on virtual time, where nothing passes by itself, waiting for the rest
+        # of a nanosecond would never end.
+        if added := self._schedule.promote(self._clock.monotonic() + _ROUNDING):
             self._added(added)
 
     def _added(self, count: int) -> None:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from paddock.base.clock import Clock
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.secrets import Secret
 from paddock.clients.scaleway import Credentials, ScalewayClient
@@ -51,8 +52,8 @@ class PaperMacs:
 class PaperBootstrap:
     """A bootstrap that takes its time and succeeds, unless the host is broken."""
 
-    def __init__(self, world: World, macs: PaperMacs) -> None:
-        self._world = world
+    def __init__(self, clock: Clock, macs: PaperMacs) -> None:
+        self._clock = clock
         self._macs = macs
 
     async def bootstrap(
@@ -60,8 +61,8 @@ class PaperBootstrap:
     ) -> Bootstrapped | BootstrapFailed:
         assert credentials.password is not None
         await progress("reach ssh")
-        self._macs.touched.append((self._world.clock.monotonic(), host.spec.server_id, machine.metadata.uid))
-        await self._world.clock.sleep(self._macs.seconds)
+        self._macs.touched.append((self._clock.monotonic(), host.spec.server_id, machine.metadata.uid))
+        await self._clock.sleep(self._macs.seconds)
         if host.spec.server_id in self._macs.broken:
             return BootstrapFailed("reach ssh", "the connection was refused", "")
         return Bootstrapped(f"SHA256:{host.spec.server_id[:8]}", "config-1")
@@ -135,7 +136,7 @@ class FleetWorld:
                 else None
             )
             manager = Manager(clock=self.clock, chance=chance, metrics=metrics, elector=elector)
-            bootstrap = PaperBootstrap(self.world, self.macs)
+            bootstrap = PaperBootstrap(self.clock, self.macs)
             self.running[name] = HostOperator(
                 manager, client, cloud, bootstrap, self.settings, clock=self.clock, chance=chance, metrics=metrics
             )

@@ -75,6 +75,21 @@ async def test_a_worker_that_waits_for_a_late_key_is_woken_for_an_earlier_one():
 
 
 @virtual
+async def test_a_timer_that_rings_a_hair_early_does_not_make_the_queue_spin():
+    class Early(LoopClock):
+        rings = 0
+
+        async def sleep(self, seconds: float) -> None:
+            self.rings += 1
+            assert self.rings < 10
+            await asyncio.sleep(max(0.0, seconds - 1e-9))
+
+    queue: WorkQueue[str] = WorkQueue("test", clock=Early(), chance=random.Random(1))
+    queue.add_after("a", 10)
+    assert await asyncio.wait_for(queue.get(), 11) == "a"
+
+
+@virtual
 async def test_failures_back_off_and_a_success_forgets_them():
     queue = queue_of(backoff=Backoff(base=1, cap=8, jitter=0))
     assert [queue.add_rate_limited("a") for _ in range(5)] == [1, 2, 4, 8, 8]

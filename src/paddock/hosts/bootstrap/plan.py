@@ -34,6 +34,13 @@ _SHA256: Final = re.compile(r"^[0-9a-f]{64}$")
 _USER: Final = re.compile(r"^[a-z_][a-z0-9_-]{0,31}$")
 
 
+def _network(field: str, text: str) -> ipaddress.IPv4Network:
+    try:
+        return ipaddress.IPv4Network(text)
+    except ValueError as error:
+        raise PlanError(field, f"{text!r} is no IPv4 network ({error})") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchdJob:
     """A job that launchd keeps running. Arguments may name `{node_name}`, `{provider_id}`, `{kubeconfig}`,
@@ -255,10 +262,3 @@ def fill(template: str, host: PerHost, fleet: FleetConfig) -> str:
     except (KeyError, ValueError, IndexError) as error:
         known = ", ".join(f"{{{name}}}" for name in values)
         raise PlanError("job.arguments", f"{template!r} names something unknown ({error}); known are {known}") from None
-
-
-def _network(field: str, text: str) -> ipaddress.IPv4Network:
-    try:
-        return ipaddress.IPv4Network(text)
-    except ValueError as error:
-        raise PlanError(field, f"{text!r} is no IPv4 network ({error})") from None
