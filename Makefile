@@ -5,7 +5,7 @@ UV = .tools/bin/uv
 BIN = .venv/bin
 RUN_ARGS ?=
 
-.PHONY: run test check test-kube bench format clean
+.PHONY: help run test check test-kube bench crds format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -41,6 +41,9 @@ test-kube: .venv/installed
 
 bench: .venv/installed
 	@$(BIN)/python -m bench
+
+crds: .venv/installed
+	@$(BIN)/python hack/crds.py
 
 format: .venv/installed
 	@$(BIN)/ruff format .

@@ -10,6 +10,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 Json = dict[str, Any]
 PATIENCE = 60.0
 
@@ -41,7 +43,7 @@ class Kubectl:
     def write(self, *objects: Json) -> str:
         """A file with these objects, for `-f`; its path."""
         path = self.home / f"{secrets.token_hex(4)}.yaml"
-        path.write_text("\n---\n".join(json.dumps(obj) for obj in objects))
+        path.write_text(yaml.safe_dump_all(objects))
         return str(path)
 
     async def __call__(self, *arguments: str, code: int = 0, **environment: str) -> str:

@@ -18,20 +18,18 @@ from paddock.base.supervise import keep_running
 from paddock.clients.scaleway import Cloud, ScalewayClient, ScalewaySettings
 from paddock.embedded.certificates import Certificates
 from paddock.embedded.control_plane import ControlPlane
+from paddock.embedded.definitions import definitions
 from paddock.embedded.folder import DataFolder
 from paddock.embedded.kubeconfig import write_kubeconfig
 from paddock.embedded.listening import Tls, bind, listening
 from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
 from paddock.embedded.store.postgres import PostgresStore
-from paddock.hosts import api as hosts_api
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.settings import HostSettings
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
-from paddock.kube.crd import crd_of
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
-from paddock.runners import api as runners_api
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.web.app import create_app
 from paddock.web.live import Live
@@ -107,7 +105,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             chance,
             admin_token=house.folder.admin_token(),
             signing_key=house.folder.signing_key(),
-            definitions=[crd_of(kind) for kind in (*hosts_api.KINDS, *runners_api.KINDS)],
+            definitions=definitions(),
         )
         await stack.enter_async_context(
             listening(plane.app, kube_socket, Tls(certificates.certificate, certificates.key))
@@ -135,45 +133,23 @@ async def _store(house: _House, stack: AsyncExitStack) -> PostgresStore:
     return await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=house.clock, chance=house.chance))
 
 
-async def _cloud(house: _House, stack: AsyncExitStack) -> Cloud:
-    """The real cloud, or its twin in this process."""
-    if not house.options.simulate:
-        client = ScalewayClient(ScalewaySettings.from_env(os.environ), house.clock, house.chance)
-        return await stack.enter_async_context(client)
-    cloud = await asyncio.to_thread(_simulated_cloud, house)
-    await _background(house, stack, "simulated cloud", cloud.run)
-    await _background(house, stack, "simulation save", lambda: _keep_saved(house, cloud))
-    stack.callback(lambda: house.folder.simulation.write_bytes(cloud.to_json()))
-    client = ScalewayClient(cloud.settings(), house.clock, house.chance, transport=cloud.transport())
-    return await stack.enter_async_context(client)
-
-
-def _simulated_cloud(house: _House) -> SimulatedCloud:
-    """The cloud of the last run, or a new one. A given seed makes the same cloud again."""
+async def _outside(house: _House, stack: AsyncExitStack) -> Outside:
+    """The real cloud and real Macs, or their twins in this process."""
     options = house.options
-    chance = seeded(options.seed) if options.seed is not None else house.chance
-    if house.folder.simulation.exists():
-        cloud = SimulatedCloud.from_json(house.folder.simulation.read_bytes(), house.clock, chance, rebase=True)
-        cloud.behaviour.speed = options.speed
-        return cloud
-    cloud = SimulatedCloud(house.clock, chance, speed=options.speed)
-    for index, zone in enumerate(options.zones):
-        share = options.hosts // len(options.zones) + (index < options.hosts % len(options.zones))
-        cloud.seed_pool(share, zone=zone, prefix=options.pool_prefix)
-    return cloud
-
-
-async def _keep_saved(house: _House, cloud: SimulatedCloud) -> None:
-    """Save the simulated cloud whenever it changed, so that even a killed process finds its cloud as it left it."""
-    last = b""
-    draft = house.folder.simulation.with_suffix(".draft")
-    while True:
-        await house.clock.sleep(_SAVE_EVERY)
-        now = cloud.to_json()
-        if now != last:
-            await asyncio.to_thread(draft.write_bytes, now)
-            draft.replace(house.folder.simulation)
-            last = now
+    if not options.simulate:
+        settings = replace(ScalewaySettings.from_env(os.environ), request_timeout=_REQUEST_TIMEOUT)
+        client = await stack.enter_async_context(ScalewayClient(settings, house.clock, house.chance))
+        raise NotImplementedError(client)
+    world = SimulatedWorld(
+        house.folder.simulation, options.hosts, options.speed, options.seed, options.zones, options.pool_prefix
+    )
+    cloud = await asyncio.to_thread(open_cloud, world, house.clock, house.chance)
+    await _background(house, stack, "simulated cloud", cloud.run)
+    await _background(house, stack, "simulation save", lambda: keep_saved(world, cloud, house.clock))
+    settings = replace(cloud.settings(), request_timeout=_SIMULATED_TIMEOUT)
+    client = ScalewayClient(settings, house.clock, house.chance, transport=cloud.transport())
+    await stack.enter_async_context(client)
+    return Outside(client, PaperBootstrap(house.clock, PaperMacs(seconds=90 / options.speed)), _SIMULATED_TIMEOUT)
 
 
 async def _controllers_and_page(house: _House, stack: AsyncExitStack, client: Client, cloud: Cloud) -> ASGIApp:

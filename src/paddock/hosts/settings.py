@@ -25,6 +25,7 @@ class HostSettings:
     request_timeout: float = 10.0
     workers: int = 16
     watch_filter: str = ""
+    expect_nodes: bool = False
 
     def __post_init__(self) -> None:
         if self.lease_duration and self.request_timeout >= self.renew_deadline:

@@ -56,6 +56,22 @@ class PaperBootstrap:
         self._clock = clock
         self._macs = macs
 
+    async def prepare_claim(self, machine: Machine) -> str | None:  # noqa: ARG002 - paper has no keys
+        return None
+
+    def desired_hash(self, machine: Machine) -> str:  # noqa: ARG002 - one configuration for all
+        return "config-1"
+
+    async def update(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
+    ) -> Bootstrapped | BootstrapFailed:
+        return await self.bootstrap(machine, host, credentials, progress)
+
+    restart_agent = update
+
+    async def forget(self, machine: Machine) -> None:
+        """Nothing was given."""
+
     async def bootstrap(
         self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
     ) -> Bootstrapped | BootstrapFailed:

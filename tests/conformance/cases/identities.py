@@ -356,3 +356,23 @@ async def test_a_role_reference_cannot_change(api: Api) -> None:
     answer = await api.patch(path, {"roleRef": {"name": "other"}})
     refusal(answer, 422, "Invalid")
     assert "roleRef" in causes(answer)
+
+
+async def test_who_may_impersonate_is_taken_for_another(api: Api) -> None:
+    await account(api)
+    name = f"system:serviceaccount:{api.namespace}:robot"
+    answer = await api.http.get(api.gadgets, headers={"Impersonate-User": name})
+    assert f'User "{name}" cannot list resource "gadgets"' in refusal(answer, 403, "Forbidden")
+    answer = await api.http.post(
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        json={},
+        headers=[("Impersonate-User", "rita"), ("Impersonate-Group", "one"), ("Impersonate-Group", "two")],
+    )
+    who = answer.json()["status"]["userInfo"]
+    assert (who["username"], sorted(who["groups"])) == ("rita", ["one", "system:authenticated", "two"])
+    robot = await api.speaking((await token_for(api))["token"])
+    answer = await robot.get(api.gadgets, headers={"Impersonate-User": "rita"})
+    assert refusal(answer, 403, "Forbidden") == (
+        f'users "rita" is forbidden: User "{name}" cannot impersonate resource "users" '
+        'in API group "" at the cluster scope'
+    )

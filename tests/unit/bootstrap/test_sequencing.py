@@ -5,15 +5,11 @@ import pytest
 from paddock.base.chance import seeded
 from paddock.base.clock import LoopClock
 from paddock.hosts.bootstrap.sequencing import Sequencing, start_delay
-from paddock.simulator.virtual_loop import VirtualLoop
+from paddock.simulator.loop import run
 
 
 def virtually(main):
-    loop = VirtualLoop()
-    try:
-        return loop.run_until_complete(main())
-    finally:
-        loop.close()
+    return run(main, seed=7)
 
 
 def test_after_a_restart_the_hosts_start_spread_out_and_never_more_than_the_limit_together():

@@ -1,19 +1,21 @@
 """Who is asking: the administrator's token from the kubeconfig, or a ServiceAccount token that this API issued."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from paddock.base.clock import Clock
 from paddock.embedded.api import status
 from paddock.embedded.api.calls import User
 from paddock.embedded.api.objects import decode
-from paddock.embedded.api.rbac import MASTERS, Authorizer
+from paddock.embedded.api.rbac import MASTERS, Attributes, Authorizer
 from paddock.embedded.api.tokens import StaticTokens, TokenIssuer, VerifiedToken, user_info
 from paddock.embedded.store import Key, Store
 
 __all__ = ["ADMIN", "API_AUDIENCE", "Access"]
 
 API_AUDIENCE = "https://kubernetes.default.svc"
-ADMIN = User("paddock-admin", (MASTERS, "system:authenticated"))
+AUTHENTICATED = "system:authenticated"
+ADMIN = User("paddock-admin", (MASTERS, AUTHENTICATED))
 
 
 class Access:
@@ -38,6 +40,27 @@ class Access:
         if user is None:
             raise status.unauthorized()
         return user
+
+    async def acting_as(self, user: User, headers: Mapping[str, str]) -> User:
+        """Whom a request asks to be taken for (`kubectl --as`), if its sender may impersonate them; 403 if not."""
+        name = headers.get("impersonate-user", "")
+        groups = tuple(group for part in headers.get("impersonate-group", "").split(",") if (group := part.strip()))
+        if not name:
+            if groups:
+                raise status.bad_request("requested impersonation of groups without impersonating a user")
+            return user
+        match name.split(":"):
+            case ["system", "serviceaccount", namespace, account]:
+                wanted = [Attributes("impersonate", resource="serviceaccounts", namespace=namespace, name=account)]
+                groups = groups or ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+            case _:
+                wanted = [Attributes("impersonate", resource="users", name=name)]
+        if headers.get("impersonate-group"):
+            wanted += [Attributes("impersonate", resource="groups", name=group) for group in groups]
+        for asked in wanted:
+            if not await self.authorizer.allows(user, asked):
+                raise status.forbidden(asked.refusal(user))
+        return User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))))
 
     async def user_of(self, token: str, audiences: tuple[str, ...]) -> User | None:
         """The user behind a token meant for one of these audiences, or None."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +74,7 @@ class ApiServer:
             return
         if scope["type"] != "http":
             raise RuntimeError(f"the API speaks http only, not {scope['type']}")
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = _headers(scope["headers"])
         try:
             body = await _read_body(receive)
             call = Call(
@@ -102,6 +102,7 @@ class ApiServer:
                 return Answer(503, b"stopping", "text/plain")
             return Answer(200, b"ok", "text/plain; charset=utf-8")
         user = await self._access.authenticate(call.headers.get("authorization", ""))
+        user = await self._access.acting_as(user, call.headers)
         call = Call(call.method, call.path, call.query, call.headers, call.body, user)
         target = aim(self._objects.kinds, call.path)
         if target is None:
@@ -227,6 +228,15 @@ class ApiServer:
         self.ready = False
         for task in list(self._streams):
             task.cancel()
+
+
+def _headers(sent: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by their lower-case names; what came several times is joined, as HTTP has it."""
+    headers: dict[str, str] = {}
+    for raw, value in sent:
+        name, text = raw.decode("latin-1").lower(), value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
 
 
 def _public(call: Call) -> bool:

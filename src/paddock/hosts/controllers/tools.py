@@ -51,11 +51,16 @@ class Bootstrapped:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapFailed:
-    """It is not: which step failed, and why, without any secret."""
+    """It is not: which step failed, and why, without any secret.
+
+    `blames_host` is False where neither a reboot nor a wipe of this host could help: then no tier counts it.
+    """
 
     step: str
     message: str
     host_key: str = ""
+    reason: str = "BootstrapFailed"
+    blames_host: bool = True
 
 
 class Progress(Protocol):
@@ -64,16 +69,47 @@ class Progress(Protocol):
     async def __call__(self, step: str) -> None: ...
 
 
-class Bootstrapper(Protocol):
-    """Turns a claimed Mac into a fleet node. Idempotent; never raises for what a Mac does wrong."""
+class Run(Protocol):
+    """One run on a Mac, long or short."""
 
-    async def bootstrap(
+    async def __call__(
         self,
         machine: ScalewayAppleSiliconMachine,
         host: ScalewayAppleSiliconHost,
         credentials: Credentials,
         progress: Progress,
     ) -> Bootstrapped | BootstrapFailed: ...
+
+
+class Bootstrapper(Protocol):
+    """Turns a claimed Mac into a fleet node, and keeps it one. Idempotent; never raises for what a Mac does wrong."""
+
+    async def prepare_claim(self, machine: ScalewayAppleSiliconMachine) -> str | None:
+        """What must be in place before a host is claimed; why it is not, or None."""
+        ...
+
+    def desired_hash(self, machine: ScalewayAppleSiliconMachine) -> str:
+        """The hash of the configuration that the machine's host should carry."""
+        ...
+
+    @property
+    def bootstrap(self) -> Run:
+        """Everything, on a host on which nothing runs yet."""
+        ...
+
+    @property
+    def update(self) -> Run:
+        """What is safe on a live host."""
+        ...
+
+    @property
+    def restart_agent(self) -> Run:
+        """Start the node agent anew, and touch nothing else."""
+        ...
+
+    async def forget(self, machine: ScalewayAppleSiliconMachine) -> None:
+        """Remove what the machine was given, in the cluster; repeatable."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

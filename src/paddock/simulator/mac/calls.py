@@ -3,12 +3,27 @@
 import posixpath
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
 
-__all__ = ["Answer", "Call", "Effect", "Tool", "fail", "ok"]
+__all__ = ["Answer", "Call", "Effect", "Log", "Tool", "fail", "ok"]
+
+Entry = TypeVar("Entry")
+
+
+class Log(list[Entry]):
+    """A list that forgets its oldest entries above a limit, so that a Mac may run for weeks."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def append(self, entry: Entry, /) -> None:
+        super().append(entry)
+        if len(self) > self._limit:
+            del self[: len(self) - self._limit]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,15 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from paddock.simulator.mac import factory
 
 __all__ = ["Change", "Disk", "User"]
 
 _LINKED = ("/etc", "/tmp", "/var")  # noqa: S108 - names on the simulated disk
 _FREE = ("/tmp", "/var/tmp", "/var/folders", "/Users/Shared")  # noqa: S108 - as above
+_MEMORY = "disk.json"
 
 
 @dataclass(slots=True)
@@ -45,12 +48,23 @@ class _Entry:
     inode: int
 
 
+class _Memory(msgspec.Struct, kw_only=True):
+    install: int
+    users: dict[str, User]
+    owners: dict[str, tuple[str, str]]
+    disabled_jobs: set[str]
+    signatures: dict[int, str]
+    names: dict[str, str]
+    power: dict[str, str]
+
+
 @dataclass(slots=True)
 class Disk:
     """The disk after one install. `owners` holds what differs from the rule that homes belong to their users."""
 
     root: Path
     users: dict[str, User]
+    install: int = 1
     owners: dict[str, tuple[str, str]] = field(default_factory=dict)
     disabled_jobs: set[str] = field(default_factory=set)
     signatures: dict[int, str] = field(default_factory=dict)
@@ -60,11 +74,13 @@ class Disk:
     _looked: dict[str, _Entry] = field(default_factory=dict)
 
     @classmethod
-    def installed(cls, root: Path, user: str, password: str, keys: list[str]) -> "Disk":
-        """A factory-fresh disk in an empty folder, with the project's keys where the cloud puts them."""
+    def installed(cls, folder: Path, user: str, password: str, keys: list[str], *, install: int) -> "Disk":
+        """A factory-fresh disk, with the project's keys where the cloud puts them; what was in the folder is gone."""
+        root = folder / "root"
         if root.exists():
             shutil.rmtree(root)
-        disk = cls(root=root, users={user: User(user, 501, password), "root": User("root", 0, "", "/bin/sh")})
+        users = {user: User(user, 501, password), "root": User("root", 0, "", "/bin/sh")}
+        disk = cls(root=root, users=users, install=install)
         for name in factory.FOLDERS:
             (root / name.format(user=user)).mkdir(parents=True, exist_ok=True)
         for name, target in factory.LINKS.items():
@@ -77,7 +93,30 @@ class Disk:
         (ssh / "authorized_keys").write_text("")
         (ssh / "scw_authorized_keys").write_text("".join(f"{key}\n" for key in keys))
         disk.look()
+        disk.remember()
         return disk
+
+    @classmethod
+    def restored(cls, folder: Path, install: int) -> "Disk | None":
+        """The disk that an earlier process left in the folder, or None where there is none of this install."""
+        place = folder / _MEMORY
+        if not place.is_file():
+            return None
+        memory = msgspec.json.decode(place.read_bytes(), type=_Memory)
+        if memory.install != install or not (folder / "root").is_dir():
+            return None
+        disk = cls(folder / "root", **{name: getattr(memory, name) for name in memory.__struct_fields__})
+        disk.look()
+        return disk
+
+    def remember(self) -> None:
+        """Write down what the files themselves do not say."""
+        memory = _Memory(**{name: getattr(self, name) for name in _Memory.__struct_fields__})
+        place = self.root.parent / _MEMORY
+        content = msgspec.json.encode(memory)
+        if not place.is_file() or place.read_bytes() != content:
+            place.write_bytes(content)
+            place.chmod(0o600)
 
     # Paths
 
@@ -108,8 +147,9 @@ class Disk:
         """Whether that user may write there without sudo."""
         shown = self.shown(path)
         home = f"/Users/{user}"
+        folder = shown.rpartition("/")[0] or "/"
         return any(shown == place or shown.startswith(place + "/") for place in (*_FREE, home)) or (
-            self.owner(os.path.dirname(shown))[0] == user
+            self.owner(folder)[0] == user
         )
 
     # What changed

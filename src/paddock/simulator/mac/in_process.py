@@ -5,7 +5,7 @@ in a real bash, and the errors are those that the real client raises in the same
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -37,10 +37,15 @@ __all__ = ["InProcessSsh"]
 
 
 class InProcessSsh:
-    """`find` gives the Mac at an address, or None where nobody answers. Waits are those of the Mac's clock."""
+    """`find` gives the Mac at an address, or None where nobody answers; then `wait` lets the timeout pass."""
 
-    def __init__(self, find: "Callable[[str, int], SimulatedMac | None]") -> None:
+    def __init__(
+        self,
+        find: "Callable[[str, int], SimulatedMac | None]",
+        wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._find = find
+        self._wait = wait
 
     def connect(self, target: Target, *, timeout: float = 15.0) -> AbstractAsyncContextManager[Shell]:
         return self._connected(target, timeout)
@@ -63,7 +68,7 @@ class InProcessSsh:
     async def _answering(self, address: str, port: int, timeout: float) -> "SimulatedMac":  # noqa: ASYNC109
         mac = self._find(address, port)
         if mac is None:
-            await asyncio.sleep(timeout)
+            await self._wait(timeout)
             raise TimedOut(address, port, timeout)
         mode = mac.sshd.mode if mac.powered else "timeout"
         if mode == "refuse":

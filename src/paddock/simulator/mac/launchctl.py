@@ -89,13 +89,19 @@ def _print(mac: "SimulatedMac", rest: list[str]) -> Answer:
         return _missing(label, domain) if job is None else ok(_described(job))
     session = "Aqua" if domain.startswith("gui/") else "System" if domain == "system" else "Background"
     services = "".join(
-        f"\t\t{job.pid or 0:>6}      -\t{job.label}\n" for (where, _), job in mac.launchd.jobs.items() if where == domain
+        f"\t\t{job.pid or 0:>6}      -\t{job.label}\n"
+        for (where, _), job in mac.launchd.jobs.items()
+        if where == domain
     )
     return ok(f"{rest[0]} = {{\n\ttype = login\n\tsession = {session}\n\tservices = {{\n{services}\t}}\n}}\n")
 
 
 def _described(job: Job) -> str:
-    lines = [f"{job.domain}/{job.label} = {{", f"\tpath = {job.path or '(submitted by system)'}", "\ttype = LaunchDaemon"]
+    lines = [
+        f"{job.domain}/{job.label} = {{",
+        f"\tpath = {job.path or '(submitted by system)'}",
+        "\ttype = LaunchDaemon",
+    ]
     lines.append(f"\tstate = {job.state}")
     if job.program:
         lines += [f"\tprogram = {job.program[0]}", "\targuments = {", *(f"\t\t{word}" for word in job.program), "\t}"]
@@ -122,13 +128,21 @@ def _bootstrap(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
         place = mac.disk.at(shown)
         settings = read_plist(place) if place.is_file() else None
         if settings is None or not isinstance(label := settings.get("Label"), str):
-            return fail(5, "Bootstrap failed: 5: Input/output error", f"Path had bad ownership, was missing or invalid: {shown}")
+            return fail(
+                5, "Bootstrap failed: 5: Input/output error", f"Path had bad ownership, was missing or invalid: {shown}"
+            )
         if domain == "system" and (mac.disk.owner(shown)[0] != "root" or place.stat().st_mode & 0o022):
-            return fail(122, f"{shown}: Path had bad ownership/permissions", "Bootstrap failed: 122: Path had bad ownership/permissions")
+            return fail(
+                122,
+                f"{shown}: Path had bad ownership/permissions",
+                "Bootstrap failed: 122: Path had bad ownership/permissions",
+            )
         if label in mac.disk.disabled_jobs:
             return fail(119, "Bootstrap failed: 119: Service is disabled")
         if mac.launchd.job(label, domain) is not None:
-            return fail(5, "Bootstrap failed: 5: Input/output error", "Try re-running the command as root for richer errors.")
+            return fail(
+                5, "Bootstrap failed: 5: Input/output error", "Try re-running the command as root for richer errors."
+            )
         if label == _SSHD:
             mac.revive_sshd()
         mac.launchd.load(domain, shown, settings)
@@ -188,7 +202,9 @@ def _list(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
     mine = "system" if call.root else f"gui/{mac.uid(call.user)}"
     jobs = [job for (domain, _), job in mac.launchd.jobs.items() if domain == mine]
     if not rest:
-        return ok("PID\tStatus\tLabel\n" + "".join(f"{job.pid or '-'}\t{job.exit_status or 0}\t{job.label}\n" for job in jobs))
+        return ok(
+            "PID\tStatus\tLabel\n" + "".join(f"{job.pid or '-'}\t{job.exit_status or 0}\t{job.label}\n" for job in jobs)
+        )
     job = next((job for job in jobs if job.label == rest[0]), None)
     if job is None:
         return fail(113, f'Could not find service "{rest[0]}" in domain for {"system" if call.root else "port"}')

@@ -5,7 +5,6 @@ is there, can be executed and has a valid signature. A job that does its work an
 stand-in it names, so that what a boot does to the Mac is what the files on its disk say.
 """
 
-import asyncio
 import hashlib
 import plistlib
 import xml.parsers.expat
@@ -103,9 +102,11 @@ class Launchd:
         place = self._mac.disk.at(folder)
         for file in sorted(place.glob("*.plist")) if place.is_dir() else []:
             settings = read_plist(file)
-            if settings is not None and isinstance(label := settings.get("Label"), str):
-                if label not in self._mac.disk.disabled_jobs and (domain, label) not in self.jobs:
-                    self.load(domain, f"{folder}/{file.name}", settings)
+            label = None if settings is None else settings.get("Label")
+            if settings is None or not isinstance(label, str):
+                continue
+            if label not in self._mac.disk.disabled_jobs and (domain, label) not in self.jobs:
+                self.load(domain, f"{folder}/{file.name}", settings)
 
     # One job
 
@@ -199,7 +200,3 @@ async def _nothing() -> AsyncIterator[bytes]:
 
 def _ignored(data: bytes) -> None:
     del data
-
-
-async def settled(tasks: set[asyncio.Task[None]]) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KCPASSWORD", "decoded", "encoded", "log_in"]
 
-KCPASSWORD = "/etc/kcpassword"  # noqa: S105 - a path
+KCPASSWORD = "/etc/kcpassword"
 _CIPHER = bytes.fromhex("7d895223d2bcddeaa3b91f")
 _LOGINWINDOW = "/Library/Preferences/com.apple.loginwindow.plist"
 

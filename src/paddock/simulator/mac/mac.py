@@ -11,12 +11,12 @@ from typing import Any, Literal, Self
 from paddock.base.chance import seeded
 from paddock.base.clock import Clock, SystemClock
 from paddock.base.secrets import Secret
-from paddock.clients.ssh import KeyPair, Ssh, Target, fingerprint, new_key_pair
+from paddock.clients.ssh import KeyPair, Ssh, Target, fingerprint, new_key_pair, public_key_of
 from paddock.simulator.mac import login
-from paddock.simulator.mac.calls import Answer, Call, Effect, Tool, fail
+from paddock.simulator.mac.calls import Answer, Call, Effect, Log, Tool, fail
 from paddock.simulator.mac.disk import Disk
 from paddock.simulator.mac.execution import Execution
-from paddock.simulator.mac.launchd import Launchd
+from paddock.simulator.mac.launchd import Job, Launchd
 from paddock.simulator.mac.pace import Pace
 from paddock.simulator.mac.pf import PacketFilter
 from paddock.simulator.mac.scenarios import Scenarios
@@ -50,6 +50,8 @@ class SimulatedMac(Scenarios):
         stand_ins: StandIns | None = None,
         pace: Pace | None = None,
         lock_after: int = 5,
+        install: int = 1,
+        records: int = 100_000,
     ) -> None:
         self.name = name
         self.clock: Clock = clock or SystemClock()
@@ -59,17 +61,19 @@ class SimulatedMac(Scenarios):
         self.pace = pace or Pace()
         self.lock_after = lock_after
         self.token = f"{self.chance.getrandbits(128):032x}"
-        self.effects: list[Effect] = []
-        self.calls: list[Call] = []
-        self.commands: list[str] = []
-        self.violations: list[str] = []
+        self.effects: list[Effect] = Log(records)
+        self.calls: list[Call] = Log(records)
+        self.commands: list[str] = Log(records)
+        self.violations: list[str] = Log(records)
         self.downloads: dict[str, bytes] = {}
         self.running: dict[str, Execution] = {}
         self.boots = 1
-        self.installs = 1
+        self.install = install
         self.powered = True
         self.simulated_seconds = 0.0
         self.broken: str | None = None
+        self.product_version = "26.3"
+        self.open_ports: set[str] = set()
         self._password = password or self._new_password()
         self._keys = list(keys)
         self._own_folder = folder is None
@@ -96,8 +100,8 @@ class SimulatedMac(Scenarios):
         """Listen for SSH connections on a port of loopback."""
         await self._stand_ins.start()
         self._stand_ins.register(self)
-        if self.disk.root.exists():
-            self.sshd.start()
+        _ = self.host_key_pair  # the disk and the key exist before anybody can ask for them
+        self.sshd.start()
 
     async def stop(self) -> None:
         """End everything that runs on this Mac and throw its disk away, unless the folder was given."""
@@ -120,11 +124,14 @@ class SimulatedMac(Scenarios):
     def reinstall(self, *, password: str | None = None, keys: Sequence[str] | None = None) -> None:
         """An empty disk, a new host key, a new password, and the keys the project has now."""
         self.power_off()
-        self._password = password or self._new_password()
-        self._keys = list(self._keys if keys is None else keys)
-        self._disk, self._host_key, self.broken = None, None, None
-        self.installs += 1
+        self.wipe(password=password or self._new_password(), keys=self._keys if keys is None else keys)
         self.power_on()
+
+    def wipe(self, *, password: str, keys: Sequence[str], install: int | None = None) -> None:
+        """What a reinstall does to a Mac that is dark: it comes up with an empty disk and a new host key."""
+        self._password, self._keys = password, list(keys)
+        self._disk, self._host_key, self.broken = None, None, None
+        self.install = self.install + 1 if install is None else install
 
     def power_off(self) -> None:
         """Dark: what ran is gone without a trace, and nobody answers."""
@@ -168,16 +175,26 @@ class SimulatedMac(Scenarios):
         if self._disk is None:
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix=f"paddock-{self.name}-"))
+            self._folder.mkdir(parents=True, exist_ok=True)
             # Without links in it, so that paths of the shells compare equal to ours.
-            root = self._folder.resolve() / "root"
-            self._disk = Disk.installed(root, self.username, self._password, self._keys)
+            folder = self._folder.resolve()
+            self._disk = Disk.restored(folder, self.install)
+            if self._disk is None:
+                self._disk = Disk.installed(folder, self.username, self._password, self._keys, install=self.install)
             self._boot()
         return self._disk
 
     @property
     def host_key_pair(self) -> KeyPair:
+        """Made at the first boot of an install, and kept on its disk."""
         if self._host_key is None:
-            self._host_key = new_key_pair(self.name)
+            place = self.disk.at("/etc/ssh/ssh_host_ed25519_key")
+            if not place.is_file():
+                place.write_text(new_key_pair(self.name).private.reveal())
+                place.chmod(0o600)
+                self.disk.look()
+            private = Secret(place.read_text())
+            self._host_key = KeyPair(private, public_key_of(private, self.name))
         return self._host_key
 
     @property
@@ -244,27 +261,8 @@ class SimulatedMac(Scenarios):
 
     # What a test looks at
 
-    def read(self, path: str) -> bytes:
-        return self.disk.at(path).read_bytes()
-
-    def write(self, path: str, content: bytes | str, *, mode: int = 0o644, owner: tuple[str, str] | None = None) -> None:
-        """Put a file on the disk from outside, for example what an earlier tenant left; it is nobody's effect."""
-        place = self.disk.at(path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content.encode() if isinstance(content, str) else content)
-        place.chmod(mode)
-        if owner is not None:
-            self.disk.owners[self.disk.shown(path)] = owner
-        self.disk.look()
-
-    def exists(self, path: str) -> bool:
-        return self.disk.at(path).exists()
-
-    def mode(self, path: str) -> int:
-        return self.disk.at(path).stat().st_mode & 0o7777
-
-    def owner(self, path: str) -> tuple[str, str]:
-        return self.disk.owner(path)
+    def job(self, label: str, domain: str = "system") -> Job | None:
+        return self.launchd.job(label, domain)
 
     async def settled(self) -> None:
         """Wait until the jobs that a boot or a script started have done their work."""
@@ -314,6 +312,7 @@ class SimulatedMac(Scenarios):
 
     def ended(self, execution: Execution) -> None:
         self.files_changed_by(execution.session, execution.user)
+        self.disk.remember()
 
     def check_password(self, user: str, password: str) -> bool:
         """Whether this is the password; wrong ones count, and a locked account refuses even the right one."""

@@ -11,7 +11,7 @@ therefore has to cope with here:
   removes it. A table without `persist` goes by itself with the last rule that speaks of it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from paddock.simulator.mac.disk import Disk
@@ -69,7 +69,7 @@ class PacketFilter:
         """Replace what an anchor holds by a file; all of it or, with a RulesetError, nothing."""
         anchor = anchor.strip("/")
         plan = list(_flattened(anchor, ruleset))
-        busy = [line for line in self._busy(plan, whole=anchor == MAIN)]
+        busy = list(self._busy(plan, whole=anchor == MAIN))
         if busy:
             raise RulesetError(*busy)
         for name, part in plan:
@@ -153,3 +153,10 @@ class PacketFilter:
         rest = Ruleset("", filters=held.filters, translations=held.translations)
         held.references = rest.references()
         self._collect(anchor)
+
+
+def _flattened(anchor: str, ruleset: Ruleset) -> Iterator[tuple[str, Ruleset]]:
+    """A file and everything it loads, each with the anchor it goes to."""
+    yield anchor, ruleset
+    for name, nested in ruleset.nested:
+        yield from _flattened(f"{anchor}/{name}".strip("/"), nested)

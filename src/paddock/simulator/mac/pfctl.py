@@ -149,7 +149,9 @@ def _table(mac: "SimulatedMac", call: Call, request: _Request, anchor: str) -> A
         mac.effect(call)
         if held is None:
             held = mac.pf.anchor(anchor).tables.setdefault(name, Table(persist=True))  # a table made by hand persists
-        held.addresses = words if command == "replace" else [*held.addresses, *(w for w in words if w not in held.addresses)]
+        held.addresses = (
+            words if command == "replace" else [*held.addresses, *(w for w in words if w not in held.addresses)]
+        )
         return Answer(0, err=f"{len(words)}/{len(words)} addresses added.\n")
     if held is None:
         return fail(255, "pfctl: Table does not exist.")
@@ -185,7 +187,9 @@ def _shown(mac: "SimulatedMac", anchor: str, what: str, *, verbose: bool) -> str
             else key
             for key, table in sorted(mac.pf.tables(name).items())
         ),
-        "info": iter([f"Status: {'Enabled for 0 days 00:10:00' if mac.pf.enabled else 'Disabled'}           Debug: Urgent"]),
+        "info": iter(
+            [f"Status: {'Enabled for 0 days 00:10:00' if mac.pf.enabled else 'Disabled'}           Debug: Urgent"]
+        ),
         "References": iter(["TOKENS:", *(str(token) for token in mac.pf.tokens)]),
     }
     if what == "all":

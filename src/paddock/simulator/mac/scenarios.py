@@ -1,12 +1,13 @@
 """The states in which Macs were found, as one call each."""
 
 import random
+from abc import ABC
 from collections.abc import Sequence
 from typing import Literal
 
 from paddock.base.secrets import SEALED
 from paddock.simulator.mac import login
-from paddock.simulator.mac.disk import Disk
+from paddock.simulator.mac.contents import Contents
 from paddock.simulator.mac.pf import PacketFilter, Table
 from paddock.simulator.mac.sshd import Sshd, SshdMode
 
@@ -22,7 +23,7 @@ _VM_TABLES = {
 }
 
 
-class Scenarios:
+class Scenarios(Contents, ABC):
     """What can be wrong with a Mac. `SimulatedMac` is one of these; each call takes effect at once."""
 
     username: str
@@ -34,14 +35,10 @@ class Scenarios:
     session_user: str | None
     broken: str | None
 
-    @property
-    def disk(self) -> Disk:
-        raise AssertionError("a Mac has a disk")
-
     def persist_tables(
         self, scope: Literal["anchor", "main", "both"] = "anchor", *, anchor: str = "tuist.runners"
     ) -> None:
-        """The tables of the egress rules persist, as earlier versions of the script left them (seed 002)."""
+        """The tables of the egress rules persist, as earlier versions of the script left them."""
         _ = self.disk  # a fresh disk boots first, and would load over what we do here
         scopes = {"anchor": [anchor], "main": [""], "both": [anchor, ""]}[scope]
         for name in scopes:
@@ -49,7 +46,7 @@ class Scenarios:
                 self.pf.anchor(name).tables[table] = Table(list(addresses), persist=True)
 
     def seal_password(self) -> None:
-        """macOS replaced the auto-login password by its marker, and nobody is logged in (seed 004)."""
+        """The auto-login password was replaced by the sealed marker, and nobody is logged in."""
         place = self.disk.at(login.KCPASSWORD)
         place.write_bytes(login.encoded(SEALED))
         place.chmod(0o600)
@@ -57,11 +54,11 @@ class Scenarios:
         self.disk.look()
 
     def lock_account(self) -> None:
-        """Too many wrong passwords: no password helps until a reboot (seed 004)."""
+        """Too many wrong passwords: no password helps until a reboot."""
         self.wrong_passwords[self.username] = self.lock_after
 
     def leave_stale_keys(self) -> None:
-        """An earlier tenant's keys, in both files, and none of ours: only a reinstall helps (seed 004)."""
+        """An earlier tenant's keys, in both files, and none of ours: only a reinstall helps."""
         self._write_keys("authorized_keys", f"{_FOREIGN}\n")
         self._write_keys("scw_authorized_keys", f"{_FOREIGN}\n")
 
@@ -74,7 +71,7 @@ class Scenarios:
         self.disk.look()
 
     def wedge_sshd(self, mode: SshdMode = "hang") -> None:
-        """sshd accepts and says nothing, refuses, or does not answer, until a reboot or its reload."""
+        """The sshd accepts and says nothing, refuses, or does not answer, until a reboot or its reload."""
         self.sshd.become(mode)
 
     def revive_sshd(self) -> None:

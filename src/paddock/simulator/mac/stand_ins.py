@@ -98,9 +98,7 @@ class StandIns:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         fields = [(await reader.readuntil(b"\0"))[:-1].decode(errors="surrogateescape") for _ in range(6)]
         token, session, tool, user, cwd, count = fields
-        arguments = [
-            (await reader.readuntil(b"\0"))[:-1].decode(errors="surrogateescape") for _ in range(int(count))
-        ]
+        arguments = [(await reader.readuntil(b"\0"))[:-1].decode(errors="surrogateescape") for _ in range(int(count))]
         mac = self._macs.get(token)
         if mac is None:
             return

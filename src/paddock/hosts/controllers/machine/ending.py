@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from paddock.clients.scaleway import Gone
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.recording import record_release
 from paddock.hosts.controllers.tools import Tools, ready
@@ -62,15 +63,14 @@ class End:
         return Done()
 
     async def _gone(self, machine: Machine) -> bool:
-        from paddock.clients.scaleway import Gone
-
         if not machine.status.server_id:
             return True  # only an intent: the claim is written on the Host object, and there is none
         found = await self._tools.cloud.is_gone(machine.spec.zone, machine.status.server_id)
         return isinstance(found, Gone)
 
     async def _clean(self, machine: Machine) -> None:
-        """What was made for the machine: its Secret and its Node. The Mac cannot deregister itself."""
+        """What was made for the machine: its identity, its Secret and its Node. The Mac cannot deregister itself."""
+        await self._tools.bootstrapper.forget(machine)
         await self._tools.forget_credentials(machine)
         with suppress(NotFoundError):
             await self._tools.client.delete(Node, machine.metadata.name)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from paddock.base.clock import Clock
 from paddock.clients.scaleway import Credentials, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.machine.keep import hostless
@@ -15,7 +14,7 @@ from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, seale
 from paddock.kube.conditions import is_true
 from paddock.kube.controller import RequeueAfter
 
-__all__ = ["Prepare"]
+__all__ = ["Prepare", "ShownSteps"]
 
 Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
@@ -34,7 +33,7 @@ class Prepare:
     async def run(self, machine: Machine, host: Host) -> Machine | RequeueAfter:
         if is_true(machine.status.conditions, "Bootstrapped"):
             return machine
-        credentials = await self._credentials(machine, host)
+        credentials = await self.credentials(machine, host)
         if isinstance(credentials, RequeueAfter):
             return credentials
         tools, now = self._tools, self._tools.clock.now()
@@ -44,15 +43,21 @@ class Prepare:
         machine = await tools.save(machine, ready(status, False, "Bootstrapping", message, now))
         if machine.status.bootstrap_attempts == 0:
             tools.say(machine, "Normal", "Bootstrapping", message)
-        outcome = await tools.bootstrapper.bootstrap(machine, host, credentials, _Told(tools, machine))
+        outcome = await tools.bootstrapper.bootstrap(
+            machine, host, credentials, ShownSteps(tools, machine, "Bootstrapping")
+        )
         machine = await tools.again(machine)
         if outcome.host_key:
             await self._pin(host, outcome.host_key)
         match outcome:
             case Bootstrapped():
                 return await self._succeeded(machine, host, outcome)
-            case BootstrapFailed():
+            case BootstrapFailed() if outcome.blames_host:
                 return await self.failed(machine, host, outcome.step, outcome.message)
+            case BootstrapFailed():
+                retry = tools.settings.tiers.retry_seconds
+                message = f"step {outcome.step}: {outcome.message}; tried again in {retry:.0f} s, and no tier counts it"
+                return await self._blocked(machine, outcome.reason, message, retry)
 
     async def _pin(self, host: Host, host_key: str) -> None:
         """The key is pinned from its first sight after an install, also when the rest of the bootstrap failed."""
@@ -83,7 +88,7 @@ class Prepare:
 
     # Credentials
 
-    async def _credentials(self, machine: Machine, host: Host) -> Credentials | RequeueAfter:
+    async def credentials(self, machine: Machine, host: Host) -> Credentials | RequeueAfter:
         """From the Secret, or from a GET when it is missing or sealed; never from the answer of a mutation."""
         tools = self._tools
         kept = await tools.kept_credentials(machine)
@@ -215,15 +220,17 @@ class Prepare:
 
 
 @dataclass(slots=True)
-class _Told:
-    """Shows the step of a bootstrap on the machine while it runs."""
+class ShownSteps:
+    """Shows the step of a run on the machine while it runs, without touching whether it is ready."""
 
     tools: Tools
     machine: Machine
+    reason: str
 
     async def __call__(self, step: str) -> None:
-        clock: Clock = self.tools.clock
-        message = f"bootstrap: {step}"
+        now, message = self.tools.clock.now(), f"{self.reason.lower()}: {step}"
         status = replace(self.machine.status, bootstrap_step=step)
-        status = condition(status, "Bootstrapped", False, "Bootstrapping", message, clock.now(), severity="Info")
-        self.machine = await self.tools.save(self.machine, ready(status, False, "Bootstrapping", message, clock.now()))
+        if self.reason == "Bootstrapping":
+            status = condition(status, "Bootstrapped", False, self.reason, message, now, severity="Info")
+            status = ready(status, False, self.reason, message, now)
+        self.machine = await self.tools.save(self.machine, status)

@@ -1,7 +1,6 @@
 """One pass over one machine: gates, then the stages of its life in order, then the sentence that sums it up."""
 
 import msgspec
-from msgspec.structs import replace
 
 from paddock.hosts import cluster_api
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
@@ -10,6 +9,7 @@ from paddock.hosts.controllers.machine.acquire import Acquire
 from paddock.hosts.controllers.machine.ending import End
 from paddock.hosts.controllers.machine.keep import KeepHost
 from paddock.hosts.controllers.machine.prepare import Prepare
+from paddock.hosts.controllers.machine.upkeep import Upkeep
 from paddock.hosts.controllers.tools import GoneError, Tools, condition, ready
 from paddock.hosts.fencing import LeaseTooShortError
 from paddock.hosts.lifecycle import KNOWN_ZONES, bad_input
@@ -19,7 +19,7 @@ from paddock.kube.errors import NotFoundError
 __all__ = ["MachineReconciler"]
 
 Machine = ScalewayAppleSiliconMachine
-_WHEN_READY = 300.0
+_WHEN_NO_KEY = 30.0
 _WHEN_WRONG = 300.0
 _WHEN_LEASE_IS_SHORT = 2.0
 
@@ -32,6 +32,7 @@ class MachineReconciler:
         self._acquire = Acquire(tools)
         self._keep = KeepHost(tools)
         self._prepare = Prepare(tools)
+        self._upkeep = Upkeep(tools, self._prepare)
         self._end = End(tools)
 
     async def __call__(self, request: Request) -> Result:
@@ -73,6 +74,9 @@ class MachineReconciler:
                 )
                 await tools.save(machine, ready(status, False, wrong.reason, wrong.message, now))
                 return RequeueAfter(_WHEN_WRONG)
+            problem = await tools.bootstrapper.prepare_claim(machine)
+            if problem is not None:
+                return await self._no_key(machine, problem)
             acquired = await self._acquire.run(machine, prefix)
             if isinstance(acquired, RequeueAfter):
                 return acquired
@@ -84,11 +88,14 @@ class MachineReconciler:
         prepared = await self._prepare.run(machine, host)
         if isinstance(prepared, RequeueAfter):
             return prepared
-        now = tools.clock.now()
-        message = f"runs on host {host.metadata.name}"
-        status = ready(replace(prepared.status, phase="Ready"), True, "Ready", message, now)
-        await tools.save(prepared, status)
-        return RequeueAfter(_WHEN_READY)
+        return await self._upkeep.run(prepared, host)
+
+    async def _no_key(self, machine: Machine, problem: str) -> Result:
+        tools, now = self._tools, self._tools.clock.now()
+        message = f"the fleet's SSH key could not be registered, it is tried again in {_WHEN_NO_KEY:.0f} s: {problem}"
+        status = condition(machine.status, "Provisioned", False, "SSHKeyUnavailable", message, now, severity="Error")
+        await tools.save(machine, ready(status, False, "SSHKeyUnavailable", message, now))
+        return RequeueAfter(_WHEN_NO_KEY)
 
     async def _owners(self, machine: Machine) -> tuple[OwnerMachine | None, Cluster | None]:
         """The Cluster API Machine that owns this one and its Cluster, read fresh; both None for a standalone machine."""

@@ -1,0 +1,92 @@
+"""What a simulated Mac says about itself, and its clock and power switch."""
+
+from typing import TYPE_CHECKING
+
+from paddock.simulator.mac.calls import Answer, Call, fail, ok
+
+if TYPE_CHECKING:
+    from paddock.simulator.mac.mac import SimulatedMac
+
+__all__ = ["hostname", "nothing", "reboot", "shutdown", "sleep", "sw_vers", "sysctl", "uname"]
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+async def nothing(mac: "SimulatedMac", call: Call) -> Answer:
+    """A tool whose work leaves no trace that anybody looks at."""
+    del mac, call
+    return ok()
+
+
+async def sleep(mac: "SimulatedMac", call: Call) -> Answer:
+    try:
+        seconds = sum(float(word.rstrip("smhd")) * _UNITS.get(word[-1:], 1.0) for word in call.arguments)
+    except ValueError:
+        return fail(1, "usage: sleep number[unit] [...]")
+    await mac.pause(seconds)
+    return ok()
+
+
+async def uname(mac: "SimulatedMac", call: Call) -> Answer:
+    facts = {
+        "s": "Darwin",
+        "n": mac.hostname,
+        "r": "25.3.0",
+        "m": "arm64",
+        "p": "arm",
+        "v": "Darwin Kernel Version 25.3.0",
+    }
+    flags = "".join(word.lstrip("-") for word in call.arguments) or "s"
+    return ok(" ".join(facts.get(flag, "") for flag in ("snrvm" if flags == "a" else flags)))
+
+
+async def sw_vers(mac: "SimulatedMac", call: Call) -> Answer:
+    facts = {"ProductName": "macOS", "ProductVersion": mac.product_version, "BuildVersion": "25D125"}
+    if call.arguments:
+        wanted = call.arguments[0].lstrip("-").lower()
+        return ok(next((value for key, value in facts.items() if key.lower() == wanted), ""))
+    return ok("\n".join(f"{key}:\t\t{value}" for key, value in facts.items()))
+
+
+async def sysctl(mac: "SimulatedMac", call: Call) -> Answer:
+    facts = {
+        "hw.ncpu": "10",
+        "hw.logicalcpu": "10",
+        "hw.physicalcpu": "10",
+        "hw.memsize": str(24 * 1024**3),
+        "hw.model": "Mac16,10",
+        "kern.hostname": mac.hostname,
+        "kern.osproductversion": mac.product_version,
+        "kern.bootsessionuuid": f"00000000-0000-4000-8000-{mac.boots:012d}",
+        "machdep.cpu.brand_string": "Apple M4",
+    }
+    plain = "-n" in call.arguments
+    lines: list[str] = []
+    for name in (word for word in call.arguments if not word.startswith("-")):
+        if name not in facts:
+            return fail(1, f"sysctl: unknown oid '{name}'")
+        lines.append(facts[name] if plain else f"{name}: {facts[name]}")
+    return ok("\n".join(lines))
+
+
+async def hostname(mac: "SimulatedMac", call: Call) -> Answer:
+    return ok(mac.hostname.split(".")[0] if "-s" in call.arguments else mac.hostname)
+
+
+async def reboot(mac: "SimulatedMac", call: Call) -> Answer:
+    if not call.root:
+        return fail(1, "reboot: Operation not permitted")
+    mac.effect(call)
+    mac.reboot()
+    return ok()
+
+
+async def shutdown(mac: "SimulatedMac", call: Call) -> Answer:
+    if not call.root:
+        return fail(1, "shutdown: NOT super-user")
+    mac.effect(call)
+    if "-r" in call.arguments:
+        mac.reboot()
+    else:
+        mac.power_off()
+    return ok()

@@ -1,0 +1,74 @@
+"""The processes of a simulated Mac, as far as launchd knows them."""
+
+import re
+from typing import TYPE_CHECKING
+
+from paddock.simulator.mac.calls import Answer, Call, fail, ok
+from paddock.simulator.mac.launchd import Job
+
+if TYPE_CHECKING:
+    from paddock.simulator.mac.mac import SimulatedMac
+
+__all__ = ["killall", "pgrep", "pkill", "ps"]
+
+
+def _command(job: Job) -> str:
+    return " ".join(job.program) if job.program else f"/System/Library/{job.label.rsplit('.', 1)[-1]}"
+
+
+def _running(mac: "SimulatedMac") -> list[Job]:
+    return [job for job in mac.launchd.jobs.values() if job.pid is not None]
+
+
+def _matching(mac: "SimulatedMac", call: Call) -> list[Job]:
+    pattern = next((word for word in reversed(call.arguments) if not word.startswith("-")), "")
+    whole = any(word.startswith("-") and "f" in word for word in call.arguments)
+    exact = any(word.startswith("-") and "x" in word for word in call.arguments)
+    found: list[Job] = []
+    for job in _running(mac):
+        text = _command(job) if whole else _command(job).split()[0].rsplit("/", 1)[-1]
+        if re.fullmatch(pattern, text) if exact else re.search(pattern, text):
+            found.append(job)
+    return found
+
+
+async def pgrep(mac: "SimulatedMac", call: Call) -> Answer:
+    found = _matching(mac, call)
+    return ok("\n".join(str(job.pid) for job in found)) if found else Answer(1)
+
+
+async def pkill(mac: "SimulatedMac", call: Call) -> Answer:
+    return _ended(mac, call, _matching(mac, call))
+
+
+async def killall(mac: "SimulatedMac", call: Call) -> Answer:
+    name = call.arguments[-1] if call.arguments else ""
+    found = [job for job in _running(mac) if _command(job).split()[0].rsplit("/", 1)[-1] == name]
+    answer = _ended(mac, call, found)
+    return answer if found else fail(1, "No matching processes belonging to you were found")
+
+
+def _ended(mac: "SimulatedMac", call: Call, jobs: list[Job]) -> Answer:
+    if not jobs:
+        return Answer(1)
+    mac.effect(call)
+    for job in jobs:
+        mac.launchd.stop(job, 15)
+        if job.label == "com.apple.loginwindow":
+            # Seen in production: after a signal launchd does not start loginwindow again, and the session is gone.
+            mac.session_user = None
+            mac.launchd.end_session()
+        elif job.kept_alive:
+            mac.launchd.start(job)
+    return ok()
+
+
+async def ps(mac: "SimulatedMac", call: Call) -> Answer:
+    if "-p" in call.arguments:
+        wanted = call.arguments[call.arguments.index("-p") + 1]
+        found = [job for job in _running(mac) if str(job.pid) == wanted]
+        return ok(f"{wanted} ??         0:00.10 {_command(found[0])}") if found else Answer(1)
+    return ok(
+        "  PID TTY           TIME CMD\n"
+        + "".join(f"{job.pid} ??         0:00.10 {_command(job)}\n" for job in _running(mac))
+    )

@@ -1,0 +1,54 @@
+"""Every macOS tool that has a stand-in, by its name."""
+
+from collections.abc import Mapping
+
+from paddock.simulator.mac import accounts, files, machine, network_tools, preferences, processes
+from paddock.simulator.mac.calls import Tool
+from paddock.simulator.mac.launchctl import launchctl
+from paddock.simulator.mac.pfctl import pfctl
+from paddock.simulator.mac.sudo import sudo, visudo
+
+__all__ = ["TOOLS"]
+
+TOOLS: Mapping[str, Tool] = {
+    "sudo": sudo,
+    "visudo": visudo,
+    "pfctl": pfctl,
+    "launchctl": launchctl,
+    "chgrp": files.chgrp,
+    "chown": files.chown,
+    "codesign": files.codesign,
+    "ditto": files.ditto,
+    "install": files.install,
+    "md5": files.md5,
+    "shasum": files.shasum,
+    "stat": files.stat,
+    "defaults": preferences.defaults,
+    "plutil": preferences.plutil,
+    "pmset": preferences.pmset,
+    "scutil": preferences.scutil,
+    "dscl": accounts.dscl,
+    "groups": accounts.groups,
+    "id": accounts.identity,
+    "whoami": accounts.whoami,
+    "hostname": machine.hostname,
+    "reboot": machine.reboot,
+    "shutdown": machine.shutdown,
+    "sleep": machine.sleep,
+    "sw_vers": machine.sw_vers,
+    "sysctl": machine.sysctl,
+    "uname": machine.uname,
+    "killall": processes.killall,
+    "pgrep": processes.pgrep,
+    "pkill": processes.pkill,
+    "ps": processes.ps,
+    "curl": network_tools.curl,
+    "ifconfig": network_tools.ifconfig,
+    "ipconfig": network_tools.ipconfig,
+    "nc": network_tools.nc,
+    "route": network_tools.route,
+    # Nothing that we look at depends on these; they are there so that a script may call them.
+    **dict.fromkeys(
+        ("chflags", "csrutil", "dscacheutil", "mdutil", "security", "spctl", "systemsetup", "xattr"), machine.nothing
+    ),
+}
