@@ -10,8 +10,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 Json = dict[str, Any]
 PATIENCE = 60.0
 
@@ -43,7 +41,8 @@ class Kubectl:
     def write(self, *objects: Json) -> str:
         """A file with these objects, for `-f`; its path."""
         path = self.home / f"{secrets.token_hex(4)}.yaml"
-        path.write_text(yaml.safe_dump_all(objects))
+        # JSON is YAML; without the dashes in front, kubectl takes the whole file for one JSON text.
+        path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in objects))
         return str(path)
 
     async def __call__(self, *arguments: str, code: int = 0, **environment: str) -> str:

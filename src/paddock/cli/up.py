@@ -6,14 +6,18 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from paddock.cli.host_flags import host_flags, host_settings
 
 if TYPE_CHECKING:
     from paddock.embedded.all_in_one import Options
 
 __all__ = ["command"]
+
+_SIMULATED_REQUEST_TIMEOUT = 2.0
 
 
 @click.command("up")
@@ -30,9 +34,7 @@ __all__ = ["command"]
     help="Folder that keeps everything between runs.",
 )
 @click.option("--dsn", default="", envvar="PADDOCK_DSN", help="Use this Postgres instead of starting one.")
-@click.option(
-    "--hosts", default=20, show_default=True, type=click.IntRange(0, 10_000), help="Simulated Macs at first start."
-)
+@click.option("--hosts", default=20, show_default=True, type=click.IntRange(0, 10_000), help="Simulated Macs at first.")
 @click.option(
     "--speed",
     default=30.0,
@@ -44,24 +46,25 @@ __all__ = ["command"]
 @click.option(
     "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
 )
-def command(
-    simulate: bool,
-    port: int,
-    kube_port: int,
-    data: Path,
-    dsn: str,
-    hosts: int,
-    speed: float,
-    seed: int | None,
-    log_level: str,
-) -> None:
+@host_flags
+def command(log_level: str, **flags: Any) -> None:
     """Run everything on this machine: database, Kubernetes-compatible API, controllers and the page."""
     from paddock.base import logs
     from paddock.embedded.all_in_one import Options
 
     logs.set_up(level=log_level)
+    # One process leads by itself, so there is no lease to outlive; a simulated cloud answers at once.
+    pace = {"request_timeout": _SIMULATED_REQUEST_TIMEOUT, "inventory_interval": 5.0} if flags["simulate"] else {}
     options = Options(
-        data=data, port=port, kube_port=kube_port, dsn=dsn, simulate=simulate, hosts=hosts, speed=speed, seed=seed
+        data=flags["data"],
+        port=flags["port"],
+        kube_port=flags["kube_port"],
+        dsn=flags["dsn"],
+        simulate=flags["simulate"],
+        hosts=flags["hosts"],
+        speed=flags["speed"],
+        seed=flags["seed"],
+        settings=host_settings(flags, lease_duration=0.0, **pace),
     )
     sys.exit(asyncio.run(_run(options)))
 
@@ -91,18 +94,17 @@ async def _run(options: "Options") -> int:
     except (PortInUseError, PostgresError, SettingsError, StoreError) as error:
         click.echo(f"paddock: {error}", err=True)
         return 1
-    click.echo("stopped; everything is kept in " + str(options.data))
+    click.echo(f"stopped; everything is kept in {options.data}")
     return 0
 
 
 def _announce(page: str, kubeconfig: Path, *, simulate: bool) -> None:
-    shown = kubeconfig if not kubeconfig.is_absolute() else Path(os.path.relpath(kubeconfig))
     click.echo(f"""
   Paddock is up{" with a simulated cloud" if simulate else ""}.
 
   page        {page}
-  kubeconfig  {shown}
-  try         kubectl --kubeconfig {shown} get samm,sash,rpool,pods
+  kubeconfig  {kubeconfig}
+  try         kubectl --kubeconfig {kubeconfig} get samm,sash,rpool,pods
 """)
     if shutil.which("kubectl") is None:
         click.echo("  (kubectl is not installed here; the page shows the same objects)\n")

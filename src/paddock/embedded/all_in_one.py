@@ -5,17 +5,18 @@ import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from paddock.base.chance import seeded, unseeded
+from paddock.base.chance import unseeded
 from paddock.base.clock import Clock, SystemClock
 from paddock.base.logs import get_logger
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.supervise import keep_running
 from paddock.clients.scaleway import Cloud, ScalewayClient, ScalewaySettings
+from paddock.clients.ssh import AsyncSsh, Ssh
 from paddock.embedded.certificates import Certificates
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.definitions import definitions
@@ -30,7 +31,8 @@ from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
-from paddock.simulator.cloud import SimulatedCloud
+from paddock.simulator.fleet_world import PaperBootstrap, PaperMacs
+from paddock.simulator.outside import SimulatedWorld, create_first_fleet, keep_saved, open_cloud
 from paddock.web.app import create_app
 from paddock.web.live import Live
 from paddock.web.pages import fragments
@@ -39,9 +41,7 @@ from paddock.web.watched import Watched
 __all__ = ["Options", "Running", "all_in_one"]
 
 log = get_logger("up")
-_NAMESPACE = "default"
 _GRACE = 1.0
-_SAVE_EVERY = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Options:
     hosts: int = 20
     speed: float = 30.0
     seed: int | None = None
-    zones: tuple[str, ...] = ("fr-par-1",)
-    pool_prefix: str = "tuist-pool-"
-    claim_name_prefix: str = ""
+    settings: HostSettings = field(
+        default_factory=lambda: HostSettings(default_adopt_pool_prefix="tuist-pool-", lease_duration=0.0)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,15 @@ class Running:
     page: str
     api: str
     kubeconfig: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Outside:
+    """What is not ours: the cloud, and the way to the Macs."""
+
+    cloud: Cloud
+    ssh: Ssh | None
+    new: bool = False
 
 
 @dataclass(slots=True)
@@ -115,9 +124,11 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         write_kubeconfig(
             house.folder.kubeconfig, url=url, authority=certificates.authority, token=house.folder.admin_token()
         )
-        cloud = await _cloud(house, stack)
+        outside = await _outside(house, stack)
         client = await stack.enter_async_context(Client(kube_config.from_kubeconfig(house.folder.kubeconfig)))
-        page = await _controllers_and_page(house, stack, client, cloud)
+        if outside.new:
+            await create_first_fleet(client, options.hosts, options.settings)
+        page = await _controllers_and_page(house, stack, client, outside)
         await stack.enter_async_context(listening(page, page_socket))
         yield Running(f"http://127.0.0.1:{page_socket.getsockname()[1]}/", url, house.folder.kubeconfig)
 
@@ -133,35 +144,43 @@ async def _store(house: _House, stack: AsyncExitStack) -> PostgresStore:
     return await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=house.clock, chance=house.chance))
 
 
-async def _outside(house: _House, stack: AsyncExitStack) -> Outside:
+async def _outside(house: _House, stack: AsyncExitStack) -> _Outside:
     """The real cloud and real Macs, or their twins in this process."""
     options = house.options
     if not options.simulate:
-        settings = replace(ScalewaySettings.from_env(os.environ), request_timeout=_REQUEST_TIMEOUT)
+        settings = replace(ScalewaySettings.from_env(os.environ), request_timeout=options.settings.request_timeout)
         client = await stack.enter_async_context(ScalewayClient(settings, house.clock, house.chance))
-        raise NotImplementedError(client)
+        return _Outside(client, AsyncSsh())
     world = SimulatedWorld(
-        house.folder.simulation, options.hosts, options.speed, options.seed, options.zones, options.pool_prefix
+        house.folder.simulation,
+        options.hosts,
+        options.speed,
+        options.seed,
+        options.settings.zones,
+        options.settings.default_adopt_pool_prefix,
     )
+    new = not world.file.exists()
     cloud = await asyncio.to_thread(open_cloud, world, house.clock, house.chance)
     await _background(house, stack, "simulated cloud", cloud.run)
     await _background(house, stack, "simulation save", lambda: keep_saved(world, cloud, house.clock))
-    settings = replace(cloud.settings(), request_timeout=_SIMULATED_TIMEOUT)
+    settings = replace(cloud.settings(), request_timeout=options.settings.request_timeout)
     client = ScalewayClient(settings, house.clock, house.chance, transport=cloud.transport())
-    await stack.enter_async_context(client)
-    return Outside(client, PaperBootstrap(house.clock, PaperMacs(seconds=90 / options.speed)), _SIMULATED_TIMEOUT)
+    return _Outside(await stack.enter_async_context(client), None, new)
 
 
-async def _controllers_and_page(house: _House, stack: AsyncExitStack, client: Client, cloud: Cloud) -> ASGIApp:
+async def _controllers_and_page(house: _House, stack: AsyncExitStack, client: Client, outside: _Outside) -> ASGIApp:
     metrics = KubeMetrics(house.registry)
     manager = Manager(clock=house.clock, chance=house.chance, metrics=metrics, grace=_GRACE)
-    settings = HostSettings(
-        namespace=_NAMESPACE,
-        default_adopt_pool_prefix=house.options.pool_prefix,
-        zones=house.options.zones,
-        claim_name_prefix=house.options.claim_name_prefix,
+    operator = HostOperator(
+        manager,
+        client,
+        outside.cloud,
+        PaperBootstrap(house.clock, PaperMacs(seconds=90 / house.options.speed)),
+        house.options.settings,
+        clock=house.clock,
+        chance=house.chance,
+        metrics=metrics,
     )
-    operator = HostOperator(manager, client, cloud, settings, clock=house.clock, chance=house.chance, metrics=metrics)
     watched = Watched(manager, operator, client, house.clock, house.chance, metrics)
     live = Live(lambda: {name: str(part) for name, part in fragments(watched.view()).items()}, house.clock)
     watched.on_change(live.touch)
@@ -174,7 +193,7 @@ async def _controllers_and_page(house: _House, stack: AsyncExitStack, client: Cl
         live,
         house.registry,
         healthy=lambda: None if (health := manager.readyz()).ok else health.text,
-        hint=f"{where} · {', '.join(house.options.zones)}",
+        hint=f"{where} · {', '.join(house.options.settings.zones)}",
     )
 
 

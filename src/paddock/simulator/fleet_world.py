@@ -5,19 +5,22 @@ and the simulated cloud run as they do in `paddock up`, in one loop, from one se
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+import httpx2
+import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.secrets import Secret
-from paddock.clients.scaleway import Credentials, ScalewayClient
+from paddock.clients.scaleway import ScalewayClient
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
 from paddock.hosts import api as hosts_api
 from paddock.hosts.api import MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.controllers.tools import Bootstrapped, BootstrapFailed, Progress
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.settings import HostSettings
 from paddock.kube.client import Client
@@ -29,78 +32,109 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, ObjectMeta
 from paddock.simulator.cloud import SimulatedCloud
+from paddock.simulator.cloud.state import Host as CloudHost
+from paddock.simulator.paper_macs import PaperBootstrap, PaperMacs, Touch
 from paddock.simulator.process import Process, World
 
-__all__ = ["FleetWorld", "PaperBootstrap", "PaperMacs"]
+__all__ = ["POOL", "FleetWorld", "PaperBootstrap", "PaperMacs", "Touch", "Wipe"]
 
+T = TypeVar("T", bound=KubeObject)
 Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
 ADMIN = Secret("fleet-world-admin")
 POOL = "tuist-pool-"
 
 
-@dataclass
-class PaperMacs:
-    """Macs on paper: which hosts fail to bootstrap, and who has touched which host, so that tests can look."""
+@dataclass(frozen=True)
+class Wipe:
+    """A disk that was lost. `victim` is the live machine that had proven the host to be its own and did not ask for it."""
 
-    broken: set[str] = field(default_factory=set)
-    healed_by_reboot: set[str] = field(default_factory=set)
-    touched: list[tuple[float, str, str]] = field(default_factory=list)
-    seconds: float = 90.0
+    at: float
+    server_id: str
+    how: Literal["reinstall", "delete"]
+    victim: str = ""
 
 
-class PaperBootstrap:
-    """A bootstrap that takes its time and succeeds, unless the host is broken."""
+class GlassStore(MemoryStore):
+    """A store that can be looked into without a request, so that tests can watch every moment."""
 
-    def __init__(self, clock: Clock, macs: PaperMacs) -> None:
+    def present(self, kind: type[T]) -> list[T]:
+        """Every object of a kind as it is now."""
+        resource = f"{kind.RESOURCE.plural}.{kind.RESOURCE.group}"
+        page = self._state.page(resource, None, 0, None, None)
+        return [msgspec.json.decode(record.value, type=kind) for record in page.records]
+
+
+class LaggingTransport(httpx2.AsyncBaseTransport):
+    """Watches of this client are late: every chunk waits `seconds`, so caches show the past."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, clock: Clock, seconds: float) -> None:
+        self._inner = inner
         self._clock = clock
-        self._macs = macs
+        self._seconds = seconds
 
-    async def prepare_claim(self, machine: Machine) -> str | None:  # noqa: ARG002 - paper has no keys
-        return None
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        if "watch" not in request.url.params:
+            return response
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        stream = _LateBody(response.stream, self._clock, self._seconds)
+        return httpx2.Response(response.status_code, headers=response.headers, stream=stream)
 
-    def desired_hash(self, machine: Machine) -> str:  # noqa: ARG002 - one configuration for all
-        return "config-1"
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
-    async def update(
-        self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
-    ) -> Bootstrapped | BootstrapFailed:
-        return await self.bootstrap(machine, host, credentials, progress)
 
-    restart_agent = update
+class _LateBody(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream, clock: Clock, seconds: float) -> None:
+        self._inner = inner
+        self._clock = clock
+        self._seconds = seconds
 
-    async def forget(self, machine: Machine) -> None:
-        """Nothing was given."""
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            await self._clock.sleep(self._seconds)
+            yield chunk
 
-    async def bootstrap(
-        self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
-    ) -> Bootstrapped | BootstrapFailed:
-        assert credentials.password is not None
-        await progress("reach ssh")
-        self._macs.touched.append((self._clock.monotonic(), host.spec.server_id, machine.metadata.uid))
-        await self._clock.sleep(self._macs.seconds)
-        if host.spec.server_id in self._macs.broken:
-            return BootstrapFailed("reach ssh", "the connection was refused", "")
-        return Bootstrapped(f"SHA256:{host.spec.server_id[:8]}", "config-1")
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class FleetWorld:
-    """One cluster and one cloud. `operators` processes compete for the lease when there is more than one."""
+    """One cluster and one cloud. `operators` processes compete for the lease when there is more than one.
+
+    With `elect=False` they do not, and each believes that it leads. `lag` is how many seconds their caches are behind.
+    A second cluster in the same project is a second FleetWorld with the first one's `cloud` and a `name` of its own.
+    """
 
     def __init__(
-        self, world: World, *, hosts: int = 3, settings: HostSettings | None = None, operators: int = 1
+        self,
+        world: World,
+        *,
+        hosts: int = 3,
+        settings: HostSettings | None = None,
+        operators: int = 1,
+        elect: bool | None = None,
+        lag: float = 0.0,
+        cloud: SimulatedCloud | None = None,
+        name: str = "",
     ) -> None:
         self.world = world
         self.clock = world.clock
         self.settings = settings or HostSettings(default_adopt_pool_prefix=POOL, inventory_interval=10.0)
         self.macs = PaperMacs()
-        self.cloud = SimulatedCloud(self.clock, world.chance("cloud"))
+        self.cloud = cloud or SimulatedCloud(self.clock, world.chance("cloud"))
         self.pool = self.cloud.seed_pool(hosts, server_type="M2-L", prefix=POOL)
-        self.store = MemoryStore()
+        self.wipes: list[Wipe] = []
+        self.macs.live_in(self.cloud)
+        self.cloud.on_power.append(self._went_dark)
+        self.cloud.on_delete.append(lambda host: self._wiped(host, "delete"))
+        self.store = GlassStore()
+        self._api_name, self._lag = f"{name}api", lag
         self.plane = ControlPlane(
             self.store,
             self.clock,
-            world.chance("api"),
+            world.chance(self._api_name),
             admin_token=ADMIN,
             signing_key=generate_key(),
             definitions=[crd_of(kind) for kind in hosts_api.KINDS],
@@ -108,11 +142,12 @@ class FleetWorld:
         self.ready = asyncio.Event()
         self.registry = CollectorRegistry()
         self.running: dict[str, HostOperator] = {}
-        world.process("api", self._api)
+        world.process(self._api_name, self._api)
         self.api = self.client(faults=False)
+        elected = operators > 1 if elect is None else elect
         self.operators: list[Process] = [
-            world.process(f"operator-{number}", self._operator(f"operator-{number}", operators > 1), restart_after=2.0)
-            for number in range(operators)
+            world.process(each, self._operator(each, elected), restart_after=2.0)
+            for each in (f"{name}operator-{number}" for number in range(operators))
         ]
 
     async def _api(self) -> None:
@@ -120,10 +155,16 @@ class FleetWorld:
             self.ready.set()
             await asyncio.Event().wait()
 
-    def client(self, *, faults: bool = True, timeout: float = 10.0) -> Client:
+    def client(self, *, faults: bool = True, timeout: float = 10.0, lag: float = 0.0) -> Client:
         transport = self.world.transport(
-            self.plane.app, host=self.world.processes["api"], latency=(0.001, 0.02), faults=faults, purpose="kube"
+            self.plane.app,
+            host=self.world.processes[self._api_name],
+            latency=(0.001, 0.02),
+            faults=faults,
+            purpose="kube",
         )
+        if lag:
+            transport = LaggingTransport(transport, self.clock, lag)
         config = Config("https://api", credentials=FixedIdentity(Identity(token=ADMIN)))
         return Client(config, transport, timeout=timeout)
 
@@ -134,7 +175,7 @@ class FleetWorld:
             metrics = KubeMetrics(CollectorRegistry())
             settings = replace(self.cloud.settings(), request_timeout=self.settings.request_timeout)
             transport = self.world.transport(self.cloud.app, latency=(0.05, 0.4), purpose="cloud")
-            client = self.client()
+            client = self.client(timeout=self.settings.request_timeout, lag=self._lag)
             cloud = ScalewayClient(settings, self.clock, chance, transport=transport)
             elector = (
                 LeaderElector(
@@ -152,13 +193,30 @@ class FleetWorld:
                 else None
             )
             manager = Manager(clock=self.clock, chance=chance, metrics=metrics, elector=elector)
-            bootstrap = PaperBootstrap(self.clock, self.macs)
+            bootstrap = PaperBootstrap(self.clock, self.macs, self.cloud)
             self.running[name] = HostOperator(
                 manager, client, cloud, bootstrap, self.settings, clock=self.clock, chance=chance, metrics=metrics
             )
             await manager.run()
 
         return main
+
+    # What the Macs saw
+
+    def _went_dark(self, host: CloudHost, on: bool) -> None:
+        if not on and host.activity == "reinstalling":
+            self._wiped(host, "reinstall")
+
+    def _wiped(self, host: CloudHost, how: Literal["reinstall", "delete"]) -> None:
+        """Write down a wipe, and whose disk it was at this very moment."""
+        ledger = {each.spec.server_id: each for each in self.store.present(Host)}
+        for machine in self.store.present(Machine):
+            owns = machine.status.server_id == host.id and machine.status.claim_verified
+            alive = machine.metadata.deletion_timestamp is None
+            if owns and alive and not _asked_for(machine, ledger.get(host.id)):
+                self.wipes.append(Wipe(self.clock.monotonic(), host.id, how, machine.metadata.name))
+                return
+        self.wipes.append(Wipe(self.clock.monotonic(), host.id, how))
 
     # What a person would do
 
@@ -172,10 +230,10 @@ class FleetWorld:
         return await self.api.create(obj)
 
     async def machines(self) -> Sequence[Machine]:
-        return (await self.api.list(Machine, "default")).items
+        return self.store.present(Machine)
 
     async def hosts(self) -> dict[str, Host]:
-        return {host.spec.server_id: host for host in (await self.api.list(Host, "default")).items}
+        return {host.spec.server_id: host for host in self.store.present(Host)}
 
     async def eventually(
         self, what: str, holds: Callable[[], Awaitable[bool]], within: float = 3600.0, every: float = 1.0
@@ -209,3 +267,11 @@ class FleetWorld:
                 f"  host {server.id[:8]} {server.name}: claim={owner} release={release} state={host.status.state if host else '?'}"
             )
         return "\n".join(lines)
+
+
+def _asked_for(machine: Machine, host: Host | None) -> bool:
+    """Whether the machine itself gave the host back: it was deleted meanwhile, or gave up on the host."""
+    if host is None or host.spec.release is None or host.spec.claim is None:
+        return False
+    mine = host.spec.claim.machine_uid == machine.metadata.uid
+    return mine and host.spec.release.reason in {"MachineDeleted", "BootstrapExhausted"}

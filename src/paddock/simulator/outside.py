@@ -2,16 +2,23 @@
 
 import asyncio
 import random
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.base.chance import seeded
 from paddock.base.clock import Clock
+from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
+from paddock.hosts.settings import HostSettings
+from paddock.kube.client import Client
+from paddock.kube.errors import AlreadyExistsError
+from paddock.kube.objects import ObjectMeta
 from paddock.simulator.cloud import SimulatedCloud
 
-__all__ = ["SimulatedWorld", "open_cloud"]
+__all__ = ["SimulatedWorld", "create_first_fleet", "keep_saved", "open_cloud"]
 
 _SAVE_EVERY = 1.0
+SERVER_TYPE = "M4-M"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ def open_cloud(world: SimulatedWorld, clock: Clock, chance: random.Random) -> Si
     cloud = SimulatedCloud(clock, drawn, speed=world.speed)
     for index, zone in enumerate(world.zones):
         share = world.hosts // len(world.zones) + (index < world.hosts % len(world.zones))
-        cloud.seed_pool(share, zone=zone, prefix=world.pool_prefix)
+        cloud.seed_pool(share, zone=zone, server_type=SERVER_TYPE, prefix=world.pool_prefix)
     return cloud
 
 
@@ -51,3 +58,15 @@ async def keep_saved(world: SimulatedWorld, cloud: SimulatedCloud, clock: Clock)
             draft.replace(world.file)
             last = now
         await clock.sleep(_SAVE_EVERY)
+
+
+async def create_first_fleet(client: Client, hosts: int, settings: HostSettings) -> None:
+    """A fleet as large as the new cloud, so that there is something to see from the first minute."""
+    fleet = MacFleet(
+        metadata=ObjectMeta(name="mac-fleet", namespace=settings.namespace),
+        spec=MacFleetSpec(
+            replicas=hosts, template=MacFleetTemplate(spec=MachineSpec(type=SERVER_TYPE, zone=settings.zones[0]))
+        ),
+    )
+    with suppress(AlreadyExistsError):
+        await client.create(fleet)

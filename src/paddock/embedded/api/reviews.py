@@ -77,7 +77,7 @@ class Reviews:
             "apiVersion": f"{_AUTHORIZATION}/v1",
             "metadata": {},
             "spec": spec,
-            "status": {"allowed": allowed} if allowed else {"allowed": False, "reason": attributes.refusal(user)},
+            "status": {"allowed": allowed},
         }
 
     async def _rules_review(self, body: Json, user: User) -> Json:
