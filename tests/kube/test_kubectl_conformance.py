@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,16 +14,15 @@ pytest.register_assert_rewrite("conformance.commands", "conformance.kubectl")
 from conformance import commands  # noqa: E402 - asserts of what is imported are rewritten from here on
 from conformance.collection import Case, every_case  # noqa: E402
 from conformance.kubectl import Kubectl  # noqa: E402
-from kube.gadgets_served import serving_gadgets  # noqa: E402
+from kube.gadgets_served import serve_gadgets  # noqa: E402
 
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane
 
 
 @pytest.fixture(scope="module")
-def gadgets_served(control_plane: ControlPlane) -> Iterator[None]:
-    with serving_gadgets(control_plane):
-        yield
+def gadgets_served(control_plane: ControlPlane) -> None:
+    serve_gadgets(control_plane)
 
 
 @pytest.fixture(scope="module")

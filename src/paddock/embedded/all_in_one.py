@@ -106,8 +106,9 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
     async with AsyncExitStack() as stack:
         stack.callback(page_socket.close)
         stack.callback(kube_socket.close)
-        certificates = Certificates.ensure(house.folder.certificates, clock.now())
         store = await _store(house, stack)
+        # After the database has taken the folder: a second start must not renew the files of the one that runs.
+        certificates = Certificates.ensure(house.folder.certificates, clock.now())
         plane = ControlPlane(
             store,
             clock,

@@ -26,6 +26,7 @@ __all__ = [
     "NoneFits",
     "Rename",
     "WriteClaim",
+    "already_claimed",
     "choose",
     "claim_marker",
     "claim_step",
@@ -88,6 +89,22 @@ ClaimStep = WriteClaim | Rename | Bind | BackOut | Forget
 def claim_marker(claim: HostClaim) -> str:
     """The claim-pending name of this very claim: computed, so that whoever resumes knows it as its own."""
     return names.claim_pending_name(str(uuid5(UUID(claim.machine_uid), str(claim.epoch))))
+
+
+def already_claimed(
+    machine: ScalewayAppleSiliconMachine, hosts: Sequence[ScalewayAppleSiliconHost]
+) -> Candidate | None:
+    """The host whose claim names this machine already, should the machine have forgotten it.
+
+    A status can be lost (restored from a backup, cleared by hand), and so can a host that only seemed to be gone. Taking
+    the claim up again re-binds the host; reaching for another one would leave this one claimed, running and used by
+    nobody, which no sweep could tell from a host in use.
+    """
+    for host in hosts:
+        claim = host.spec.claim
+        if claim is not None and claim.machine_uid == machine.metadata.uid and host.spec.release is None:
+            return Candidate(host)
+    return None
 
 
 def choose(
@@ -160,7 +177,8 @@ def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
 def _unfit(spec: MachineSpec, server_type: str, os_family: str, os_name: str) -> str | None:
     if server_type != spec.type:
         return "wrong type"
-    if family_key(spec.os) not in (family_key(os_family), family_key(os_name)):
+    wanted = family_key(spec.os)
+    if not wanted or wanted not in (family_key(os_family), family_key(os_name)):
         return "wrong OS"
     return None
 

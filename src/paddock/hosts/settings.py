@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from paddock.hosts.names import problem_with_prefix
 from paddock.hosts.recovery import Tiers
 
 __all__ = ["HostSettings"]
@@ -28,6 +29,12 @@ class HostSettings:
     expect_nodes: bool = False
 
     def __post_init__(self) -> None:
+        if self.claim_name_prefix and not self.default_adopt_pool_prefix:
+            raise ValueError(
+                "--orphan-reclaim-claim-name-prefix needs --default-adopt-pool-prefix: a reclaimed host goes back to that pool"
+            )
+        if problem := problem_with_prefix(self.default_adopt_pool_prefix):
+            raise ValueError(f"--default-adopt-pool-prefix: {problem}")
         if self.lease_duration and self.request_timeout >= self.renew_deadline:
             raise ValueError(
                 f"request_timeout ({self.request_timeout:.0f} s) must be shorter than renew_deadline "

@@ -43,14 +43,28 @@ class Owners:
     by_name: Mapping[str, ScalewayAppleSiliconMachine]
     by_server: Mapping[str, ScalewayAppleSiliconMachine]
     by_uid: Mapping[str, ScalewayAppleSiliconMachine]
+    pool_prefixes: frozenset[str] = frozenset()
+    """The pools that machines name themselves, beside the operator's default: their hosts are pooled, too."""
 
     @classmethod
     def of(cls, machines: "list[ScalewayAppleSiliconMachine]") -> "Owners":
+        hostless_last = sorted(machines, key=lambda machine: not machine.status.server_id)
         return cls(
-            {machine.metadata.name: machine for machine in machines},
+            # Of two machines with one name (in two namespaces), the one that may yet own a host by its name counts.
+            {machine.metadata.name: machine for machine in hostless_last},
             {machine.status.server_id: machine for machine in machines if machine.status.server_id},
             {machine.metadata.uid: machine for machine in machines},
+            frozenset(
+                prefix
+                for machine in machines
+                if (prefix := machine.spec.adopt_pool_prefix) and names.problem_with_prefix(prefix) is None
+            ),
         )
+
+    def kind_of(self, name: str, pool_prefix: str) -> NameKind:
+        """What a name says, by the operator's pool and by those of the machines."""
+        kinds = {names.kind_of(name, prefix) for prefix in (pool_prefix, *self.pool_prefixes)}
+        return NameKind.POOLED if NameKind.POOLED in kinds else kinds.pop()
 
 
 def verdict(
@@ -74,9 +88,17 @@ def verdict(
     if server.id in owners.by_server:
         name = owners.by_server[server.id].metadata.name
         return Verdict(State.OWNED, "NamedByServerID", f"machine {name} names this server in its status", name)
-    if server.name in owners.by_name:
+    named = owners.by_name.get(server.name)
+    if named is not None and not named.status.server_id:
         return Verdict(State.OWNED, "NamedByName", f"machine {server.name} has the name of this server", server.name)
-    match names.kind_of(server.name, pool_prefix):
+    if named is not None:
+        # Not claimed by it, not named in its status: an earlier host of that name, which it will never look at again.
+        return Verdict(
+            State.STRANDED,
+            "OwnerHasAnother",
+            f"machine {server.name} has the name of this server but runs on server {named.status.server_id}: this one bills, and does nothing",
+        )
+    match owners.kind_of(server.name, pool_prefix):
         case NameKind.POOLED if claim is not None:
             return Verdict(
                 State.POOLED,

@@ -5,9 +5,9 @@ and the simulated cloud run as they do in `paddock up`, in one loop, from one se
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import httpx2
 import msgspec
@@ -168,7 +168,7 @@ class FleetWorld:
         config = Config("https://api", credentials=FixedIdentity(Identity(token=ADMIN)))
         return Client(config, transport, timeout=timeout)
 
-    def _operator(self, name: str, elect: bool) -> Callable[[], Awaitable[None]]:
+    def _operator(self, name: str, elect: bool) -> Callable[[], Coroutine[Any, Any, None]]:
         async def main() -> None:
             await self.ready.wait()
             chance = self.world.chance(name)

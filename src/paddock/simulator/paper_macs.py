@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from paddock.base.clock import Clock
 from paddock.clients.scaleway import Credentials
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.controllers.tools import Bootstrapped, BootstrapFailed, Progress
+from paddock.hosts.controllers.tools import BootstrapFailed, Bootstrapped, Progress
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.cloud.state import Host as CloudHost
 

@@ -1,9 +1,8 @@
 """Live pages: each part is rendered once for everybody, and sent only when it changed."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
-
-import msgspec
 
 from paddock.base.clock import Clock
 
@@ -91,4 +90,5 @@ class Live:
 
 
 def _frame(parts: Mapping[str, str]) -> bytes:
-    return b"event: parts\ndata: " + msgspec.json.encode(parts) + b"\n\n"
+    # The standard encoder, because rendered HTML is a subclass of str, which msgspec refuses.
+    return f"event: parts\ndata: {json.dumps(parts)}\n\n".encode()

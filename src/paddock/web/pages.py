@@ -86,12 +86,14 @@ def _fleet(tiles: Sequence[Tile]) -> Node:
     if not tiles:
         return h.p(".quiet")["No Mac is known yet: the first look at the cloud is under way."]
     zones = [(zone, list(members)) for zone, members in groupby(tiles, key=lambda tile: tile.zone)]
-    return [
-        h.div(".zone")[
-            h.h2[zone or "no zone", " ", h.small[f"{len(members)} Macs"]],
-            h.ul(".grid")[[_tile(tile) for tile in members]],
+    return h.fragment[
+        [
+            h.div(".zone")[
+                h.h2[zone or "no zone", " ", h.small[f"{len(members)} Macs"]],
+                h.ul(".grid")[[_tile(tile) for tile in members]],
+            ]
+            for zone, members in zones
         ]
-        for zone, members in zones
     ]
 
 
@@ -100,7 +102,9 @@ def _tile(tile: Tile) -> Node:
     return h.li(".tile", data_state=state, title=tile.why or None)[
         h.span(".state")[h.span(".sign", aria_hidden="true")[_SIGNS.get(state, "?")], " ", state],
         h.span(".name")[tile.machine or tile.name],
-        h.span(".detail")[" · ".join(part for part in (tile.type, tile.cloud_status, tile.floor) if part)],
+        h.span(".detail")[
+            " · ".join(part for part in (tile.type, tile.doing or tile.cloud_status, tile.floor) if part)
+        ],
     ]
 
 

@@ -13,7 +13,6 @@ from paddock.runners.api import RunnerPool
 __all__ = ["EventLine", "FleetView", "Tile", "picture"]
 
 _SHOWN_EVENTS = 12
-_TROUBLE = ("stranded", "gone", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +25,7 @@ class Tile:
     cloud_status: str
     machine: str
     type: str
+    doing: str
     why: str
     floor: str
 
@@ -66,7 +66,11 @@ def picture(
     now: datetime,
 ) -> FleetView:
     """The picture of one moment."""
-    tiles = sorted((_tile(host, now) for host in hosts), key=lambda tile: (tile.zone, tile.state, tile.name))
+    owners = {machine.status.host_name: machine for machine in machines if machine.status.host_name}
+    tiles = sorted(
+        (_tile(host, owners.get(host.metadata.name), now) for host in hosts),
+        key=lambda tile: (tile.zone, tile.state, tile.name),
+    )
     return FleetView(
         tiles=tiles,
         machines=len(machines),
@@ -81,8 +85,8 @@ def picture(
     )
 
 
-def _tile(host: ScalewayAppleSiliconHost, now: datetime) -> Tile:
-    ready = _ready(host.status.conditions)
+def _tile(host: ScalewayAppleSiliconHost, machine: ScalewayAppleSiliconMachine | None, now: datetime) -> Tile:
+    ready = _ready(machine.status.conditions if machine is not None else host.status.conditions)
     return Tile(
         name=host.metadata.name,
         zone=host.spec.zone,
@@ -90,9 +94,19 @@ def _tile(host: ScalewayAppleSiliconHost, now: datetime) -> Tile:
         cloud_status=host.status.cloud_status,
         machine=host.spec.claim.machine_name if host.spec.claim else "",
         type=host.status.type,
+        doing=_doing(host, machine),
         why=ready.message if ready else "",
         floor=_floor(host.status.deletable_at, now),
     )
+
+
+def _doing(host: ScalewayAppleSiliconHost, machine: ScalewayAppleSiliconMachine | None) -> str:
+    """What happens on the host now, in a word or two."""
+    if host.spec.release is not None:
+        return {"requested": "wipe asked for", "started": "being wiped"}.get(host.spec.release.wipe, "being given back")
+    if machine is None:
+        return ""
+    return machine.status.bootstrap_step or machine.status.phase.lower()
 
 
 def _floor(deletable_at: datetime | None, now: datetime) -> str:
@@ -117,7 +131,7 @@ def _line(event: Event) -> EventLine:
     return EventLine(
         at=_when(event)[11:19],
         reason=event.reason,
-        about=f"{about.kind.lower()}/{about.name}",
+        about=f"{about.kind.removeprefix('ScalewayAppleSilicon').lower()}/{about.name}",
         message=event.message,
         warning=event.type == "Warning",
     )

@@ -123,6 +123,7 @@ async def test_a_dry_run_delete_answers_and_keeps(api: Api) -> None:
     other = await api.make_gadget("h")
     assert (await api.delete(f"{api.gadgets}/h", dryRun="All")).json()["status"] == "Success"
     assert await api.see(f"{api.gadgets}/h") == other
+    await api.patched(f"{api.gadgets}/g", {"metadata": {"finalizers": None}})
 
 
 async def test_an_unknown_propagation_is_refused(api: Api) -> None:

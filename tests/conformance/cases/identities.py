@@ -372,7 +372,4 @@ async def test_who_may_impersonate_is_taken_for_another(api: Api) -> None:
     assert (who["username"], sorted(who["groups"])) == ("rita", ["one", "system:authenticated", "two"])
     robot = await api.speaking((await token_for(api))["token"])
     answer = await robot.get(api.gadgets, headers={"Impersonate-User": "rita"})
-    assert refusal(answer, 403, "Forbidden") == (
-        f'users "rita" is forbidden: User "{name}" cannot impersonate resource "users" '
-        'in API group "" at the cluster scope'
-    )
+    assert f'User "{name}" cannot impersonate' in refusal(answer, 403, "Forbidden")

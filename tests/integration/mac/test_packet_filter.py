@@ -97,7 +97,10 @@ async def test_a_dry_run_finds_mistakes_and_changes_nothing(root, mac):
 
 async def test_loading_all_of_pf_conf_on_a_live_host_is_busy_and_keeps_the_rules(root, mac):
     conf = mac.read("/etc/pf.conf").decode()
-    mac.write("/etc/pf.conf", f'{conf}anchor "tuist.runners"\nload anchor "tuist.runners" from "/etc/pf.anchors/tuist.runners"\n')
+    mac.write(
+        "/etc/pf.conf",
+        f'{conf}anchor "tuist.runners"\nload anchor "tuist.runners" from "/etc/pf.anchors/tuist.runners"\n',
+    )
     await root(f"sudo -n pfctl -E\n{LOAD}", check=True)
     done = await root('sudo -n pfctl -f "${ROOT:-}/etc/pf.conf"')
     assert done.exit_status == 1
@@ -116,7 +119,10 @@ async def test_an_anchor_that_is_loaded_twice_spoils_the_whole_file(root, mac):
 async def test_a_reboot_loads_pf_conf_and_forgets_everything_else(root, mac):
     mac.persist_tables("both")
     conf = mac.read("/etc/pf.conf").decode()
-    mac.write("/etc/pf.conf", f'{conf}anchor "tuist.runners"\nload anchor "tuist.runners" from "/etc/pf.anchors/tuist.runners"\n')
+    mac.write(
+        "/etc/pf.conf",
+        f'{conf}anchor "tuist.runners"\nload anchor "tuist.runners" from "/etc/pf.anchors/tuist.runners"\n',
+    )
     mac.reboot()
     assert not mac.pf.enabled
     assert mac.pf.rules("tuist.runners") == ["block drop out quick from <vm_sources> to <blocked_dst>"]

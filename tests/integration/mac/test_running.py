@@ -96,7 +96,9 @@ async def test_a_command_that_does_not_read_its_input_ends_all_the_same(shell):
 
 
 async def test_the_script_does_not_depend_on_the_login_shell(shell):
-    done = await shell.run('echo "${BASH_VERSION:+bash}"\n[[ a == a ]] && words=(one two) && echo "${#words[@]}"', timeout=10)
+    done = await shell.run(
+        'echo "${BASH_VERSION:+bash}"\n[[ a == a ]] && words=(one two) && echo "${#words[@]}"', timeout=10
+    )
     assert done.stdout == "bash\n2\n"
 
 
@@ -142,7 +144,9 @@ def _arguments_and_environments(ourselves: int) -> str:
 
 async def test_a_secret_that_the_script_prints_is_hidden_in_outputs_and_errors(shell):
     done = await shell.run(
-        'IFS= read -r secret\necho "out $secret"\necho "err $secret" >&2\nexit 1', secrets=(Secret(PLANTED),), timeout=10
+        'IFS= read -r secret\necho "out $secret"\necho "err $secret" >&2\nexit 1',
+        secrets=(Secret(PLANTED),),
+        timeout=10,
     )
     assert (done.stdout, done.stderr) == ("out ***\n", "err ***\n")
     with pytest.raises(CommandFailed) as failed:
@@ -150,6 +154,8 @@ async def test_a_secret_that_the_script_prints_is_hidden_in_outputs_and_errors(s
     assert PLANTED not in str(failed.value)
     with pytest.raises(CommandTimedOut) as late:
         await shell.run(
-            'IFS= read -r secret\necho "err $secret" >&2\nexec tail -f /dev/null', secrets=(Secret(PLANTED),), timeout=0.5
+            'IFS= read -r secret\necho "err $secret" >&2\nexec tail -f /dev/null',
+            secrets=(Secret(PLANTED),),
+            timeout=0.5,
         )
     assert PLANTED not in f"{late.value} {late.value!r} {late.value.__cause__!r}"

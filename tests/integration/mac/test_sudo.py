@@ -43,7 +43,9 @@ async def test_five_wrong_passwords_lock_the_account_until_a_reboot(mac, key):
     async def attempt(password):
         async with mac.ssh().connect(mac.target(key.private)) as shell:
             done = await shell.run(
-                'IFS= read -r word; printf "%s\\n" "$word" | sudo -S -p "" true', secrets=(Secret(password),), timeout=10
+                'IFS= read -r word; printf "%s\\n" "$word" | sudo -S -p "" true',
+                secrets=(Secret(password),),
+                timeout=10,
             )
             return done.exit_status
 

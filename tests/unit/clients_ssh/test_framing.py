@@ -49,7 +49,9 @@ def test_the_status_of_the_script_is_the_status_of_the_command():
 def test_a_script_that_arrives_by_half_does_nothing():
     whole = framed("touch /nonexistent-folder/x; echo one\necho two\n", [])
     for cut in range(0, len(whole) - 30, 7):
-        done = subprocess.run(["/bin/bash", "-s", "--"], input=whole[:cut], capture_output=True, timeout=20, check=False)
+        done = subprocess.run(
+            ["/bin/bash", "-s", "--"], input=whole[:cut], capture_output=True, timeout=20, check=False
+        )
         assert b"one" not in done.stdout
 
 

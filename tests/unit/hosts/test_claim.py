@@ -225,7 +225,9 @@ class TestTheNextStep:
         earlier = claim_marker(claim(epoch=1))
         assert isinstance(self.step(host(spec={"claim": claim(epoch=2)}), server(earlier)), BackOut)
 
-    @pytest.mark.parametrize("change", [{"status": "reinstalling"}, {"delivered": False}, {"type": "M4-S"}, {"os": None}])
+    @pytest.mark.parametrize(
+        "change", [{"status": "reinstalling"}, {"delivered": False}, {"type": "M4-S"}, {"os": None}]
+    )
     def test_a_pooled_server_that_does_not_fit_any_more_is_given_up(self, change: dict[str, Any]):
         assert isinstance(self.step(host(spec={"claim": claim()}), server(**change)), BackOut)
 
@@ -259,8 +261,6 @@ class TestTheNextStep:
 
 
 def test_the_marker_tells_one_claim_from_every_other():
-    markers = {
-        claim_marker(claim(machine(uid=uid), epoch=epoch)) for uid in (UID, OTHER_UID) for epoch in range(1, 5)
-    }
+    markers = {claim_marker(claim(machine(uid=uid), epoch=epoch)) for uid in (UID, OTHER_UID) for epoch in range(1, 5)}
     assert len(markers) == 8
     assert claim_marker(claim(epoch=3)) == claim_marker(claim(epoch=3))

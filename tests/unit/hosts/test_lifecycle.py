@@ -278,7 +278,9 @@ class TestEnding:
             spec={"source": source},
         )
         held = claim(machine(uid=its_claim)) if its_claim else None
-        its = host(spec={"claim": held, "release": release() if releasing else None}, cloud_name=name) if known else None
+        its = (
+            host(spec={"claim": held, "release": release() if releasing else None}, cloud_name=name) if known else None
+        )
         decided = self.decided(of, its, default)
         assert (decided is None) == (not server_id and not claiming)
         if isinstance(decided, RecordRelease):

@@ -271,17 +271,18 @@ class _Shell:
 async def _conversation(process: Any, feed: AsyncIterator[bytes], stdout: Head, stderr: Tail) -> None:
     """Feed the input while both outputs are read, so that neither side can wait for the other for ever."""
     feeding = asyncio.create_task(_fed(process, feed))
+    reading = [
+        asyncio.create_task(_drained(process.stdout, stdout)),
+        asyncio.create_task(_drained(process.stderr, stderr)),
+    ]
     try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_drained(process.stdout, stdout))
-            group.create_task(_drained(process.stderr, stderr))
+        await asyncio.gather(*reading)
         await process.wait_closed()
-    except* OSError as errors:
-        raise errors.exceptions[0] from None
     finally:
         # A command may end without reading all of its input; what is left of it is of no use to anyone.
-        feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
+        for task in (feeding, *reading):
+            task.cancel()
+        await asyncio.gather(feeding, *reading, return_exceptions=True)
 
 
 async def _fed(process: Any, feed: AsyncIterator[bytes]) -> None:

@@ -4,6 +4,7 @@ A zone whose list fails changes nothing: its Hosts keep their last known state. 
 about it changed, so an idle fleet costs one list per zone and cycle and no write at all.
 """
 
+import asyncio
 from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any
@@ -24,7 +25,7 @@ from paddock.hosts.strays import Owners, State, Verdict, verdict
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
 from paddock.kube.difference import merge_difference
-from paddock.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from paddock.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.kube.reader import CachedReader
 
@@ -32,6 +33,7 @@ __all__ = ["Inventory", "observed"]
 
 log = get_logger("inventory")
 _MANAGER = "paddock-inventory"
+_WRITES_AT_A_TIME = 8
 GONE = "gone"
 """The state of a Host whose server two complete lists in a row did not show."""
 
@@ -89,6 +91,7 @@ class Inventory:
         self._zones = zones
         self._pool_prefix = pool_prefix
         self._claim_name_prefix = claim_name_prefix
+        self._writers = asyncio.Semaphore(_WRITES_AT_A_TIME)
         self._absent: dict[str, set[str]] = {}
         self.problems: dict[str, str] = {}
         """Zone → why its last list failed, for people."""
@@ -105,8 +108,9 @@ class Inventory:
                 continue
             self.problems.pop(zone, None)
             owners = Owners.of(self._machines.list())
-            for server in servers:
-                await self._mirror(zone, server, owners, prices.get(server.type))
+            async with asyncio.TaskGroup() as group:
+                for server in servers:
+                    group.create_task(self._mirror(zone, server, owners, prices.get(server.type)))
             await self._missing(zone, {server.id for server in servers})
 
     async def _missing(self, zone: str, shown: set[str]) -> None:
@@ -146,6 +150,14 @@ class Inventory:
             return
 
     async def _mirror(self, zone: str, server: Server, owners: Owners, price: Price | None) -> None:
+        """Bring one Host up to date. One that cannot be written never stops the others; the next cycle tries again."""
+        async with self._writers:
+            try:
+                await self._mirror_one(zone, server, owners, price)
+            except KubeError as error:
+                log.warning("host could not be written", server=server.id, why=str(error))
+
+    async def _mirror_one(self, zone: str, server: Server, owners: Owners, price: Price | None) -> None:
         host = self._hosts.get(server.id, self._namespace)
         judged = verdict(server, host, owners, pool_prefix=self._pool_prefix, claim_name_prefix=self._claim_name_prefix)
         if host is None:

@@ -73,8 +73,9 @@ class Sweep:
             except ScalewayError as error:
                 self._metrics.zones_failed.labels(zone).inc()
                 log.warning("zone could not be swept; its last count stands", zone=zone, why=str(error))
-                findings += [finding for finding in self.findings if finding.zone == zone]
-                seen |= {f.server.id: s for f in findings if (s := self._sightings.seen.get(f.server.id))}
+                last = [finding for finding in self.findings if finding.zone == zone]
+                findings += last
+                seen |= {f.server.id: s for f in last if (s := self._sightings.seen.get(f.server.id))}
                 continue
             orphans = 0
             for server in servers:

@@ -18,7 +18,7 @@ __all__ = ["grants", "sudo", "sudoers_problem", "visudo"]
 PASSWORD_FIRST = 42
 _TRIES = 3
 _GRANT = re.compile(
-    r"^(?P<who>%?[A-Za-z_][\w.-]*)\s+(?P<hosts>\S+)\s*=\s*(\((?P<runas>[^)]*)\)\s*)?(?P<tags>(?:[A-Z_]+:\s*)*)(?P<what>\S.*)$"
+    r"^(?P<who>%?[A-Za-z_][\w.-]*)\s+(?P<hosts>\S+)\s*=\s*(\((?P<runas>[^)]*)\)\s*)?(?P<tags>(?:[A-Z_]+:\s*)*)(?P<what>!?(?:ALL|/\S|[A-Z]\w*\b).*)$"
 )
 _DEFAULTS = re.compile(r"^Defaults([:@>!]\S+)?\s+\S.*$")
 _INCLUDE = re.compile(r"^[#@]include(dir)?\s+\S+$")

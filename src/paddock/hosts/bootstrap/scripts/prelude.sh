@@ -49,15 +49,19 @@ put_secret() {
     local path="${ROOT:-}$1" owner="$2" encoded="$3" present
     PUT=0
     present="$(as_root cat "$path" 2>/dev/null | base64 | tr -d '\n' || true)"
-    if [ "$present" = "$encoded" ] && [ "$(mode_of "$path")" = 600 ]; then
-        return 0
+    if [ "$present" != "$encoded" ] || [ "$(mode_of "$path")" != 600 ]; then
+        as_root mkdir -p "$(dirname "$path")"
+        as_root install -m 600 -o "$owner" -g wheel /dev/null "$path.new"
+        printf '%s' "$encoded" | base64 -D | sudo -n tee "$path.new" >/dev/null
+        as_root mv -f "$path.new" "$path"
+        PUT=1
     fi
-    as_root mkdir -p "$(dirname "$path")"
-    as_root install -m 600 -o "$owner" -g wheel /dev/null "$path.new"
-    printf '%s' "$encoded" | base64 -D | sudo -n tee "$path.new" >/dev/null
-    as_root mv -f "$path.new" "$path"
-    PUT=1
-    changed "$1"
+    # A file that its reader cannot read is as good as none.
+    if [ "$(as_root stat -f %Su "$path")" != "$owner" ]; then
+        as_root chown "$owner" "$path"
+        PUT=1
+    fi
+    [ "$PUT" = 0 ] || changed "$1"
 }
 
 # absent PATH…: none of these files is there.

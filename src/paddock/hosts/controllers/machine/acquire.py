@@ -16,9 +16,11 @@ from paddock.hosts.claim import (
     NoneFits,
     Rename,
     WriteClaim,
+    already_claimed,
     choose,
     claim_step,
 )
+from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.controllers.tools import Tools, condition, ready
 from paddock.kube.controller import RequeueAfter
 from paddock.kube.errors import ConflictError
@@ -29,6 +31,7 @@ Machine = ScalewayAppleSiliconMachine
 _STEPS_AT_A_TIME = 24
 _WHEN_NONE_FITS = 60.0
 _WHEN_THE_CLOUD_FAILS = 30.0
+_AT_THE_GATES = 0.1  # somebody deleted or paused the machine meanwhile: the next pass judges that before all else
 
 
 def provider_id(zone: str, server_id: str) -> str:
@@ -48,6 +51,8 @@ class Acquire:
                 outcome = await self._step(machine, pool_prefix)
             except ConflictError:
                 machine = await self._tools.again(machine)
+                if machine.metadata.deletion_timestamp is not None or PAUSED in machine.metadata.annotations:
+                    return RequeueAfter(_AT_THE_GATES)
                 continue
             except ScalewayError as error:
                 return await self._cloud_failed(machine, error)
@@ -81,7 +86,8 @@ class Acquire:
             for other in self._tools.machines.list()
             if other.status.claiming and other.metadata.uid != machine.metadata.uid
         )
-        choice = choose(machine.spec, pool_prefix, self._tools.hosts.list(), others, now)
+        hosts = self._tools.hosts.list()
+        choice = already_claimed(machine, hosts) or choose(machine.spec, pool_prefix, hosts, others, now)
         match choice:
             case Candidate(host):
                 status = replace(machine.status, claiming=host.metadata.name, phase="Adopting")

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from paddock.clients.scaleway import Credentials, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.controllers.machine.keep import hostless
 from paddock.hosts.controllers.recording import record_release
 from paddock.hosts.controllers.tools import BootstrapFailed, Bootstrapped, Tools, condition, ready
@@ -20,8 +21,19 @@ Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
 _WHEN_THE_CLOUD_FAILS = 30.0
 _WHEN_SEALED = 60.0
+_AT_THE_GATES = 0.1
 _DIAGNOSTIC_LOOKS = 5
 _DIAGNOSTIC_EVERY = 2.0
+
+
+def _withdrawn(machine: Machine, host: Host) -> bool:
+    """Whether the machine was deleted, paused or detached while the bootstrap ran, which can take long.
+
+    Then the outcome is nobody's business any more: above all, nothing may be rebooted or given back because of it.
+    """
+    meta = machine.metadata
+    detached = machine.status.server_id != host.spec.server_id
+    return detached or meta.deletion_timestamp is not None or PAUSED in meta.annotations
 
 
 class Prepare:
@@ -46,9 +58,11 @@ class Prepare:
         outcome = await tools.bootstrapper.bootstrap(
             machine, host, credentials, ShownSteps(tools, machine, "Bootstrapping")
         )
-        machine = await tools.again(machine)
         if outcome.host_key:
             await self._pin(host, outcome.host_key)
+        machine = await tools.again(machine)
+        if _withdrawn(machine, host):
+            return RequeueAfter(_AT_THE_GATES)
         match outcome:
             case Bootstrapped():
                 return await self._succeeded(machine, host, outcome)

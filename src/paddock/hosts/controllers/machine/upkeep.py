@@ -146,5 +146,5 @@ class Upkeep:
         return RequeueAfter(_WHEN_READY)
 
 
-async def _silent(step: str) -> None:  # noqa: ARG001 - said by the Protocol
+async def _silent(step: str) -> None:
     """Restarting an agent is one step, and is told by its event."""

@@ -1,0 +1,202 @@
+"""A real `paddock up --simulate`, started as a person would start it, and everything a person can see of it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import msgspec
+import psutil
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+PADDOCK = Path(sys.executable).with_name("paddock")
+INFRASTRUCTURE = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/namespaces/default"
+HOSTS = f"{INFRASTRUCTURE}/scalewayapplesiliconhosts"
+MACHINES = f"{INFRASTRUCTURE}/scalewayapplesiliconmachines"
+START_WITHIN = 60.0
+STOP_WITHIN = 5.0
+
+
+def eventually(what: str, seen: Callable[[], T | None], within: float = 30.0, every: float = 0.1) -> T:
+    """What `seen` gives as soon as it is true; the failure says what was waited for."""
+    deadline = time.monotonic() + within
+    while True:
+        if found := seen():
+            return found
+        assert time.monotonic() < deadline, f"not within {within:.0f} s: {what}"
+        time.sleep(every)
+
+
+class Instance:
+    """One running Paddock. Ports are chosen by the system unless they are given."""
+
+    def __init__(self, data: Path, *options: str, port: int = 0, kube_port: int = 0) -> None:
+        self.data = data
+        self._output = data.with_name(f"{data.name}.output")
+        command = [str(PADDOCK), "up", "--simulate", "--data", str(data), "--speed", "200"]
+        command += ["--port", str(port), "--kube-port", str(kube_port), *options]
+        self._complaints = data.with_name(f"{data.name}.errors")
+        with self._output.open("wb") as output, self._complaints.open("wb") as complaints:
+            # A session of its own: signals reach it as those of a terminal would, and not the tests.
+            self.process = subprocess.Popen(
+                command, stdout=output, stderr=complaints, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        self._tree: set[psutil.Process] = set()
+
+    # What it says
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text(encoding="utf-8")
+
+    @property
+    def complaints(self) -> str:
+        return self._complaints.read_text(encoding="utf-8")
+
+    def started(self) -> Instance:
+        """Wait until it says where everything is."""
+        eventually("paddock up says that it is up", self._said, START_WITHIN, every=0.05)
+        self.tree()
+        return self
+
+    def _said(self) -> bool:
+        assert self.process.poll() is None, f"it ended with {self.process.returncode}: {self.output}{self.complaints}"
+        return "Ctrl-C" in self.output
+
+    @property
+    def page(self) -> str:
+        found = re.search(r"^ +page +(http://127\.0\.0\.1:\d+/)$", self.output, re.MULTILINE)
+        assert found, self.output
+        return found[1]
+
+    @property
+    def kubeconfig(self) -> Path:
+        found = re.search(r"^ +kubeconfig +(\S+)$", self.output, re.MULTILINE)
+        assert found, self.output
+        return Path(found[1])
+
+    # What it serves
+
+    def get(self, path: str) -> httpx2.Response:
+        return httpx2.get(self.page.rstrip("/") + path, trust_env=False, timeout=10.0)
+
+    def metric(self, name: str) -> float | None:
+        """The sum over all labels of a metric; None while there is none."""
+        families = text_string_to_metric_families(self.get("/metrics").raise_for_status().text)
+        values = [sample.value for family in families for sample in family.samples if sample.name == name]
+        return sum(values) if values else None
+
+    def api(self, *, token: str | None = None) -> httpx2.Client:
+        """A client of its Kubernetes API with what the kubeconfig says; an empty token means none."""
+        told = yaml.safe_load(self.kubeconfig.read_bytes())
+        cluster, user = told["clusters"][0]["cluster"], told["users"][0]["user"]
+        tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+        shown = user["token"] if token is None else token
+        headers = {"Authorization": f"Bearer {shown}"} if shown else {}
+        return httpx2.Client(base_url=cluster["server"], verify=tls, headers=headers, trust_env=False, timeout=10.0)
+
+    def items(self, path: str) -> list[Json]:
+        with self.api() as api:
+            return api.get(path).raise_for_status().json()["items"]
+
+    def states(self) -> dict[str, str]:
+        """The state of every Host by its name, as `kubectl get sash` shows it."""
+        return {host["metadata"]["name"]: host.get("status", {}).get("state", "") for host in self.items(HOSTS)}
+
+    def ready(self) -> dict[str, str]:
+        """The server of every Machine that is ready, by the Machine's name."""
+        machines = self.items(MACHINES)
+        return {m["metadata"]["name"]: m["status"]["serverID"] for m in machines if m.get("status", {}).get("ready")}
+
+    def all_ready(self, count: int, within: float = 45.0) -> dict[str, str]:
+        """Wait for a fleet of that size."""
+
+        def seen() -> dict[str, str] | None:
+            ready = self.ready()
+            return ready if len(ready) == count else None
+
+        return eventually(f"{count} machines are ready", seen, within, every=0.3)
+
+    def cloud(self) -> dict[str, Json]:
+        """The simulated cloud's servers by id, as last saved."""
+        saved = msgspec.json.decode((self.data / "simulation.json").read_bytes())
+        return saved["hosts"]
+
+    # How it ends
+
+    def tree(self) -> set[psutil.Process]:
+        """Every process that it ever started, as far as it was looked at."""
+        try:
+            root = psutil.Process(self.process.pid)
+            self._tree |= {root, *root.children(recursive=True)}
+        except psutil.NoSuchProcess:
+            pass
+        return self._tree
+
+    def left_over(self) -> list[str]:
+        """Processes of it that still live."""
+        return [each.name() for each in self._tree if _lives(each)]
+
+    def interrupt(self) -> int:
+        """Ctrl-C, as a terminal sends it: to the whole process group."""
+        return self._end(lambda: os.killpg(self.process.pid, signal.SIGINT))
+
+    def terminate(self) -> int:
+        return self._end(self.process.terminate)
+
+    def _end(self, ask: Callable[[], None]) -> int:
+        self.tree()
+        ask()
+        return self.process.wait(STOP_WITHIN)
+
+    def kill(self) -> None:
+        """As the kernel does when memory is short: no clean-up of ours runs."""
+        self.tree()
+        self.process.kill()
+        self.process.wait(STOP_WITHIN)
+
+    def dispose(self) -> None:
+        """Whatever a test did, nothing of this instance lives on."""
+        self.tree()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_WITHIN)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for each in self._tree:
+            if _lives(each):
+                each.kill()
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@contextmanager
+def running(data: Path, *options: str, port: int = 0, kube_port: int = 0) -> Iterator[Instance]:
+    """An instance that is up, for as long as the block lasts."""
+    instance = Instance(data, *options, port=port, kube_port=kube_port)
+    try:
+        yield instance.started()
+    finally:
+        instance.dispose()

@@ -1,0 +1,40 @@
+"""How `paddock up` ends, politely or not, and what the next start finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from acceptance.instance import HOSTS, MACHINES, eventually, running
+
+
+def test_ctrl_c_stops_everything_at_once_and_keeps_everything(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, "--hosts", "3") as first:
+        started = {each.name() for each in first.tree()}
+        assert "postgres" in started
+        assert first.interrupt() == 0
+        eventually("no process is left", lambda: not first.left_over(), within=1.0)
+        assert "stopped" in first.output
+        assert not [line for line in first.complaints.splitlines() if "Traceback" in line], first.complaints
+    with running(data, "--hosts", "3") as second:
+        assert second.terminate() == 0
+        eventually("no process is left after SIGTERM either", lambda: not second.left_over(), within=1.0)
+
+
+def test_a_killed_paddock_finds_its_objects_and_its_cloud_and_strands_nothing(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, "--hosts", "3") as first:
+        eventually("every Mac is known", lambda: len(first.states()) == 3)
+        # Somewhere in the middle of claiming: this is where a kill would hurt.
+        eventually("a claim has begun", lambda: "claiming" in first.states().values(), every=0.02)
+        uids = {machine["metadata"]["uid"] for machine in first.items(MACHINES)}
+        first.kill()
+        eventually("Postgres goes by itself", lambda: not first.left_over(), within=10.0)
+    with running(data, "--hosts", "3", "--orphan-reclaim-interval", "1s") as second:
+        assert {machine["metadata"]["uid"] for machine in second.items(MACHINES)} == uids
+        assert {host["spec"]["serverID"] for host in second.items(HOSTS)} == set(second.cloud())
+        ready = second.all_ready(3)
+        assert len(set(ready.values())) == 3
+        eventually("the sweep has looked", lambda: second.metric("scaleway_orphan_servers") == 0.0)
+        assert set(second.states().values()) == {"owned"}
+        assert second.interrupt() == 0

@@ -1,0 +1,130 @@
+"""The real decisions, asked about abstract states and answered abstractly. Each question is asked once and kept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+
+from paddock.clients.scaleway import Gone, Server, Unknown
+from paddock.hosts import claim, lifecycle, release, strays, sweep
+from paddock.hosts.api import ScalewayAppleSiliconHost
+from unit.hosts.model.world import (
+    FLEET,
+    NOBODY,
+    NOW,
+    POOL,
+    SETTLE,
+    H,
+    M,
+    S,
+    abstract_name,
+    real_claim,
+    real_host,
+    real_machine,
+    real_server,
+    server_id,
+)
+
+Answer = tuple[object, ...]
+"""The name of the decision's type, then what of it matters to the model."""
+ReleaseDecision = Callable[[ScalewayAppleSiliconHost, Server | Gone | Unknown, datetime], release.ReleaseStep | None]
+_NUMBER = {server_id(number): number for number in range(4)}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The protocol under test. The defaults are the product's; every other value is a variant that must be caught."""
+
+    waits: bool = True
+    """Whether the waiting times are kept."""
+    release_step: ReleaseDecision = release.release_step
+    frees_before_wiping: bool = False
+    """The seed's order: the host is free in the ledger before the wipe is asked for."""
+    sweep_lists_machines_last: bool = True
+    """Whether the last look before a reclaim reads the Host before the machines."""
+    acquire_looks_again: bool = True
+    """Whether a lost race makes a claim look whether its machine has a host already, or is being deleted."""
+    restored_claim_is_proven_again: bool = True
+    """Whether a machine whose missing claim is restored has to have the name read again before it goes on."""
+
+
+@cache
+def choices(slot: int, machine: M, hosts: tuple[H, ...], settled: tuple[bool, ...]) -> tuple[int, ...]:
+    """The hosts that the machine may reach for: what `choose` picks from every one alone, as with a stale cache."""
+    picked = []
+    for number, host in enumerate(hosts):
+        alone = [real_host(number, host, settled[number])]
+        if isinstance(claim.choose(real_machine(slot, machine).spec, POOL, alone, frozenset(), NOW), claim.Candidate):
+            picked.append(number)
+    return tuple(picked)
+
+
+@cache
+def claim_step(slot: int, machine: M, number: int, host: H, server: S | None, settled: bool) -> Answer:
+    seen = real_server(number, server) if server is not None else None
+    match claim.claim_step(real_machine(slot, machine), real_host(number, host, settled), seen, POOL, NOW):
+        case None:
+            return ("Look",)
+        case claim.WriteClaim(epoch):
+            return ("WriteClaim", epoch)
+        case claim.Rename(to, _):
+            return ("Rename", abstract_name(number, to))
+        case other:
+            return (type(other).__name__,)
+
+
+@cache
+def ownership(slot: int, machine: M, number: int, host: H, rivals: tuple[tuple[int, M], ...]) -> Answer:
+    others = [real_machine(other, rival) for other, rival in rivals]
+    match lifecycle.ownership(real_machine(slot, machine), real_host(number, host), others):
+        case lifecycle.WriteMissingClaim(epoch):
+            return ("WriteMissingClaim", epoch)
+        case other:
+            return (type(other).__name__,)
+
+
+@cache
+def verification(
+    slot: int, machine: M, number: int, held: tuple[int, int, int], server: S | None, settled: bool
+) -> Answer:
+    seen = real_server(number, server) if server is not None else None
+    match lifecycle.verification(real_machine(slot, machine, settled), real_claim(*held), seen, NOW, SETTLE):
+        case None:
+            return ("Look",)
+        case lifecycle.RenameAgain(to, _):
+            return ("RenameAgain", abstract_name(number, to))
+        case other:
+            return (type(other).__name__,)
+
+
+@cache
+def ending(slot: int, machine: M, number: int, host: H) -> Answer:
+    known = real_host(number, host) if number != NOBODY else None
+    return (type(lifecycle.ending(real_machine(slot, machine), known, POOL)).__name__,)
+
+
+@cache
+def release_step(decide: ReleaseDecision, number: int, host: H, server: S) -> Answer:
+    match decide(real_host(number, host), real_server(number, server), NOW):
+        case release.Rename(to, _):
+            return ("Rename", abstract_name(number, to))
+        case other:
+            return (type(other).__name__,)
+
+
+@cache
+def verdict(number: int, host: H, server: S, machines: tuple[M | None, ...]) -> strays.Verdict:
+    owners = strays.Owners.of(
+        [real_machine(slot, machine) for slot, machine in enumerate(machines) if machine is not None]
+    )
+    return strays.verdict(
+        real_server(number, server), real_host(number, host), owners, pool_prefix=POOL, claim_name_prefix=FLEET
+    )
+
+
+@cache
+def judged(number: int, host: H, server: S, machines: tuple[M | None, ...]) -> tuple[str, str, str]:
+    """What the sweep may do on its second sighting: the action, and the state and reason that it is done for."""
+    found = verdict(number, host, server, machines)
+    action = sweep.judge(real_server(number, server).name, found, sweep.SIGHTINGS_NEEDED, FLEET)
+    return type(action).__name__, found.state.value, found.reason

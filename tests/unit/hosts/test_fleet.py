@@ -1,0 +1,88 @@
+"""How many machines a MacFleet should have, and which one goes first."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.hosts.made import NOW, host, later, machine
+
+from paddock.hosts.api import MacFleet, MacFleetSpec
+from paddock.hosts.fleet import plan
+
+
+def fleet(replicas: int) -> MacFleet:
+    return MacFleet(spec=MacFleetSpec(replicas=replicas))
+
+
+def names(machines: Any) -> list[str]:
+    return [each.metadata.name for each in machines]
+
+
+def test_missing_machines_are_made():
+    decided = plan(fleet(3), [machine("a", ready=True)], {}, NOW)
+    assert (decided.create, decided.delete) == (2, ())
+    assert decided.message == "1 of 3 ready; 2 more are being made"
+
+
+def test_a_complete_fleet_is_left_alone():
+    decided = plan(fleet(1), [machine("a", ready=True)], {}, NOW)
+    assert (decided.create, decided.delete, decided.message) == (0, (), "1 of 1 ready")
+
+
+def test_a_machine_that_is_being_deleted_no_longer_counts_so_its_seat_is_filled_at_once():
+    decided = plan(fleet(1), [machine("a", deleted=True)], {}, NOW)
+    assert decided.create == 1
+
+
+def test_a_machine_that_is_not_ready_goes_before_one_that_is():
+    machines = [machine("ready", ready=True, made=NOW), machine("waiting", made=later(days=-9))]
+    assert names(plan(fleet(1), machines, {}, NOW).delete) == ["waiting"]
+
+
+def test_among_ready_machines_the_one_whose_host_is_past_its_billing_floor_goes_first():
+    young = machine("young", ready=True, host_name="young", made=NOW)
+    old = machine("old", ready=True, host_name="old", made=later(days=-9))
+    hosts = {"young": host(deletable_at=later(hours=3)), "old": host(deletable_at=later(days=-8))}
+    assert names(plan(fleet(1), [young, old], hosts, NOW).delete) == ["old"]
+
+
+def test_among_equals_the_newest_goes_first():
+    machines = [machine(f"m{age}", ready=True, made=later(hours=-age)) for age in (3, 1, 2)]
+    assert names(plan(fleet(0), machines, {}, NOW).delete) == ["m1", "m2", "m3"]
+
+
+def test_the_whole_order_of_scaling_down():
+    floors = {"below": host(deletable_at=later(hours=1)), "past": host(deletable_at=later(hours=-1))}
+    machines = [
+        machine("ready-below-old", ready=True, host_name="below", made=later(days=-2)),
+        machine("ready-below-new", ready=True, host_name="below", made=later(days=-1)),
+        machine("ready-past", ready=True, host_name="past", made=later(days=-3)),
+        machine("waiting-below", host_name="below", made=later(days=-1)),
+        machine("waiting-hostless", made=later(days=-1)),
+    ]
+    decided = plan(fleet(0), machines, floors, NOW)
+    assert names(decided.delete) == [
+        "waiting-hostless",
+        "waiting-below",
+        "ready-past",
+        "ready-below-new",
+        "ready-below-old",
+    ]
+    assert "5 are being given back" in decided.message
+
+
+@given(
+    replicas=st.integers(0, 8), ready=st.lists(st.booleans(), max_size=8), deleted=st.lists(st.booleans(), max_size=8)
+)
+def test_after_the_plan_the_fleet_has_as_many_machines_as_were_asked_for(
+    replicas: int, ready: list[bool], deleted: list[bool]
+):
+    machines = [
+        machine(f"m{n}", ready=up, deleted=gone) for n, (up, gone) in enumerate(zip(ready, deleted, strict=False))
+    ]
+    decided = plan(fleet(replicas), machines, {}, NOW)
+    living = [each for each in machines if each.metadata.deletion_timestamp is None]
+    assert len(living) + decided.create - len(decided.delete) == replicas
+    assert not (decided.create and decided.delete)
+    assert set(names(decided.delete)) <= set(names(living))
+    assert decided.message
