@@ -31,3 +31,21 @@ async def test_a_machine_gets_a_host_and_its_host_comes_back_wiped_when_it_is_de
     server = fleet.cloud.host(machine.status.server_id)
     assert server.name.startswith("tuist-pool-")
     assert server.install == installs + 1
+
+
+@simulated(seeds=2)
+async def test_a_machine_that_orders_its_host_pays_for_exactly_one_and_gives_it_back_for_good(world: World) -> None:
+    fleet = FleetWorld(world, hosts=0)
+    await fleet.machine("own", source="Order")
+    await fleet.all_ready(1, within=1800)
+    (machine,) = await fleet.machines()
+    assert [host.name for host in fleet.cloud.hosts()] == ["own"]
+
+    await fleet.api.delete(Machine, "own", "default")
+
+    async def scheduled() -> bool:
+        server = fleet.cloud.host(machine.status.server_id)
+        return server.deletion_scheduled
+
+    await fleet.eventually("below its billing floor, its deletion is scheduled", scheduled, within=600)
+    assert not await fleet.machines()

@@ -105,6 +105,10 @@ class MachineStatus(Struct, frozen=True):
     claiming: Annotated[
         str, Meta(description="The Host that this machine is about to claim; written before the claim.")
     ] = ""
+    ordering: Annotated[
+        str, Meta(description="The cloud name under which a new server was ordered; written before.")
+    ] = ""
+    ordered_at: datetime | None = None
     server_id: Annotated[str, Meta(description="The cloud's id of the host; empty while there is none.")] = field(
         default="", name="serverID"
     )

@@ -24,12 +24,14 @@ __all__ = [
     "ClaimStep",
     "Forget",
     "NoneFits",
+    "NotUsableYet",
     "Rename",
     "WriteClaim",
     "already_claimed",
     "choose",
     "claim_marker",
     "claim_step",
+    "order_marker",
 ]
 
 
@@ -83,7 +85,14 @@ class Forget:
     reason: str
 
 
-ClaimStep = WriteClaim | Rename | Bind | BackOut | Forget
+@dataclass(frozen=True, slots=True)
+class NotUsableYet:
+    """The host is ours but not ready: look again later."""
+
+    reason: str
+
+
+ClaimStep = WriteClaim | Rename | Bind | BackOut | Forget | NotUsableYet
 
 
 def claim_marker(claim: HostClaim) -> str:
@@ -105,6 +114,14 @@ def already_claimed(
         if claim is not None and claim.machine_uid == machine.metadata.uid and host.spec.release is None:
             return Candidate(host)
     return None
+
+
+def order_marker(machine: ScalewayAppleSiliconMachine) -> str:
+    """The name under which a machine orders a new server: that of the first claim which it will make on it.
+
+    So a lost answer is found again by name, and the claim that follows knows the host as its own.
+    """
+    return names.claim_pending_name(str(uuid5(UUID(machine.metadata.uid), "1")))
 
 
 def choose(
@@ -197,6 +214,8 @@ def claim_step(
     if host is None:
         return Forget("the Host object is gone")
     claim = host.spec.claim
+    if claim is None and machine.status.ordering and host.status.cloud_name == machine.status.ordering:
+        return WriteClaim(host.spec.epoch + 1)  # ordered by this very machine: its name says so
     if claim is None:
         refusal = _unfree(host, now) or _unfit(
             machine.spec, host.status.type, host.status.os.family, host.status.os.name
@@ -217,7 +236,7 @@ def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Ser
     if server.name == wanted:
         return Bind(server)
     if server.name == marker:
-        return Rename(wanted, marker)
+        return Rename(wanted, marker) if server.usable else NotUsableYet(f"the cloud says {server.status}")
     if names.kind_of(server.name, pool_prefix) is not NameKind.POOLED:
         return BackOut(f"the cloud shows the name {server.name}: somebody else took the host")
     if not server.usable:

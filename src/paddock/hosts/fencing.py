@@ -43,6 +43,10 @@ class Hands:
         self._check()
         return await self._cloud.reinstall(zone, server_id, os_id=os_id)
 
+    async def order(self, zone: str, server_type: str, name: str, os_id: str | None) -> Server:
+        self._check()
+        return await self._cloud.order(zone, server_type, name, os_id=os_id)
+
     async def delete(self, zone: str, server_id: str) -> Done | Gone | BelowBillingFloor:
         self._check()
         return await self._cloud.delete(zone, server_id)

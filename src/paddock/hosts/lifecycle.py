@@ -230,7 +230,8 @@ def ending(
     claim = host.spec.claim
     mine = claim is not None and claim.machine_uid == machine.metadata.uid
     legacy = claim is None and bool(machine.status.server_id) and host.status.cloud_name == machine.metadata.name
-    if not mine and not legacy:
+    ordered = claim is None and bool(machine.status.ordering) and host.status.cloud_name == machine.status.ordering
+    if not mine and not legacy and not ordered:
         owner = (
             f"it belongs to {claim.machine_namespace}/{claim.machine_name}"
             if claim

@@ -9,7 +9,7 @@ import pytest
 from paddock.base.backoff import Backoff
 from paddock.base.chance import seeded
 from paddock.base.secrets import Secret
-from paddock.clients.ssh import AuthRefused, BudgetedSsh, DialBudget, DialRules, Refused, Target, TimedOut
+from paddock.clients.ssh import AuthRefused, BudgetedSsh, Completed, DialBudget, DialRules, Refused, Target, TimedOut
 
 HOST = ("192.0.2.1", 22)
 RULES = DialRules(apart=1.0, backoff=Backoff(base=10.0, cap=40.0, factor=2.0, jitter=0.5), parallel=2)
@@ -135,11 +135,17 @@ async def test_the_history_of_a_host_is_dropped_in_time(budget, clock):
 async def test_a_budgeted_client_counts_the_dial_and_not_the_session(budget, clock):
     closed = []
 
+    class Opened:
+        host_key = "SHA256:x"
+
+        async def run(self, script, *, arguments=(), secrets=(), upload=None, timeout):
+            return Completed(0, script, "")
+
     class Opening:
         @asynccontextmanager
         async def connect(self, target, *, timeout=15.0):
             try:
-                yield "shell"
+                yield Opened()
             finally:
                 closed.append(target.address)
 
@@ -149,7 +155,7 @@ async def test_a_budgeted_client_counts_the_dial_and_not_the_session(budget, clo
     ssh = BudgetedSsh(Opening(), budget)
     target = Target(*HOST, "m1", Secret("key"))
     async with ssh.connect(target) as first, ssh.connect(target) as second:
-        assert (first, second) == ("shell", "shell")
+        assert first is not second
     assert closed == [HOST[0], HOST[0]]
     with pytest.raises(ZeroDivisionError):
         async with ssh.connect(target):

@@ -66,7 +66,7 @@ def test_here_documents_and_functions_of_the_script_work():
 
 
 def test_a_secret_of_several_lines_is_refused_with_the_remedy():
-    with pytest.raises(ValueError, match="secret 2 holds a newline.*base64.*upload") as caught:
+    with pytest.raises(ValueError, match=r"secret 2 holds a newline.*base64.*upload") as caught:
         framed("true", [Secret("fine"), Secret("two\nlines")])
     assert "lines" not in str(caught.value).replace("newline", "")
 

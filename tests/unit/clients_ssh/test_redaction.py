@@ -1,5 +1,7 @@
 import base64
 
+import pytest
+
 from paddock.base.secrets import Secret
 from paddock.clients.ssh import CommandFailed, Completed, Redactor
 from paddock.clients.ssh.capture import Head, Tail
@@ -27,15 +29,12 @@ def test_an_empty_secret_hides_nothing():
 
 def test_a_failed_command_names_what_its_status_and_the_end_of_stderr():
     done = Completed(3, "", "\n".join(f"line {number}" for number in range(500)))
-    try:
+    with pytest.raises(CommandFailed) as caught:
         done.check("firewall")
-    except CommandFailed as error:
-        assert error.exit_status == 3
-        assert str(error).startswith("firewall ended with exit status 3: …")
-        assert str(error).endswith("line 499")
-        assert len(error.stderr) <= 601
-    else:
-        raise AssertionError("a status of 3 is a failure")
+    assert caught.value.exit_status == 3
+    assert str(caught.value).startswith("firewall ended with exit status 3: …")
+    assert str(caught.value).endswith("line 499")
+    assert len(caught.value.stderr) <= 601
 
 
 def test_a_good_command_checks_as_itself():

@@ -135,6 +135,19 @@ class ScalewayClient:
             return await self._gone_or_raise(zone, server_id, refusal)
         return Done(shaped(answer, Server, after_mutation=True))
 
+    async def order(self, zone: str, server_type: str, name: str, *, os_id: str | None) -> Server:
+        body: dict[str, Any] = {
+            "type": server_type,
+            "name": name,
+            "project_id": self._project_id,
+            "enable_vpc": False,
+            "enable_kext": False,
+        }
+        if os_id is not None:
+            body["os_id"] = os_id
+        answer = await self._connection.mutate("POST", f"{_zone(zone)}/servers", body)
+        return shaped(answer, Server, after_mutation=True)
+
     async def delete(self, zone: str, server_id: str) -> Done | Gone | BelowBillingFloor:
         try:
             await self._connection.mutate("DELETE", _server(zone, server_id), None)

@@ -69,6 +69,14 @@ class Cloud(Protocol):
         """
         ...
 
+    async def order(self, zone: str, server_type: str, name: str, *, os_id: str | None) -> Server:
+        """Rent a new server under this name; it is billed from now on, for a day at least.
+
+        Never repeated by itself, because the cloud would rent another: after `effect_unknown`, look for the name in a
+        complete list before asking again. Raises OutOfStock and QuotaExceeded.
+        """
+        ...
+
     async def delete(self, zone: str, server_id: str) -> Done | Gone | BelowBillingFloor:
         """Give the server back for good. BelowBillingFloor for either shape of the 412: see `schedule_deletion`."""
         ...

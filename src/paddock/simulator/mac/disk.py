@@ -81,8 +81,9 @@ class Disk:
             shutil.rmtree(root)
         users = {user: User(user, 501, password), "root": User("root", 0, "", "/bin/sh")}
         disk = cls(root=root, users=users, install=install)
+        root.mkdir(parents=True)
         for name in factory.FOLDERS:
-            (root / name.format(user=user)).mkdir(parents=True, exist_ok=True)
+            (root / name.format(user=user)).mkdir()
         for name, target in factory.LINKS.items():
             (root / name).symlink_to(target)
         for name, content in factory.FILES.items():

@@ -3,29 +3,34 @@
 __all__ = ["FILES", "FOLDERS", "LINKS", "POWER", "SYSTEM_JOBS"]
 
 FOLDERS = (
+    "private",
+    "private/etc",
     "private/etc/pf.anchors",
     "private/etc/sudoers.d",
     "private/etc/ssh",
     "private/tmp",
+    "private/var",
     "private/var/log",
     "private/var/tmp",
     "private/var/db",
-    "private/var/folders",
-    "private/var/root",
+    "Library",
     "Library/LaunchDaemons",
     "Library/LaunchAgents",
     "Library/Preferences",
-    "Library/Application Support",
+    "System",
+    "System/Library",
     "System/Library/LaunchDaemons",
-    "Applications",
-    "Users/Shared",
+    "Users",
+    "Users/{user}",
     "Users/{user}/.ssh",
-    "Users/{user}/Library/Preferences",
+    "Users/{user}/Library",
     "Users/{user}/Library/LaunchAgents",
-    "usr/local",  # and nothing in it: a fresh image has no /usr/local/bin
-    "usr/bin",
+    "Users/{user}/Library/Preferences",
     "opt",
+    "usr",
+    "usr/local",  # and nothing in it: a fresh image has no /usr/local/bin
 )
+"""Each after the one it is in."""
 
 LINKS = {"etc": "private/etc", "tmp": "private/tmp", "var": "private/var"}
 

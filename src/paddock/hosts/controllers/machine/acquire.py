@@ -14,6 +14,7 @@ from paddock.hosts.claim import (
     ClaimStep,
     Forget,
     NoneFits,
+    NotUsableYet,
     Rename,
     WriteClaim,
     already_claimed,
@@ -21,6 +22,7 @@ from paddock.hosts.claim import (
     claim_step,
 )
 from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.controllers.machine.order import Order
 from paddock.hosts.controllers.tools import Tools, condition, ready
 from paddock.kube.controller import RequeueAfter
 from paddock.kube.errors import ConflictError
@@ -31,6 +33,7 @@ Machine = ScalewayAppleSiliconMachine
 _STEPS_AT_A_TIME = 24
 _WHEN_NONE_FITS = 60.0
 _WHEN_THE_CLOUD_FAILS = 30.0
+_WHEN_NOT_USABLE = 10.0
 _AT_THE_GATES = 0.1  # somebody deleted or paused the machine meanwhile: the next pass judges that before all else
 
 
@@ -43,6 +46,7 @@ class Acquire:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
+        self._order = Order(tools)
 
     async def run(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
         """Take steps until the machine is bound, no host fits, or the cloud fails. Lost races only cost a step."""
@@ -66,6 +70,8 @@ class Acquire:
     async def _step(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
         now = self._tools.clock.now()
         if not machine.status.claiming:
+            if machine.spec.source == "Order":
+                return await self._order.run(machine, now)
             return await self._intend(machine, pool_prefix, now)
         host = await self._tools.fresh_host(machine.status.claiming)
         step = claim_step(machine, host, None, pool_prefix, now)
@@ -78,7 +84,15 @@ class Acquire:
                 else claim_step(machine, host, server, pool_prefix, now)
             )
         assert step is not None
+        if isinstance(step, NotUsableYet):
+            return await self._not_usable_yet(machine, step.reason, now)
         return await self._take(machine, host, step, now)
+
+    async def _not_usable_yet(self, machine: Machine, reason: str, now: datetime) -> RequeueAfter:
+        message = f"waits for host {machine.status.claiming} to become ready: {reason}"
+        status = condition(machine.status, "Provisioned", False, "HostNotReady", message, now)
+        await self._tools.save(machine, ready(status, False, "HostNotReady", message, now))
+        return RequeueAfter(_WHEN_NOT_USABLE)
 
     async def _intend(self, machine: Machine, pool_prefix: str, now: datetime) -> Machine | RequeueAfter:
         others = frozenset(
@@ -117,6 +131,8 @@ class Acquire:
     ) -> Machine:
         tools = self._tools
         match step:
+            case NotUsableYet():
+                return machine
             case Forget(reason):
                 tools.say(machine, "Normal", "ClaimForgotten", f"host {machine.status.claiming}: {reason}")
                 return await tools.save(machine, replace(machine.status, claiming=""), guarded=True)
@@ -156,6 +172,8 @@ class Acquire:
             server_id=server.id,
             host_name=host.metadata.name,
             claiming="",
+            ordering="",
+            ordered_at=None,
             addresses=(Address(type="ExternalIP", address=server.ip),) if server.ip else (),
             bootstrap_attempts=0,
             bootstrap_reboot_issued=False,

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from paddock.clients.scaleway import Gone
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.machine.order import Order
 from paddock.hosts.controllers.recording import record_release
 from paddock.hosts.controllers.tools import Tools, ready
 from paddock.hosts.lifecycle import RecordRelease, SkipRelease, ending
@@ -24,6 +25,7 @@ class End:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
+        self._order = Order(tools)
 
     async def run(self, machine: Machine) -> Result:
         if FINALIZER not in machine.metadata.finalizers:
@@ -31,6 +33,11 @@ class End:
         tools, now = self._tools, self._tools.clock.now()
         status = replace(machine.status, phase="Deleting")
         machine = await tools.save(machine, ready(status, False, "Deleting", "is being deleted", now))
+        if machine.status.ordering and not machine.status.claiming:
+            found = await self._order.find(machine)
+            if isinstance(found, RequeueAfter):
+                return found
+            machine = found
         name = machine.status.host_name or machine.status.server_id or machine.status.claiming
         host = await tools.fresh_host(name) if name else None
         match ending(machine, host, tools.settings.default_adopt_pool_prefix):

@@ -36,6 +36,8 @@ def hostless(machine: Machine, reason: str, message: str, now: datetime) -> Mach
         server_id="",
         host_name="",
         claiming="",
+        ordering="",
+        ordered_at=None,
         addresses=(),
         bound_at=None,
         claim_verified=False,

@@ -1,0 +1,232 @@
+"""`paddock operator`: the controllers of the host half against a Kubernetes cluster, until it is told to stop."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paddock.cli.host_flags import host_flags, host_settings
+
+if TYPE_CHECKING:
+    import random
+
+    from starlette.types import ASGIApp
+
+    from paddock.base.clock import Clock
+    from paddock.base.metrics import CollectorRegistry
+    from paddock.clients.scaleway import Cloud
+    from paddock.hosts.controllers.tools import Bootstrapper
+    from paddock.hosts.settings import HostSettings
+    from paddock.kube.client import Client
+    from paddock.kube.leader import LeaderElector
+    from paddock.kube.manager import Health, Manager
+    from paddock.kube.metrics import KubeMetrics
+
+__all__ = ["command", "make_bootstrapper"]
+
+LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
+"""The name of the lease; two operators that share it never act together."""
+
+
+class BindAddress(click.ParamType):
+    """`:8080`, `127.0.0.1:8080` or `0` for none, as controllers write it."""
+
+    name = "address"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int] | None:
+        if value is None or isinstance(value, tuple):
+            return value
+        if value in ("", "0"):
+            return None
+        match = re.fullmatch(r"(?P<host>[^:\s]*):(?P<port>\d{1,5})", value)
+        if match is None or int(match["port"]) > 65535:
+            self.fail(f"{value!r} is not an address such as :8080 or 127.0.0.1:8080 (0 turns it off)", param, ctx)
+        return match["host"] or "0.0.0.0", int(match["port"])  # noqa: S104 - `:8080` means every address, as probes need
+
+
+@click.command("operator")
+@host_flags
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Take turns with other operators; without it, only one may ever run.",
+)
+@click.option("--metrics-bind-address", type=BindAddress(), default=":8080", show_default=True, help="Where /metrics is.")
+@click.option(
+    "--health-probe-bind-address",
+    type=BindAddress(),
+    default=":8081",
+    show_default=True,
+    help="Where /healthz and /readyz are.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The cluster; without it $KUBECONFIG, then the cluster this runs in, then ~/.kube/config.",
+)
+@click.option(
+    "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
+)
+def command(
+    leader_elect: bool,
+    metrics_bind_address: tuple[str, int] | None,
+    health_probe_bind_address: tuple[str, int] | None,
+    kubeconfig: Path | None,
+    log_level: str,
+    **flags: Any,
+) -> None:
+    """Run the controllers of the hosts against a cluster.
+
+    The cloud's credentials are read from SCW_SECRET_KEY and SCW_DEFAULT_PROJECT_ID.
+    """
+    from paddock.base import logs
+
+    logs.set_up(level=log_level)
+    # A process that leads without a lease has no successor whose acts its own could meet.
+    settings = host_settings(flags) if leader_elect else host_settings(flags, lease_duration=0.0)
+    addresses = {"--metrics-bind-address": metrics_bind_address, "--health-probe-bind-address": health_probe_bind_address}
+    sys.exit(asyncio.run(_run(settings, kubeconfig, leader_elect, addresses)))
+
+
+async def _run(
+    settings: "HostSettings", kubeconfig: Path | None, elect: bool, addresses: dict[str, tuple[str, int] | None]
+) -> int:
+    from dataclasses import replace
+
+    from paddock.base.chance import unseeded
+    from paddock.base.clock import SystemClock
+    from paddock.base.metrics import CollectorRegistry
+    from paddock.clients.scaleway import ScalewayClient, ScalewaySettings, SettingsError
+    from paddock.embedded.listening import PortInUseError, bind, listening
+    from paddock.hosts.operator import HostOperator
+    from paddock.kube import config as kube_config
+    from paddock.kube.client import Client
+    from paddock.kube.errors import ConfigError
+    from paddock.kube.manager import Manager
+    from paddock.kube.metrics import KubeMetrics
+
+    clock, chance, metrics = SystemClock(), unseeded(), KubeMetrics(CollectorRegistry())
+    try:
+        async with AsyncExitStack() as stack:
+            connection = kube_config.load(kubeconfig, clock=clock)
+            at_scaleway = replace(
+                ScalewaySettings.from_env(os.environ), request_timeout=settings.request_timeout
+            )
+            client = await stack.enter_async_context(
+                Client(connection, timeout=settings.request_timeout, metrics=metrics)
+            )
+            cloud = await stack.enter_async_context(ScalewayClient(at_scaleway, clock, chance))
+            elector = _elector(client, settings, clock, chance, metrics) if elect else None
+            manager = Manager(clock=clock, chance=chance, metrics=metrics, elector=elector)
+            HostOperator(
+                manager,
+                client,
+                cloud,
+                make_bootstrapper(client, cloud, settings, clock=clock, chance=chance),
+                settings,
+                clock=clock,
+                chance=chance,
+                metrics=metrics,
+            )
+            apps = {
+                "--metrics-bind-address": metrics_app(metrics.registry),
+                "--health-probe-bind-address": probes_app(manager),
+            }
+            for flag, address in addresses.items():
+                if address is not None:
+                    await stack.enter_async_context(listening(apps[flag], bind(address[1], flag, address[0])))
+            _stop_on_signals(manager)
+            await manager.run()
+    except (ConfigError, PortInUseError, SettingsError) as error:
+        click.echo(f"paddock: {error}", err=True)
+        return 1
+    return 0
+
+
+def make_bootstrapper(
+    client: "Client", cloud: "Cloud", settings: "HostSettings", *, clock: "Clock", chance: "random.Random"
+) -> "Bootstrapper":
+    """What turns a claimed Mac into a fleet node: over SSH, with the fleet's key, within a budget of dials."""
+    from paddock.clients.ssh import AsyncSsh, BudgetedSsh, DialBudget
+    from paddock.hosts.bootstrap import Bootstrap, FleetConfig, Sequencing
+    from paddock.hosts.bootstrap.fleet_key import FleetKeys
+    from paddock.hosts.bootstrap.over_ssh import SshBootstrapper
+
+    fleet = FleetConfig()
+    return SshBootstrapper(
+        Bootstrap(BudgetedSsh(AsyncSsh(), DialBudget(clock, chance)), clock, chance),
+        FleetKeys(client, cloud, namespace=settings.namespace),
+        Sequencing(clock, chance, parallel=settings.workers),
+        config_of=lambda _: fleet,
+    )
+
+
+def _elector(
+    client: "Client", settings: "HostSettings", clock: "Clock", chance: "random.Random", metrics: "KubeMetrics"
+) -> "LeaderElector":
+    from paddock.base.chance import new_uuid
+    from paddock.kube.leader import LeaderElector
+
+    return LeaderElector(
+        client,
+        name=LEASE,
+        namespace=settings.namespace,
+        # Unique to this process: a restarted container keeps its host name, and must not take its own old lease for held.
+        identity=f"{socket.gethostname()}_{new_uuid(chance)}",
+        clock=clock,
+        chance=chance,
+        lease_duration=settings.lease_duration,
+        renew_deadline=settings.renew_deadline,
+        metrics=metrics,
+    )
+
+
+def _stop_on_signals(manager: "Manager") -> None:
+    """Stop cleanly when asked: what is in hand is finished, and the lease is given back for a successor."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, manager.stop)
+
+
+def metrics_app(registry: "CollectorRegistry") -> "ASGIApp":
+    """`/metrics`, for Prometheus."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from paddock.base.metrics import CONTENT_TYPE_LATEST, exposition
+
+    async def metrics(_: Request) -> Response:
+        return Response(exposition(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return Starlette(routes=[Route("/metrics", metrics)])
+
+
+def probes_app(manager: "Manager") -> "ASGIApp":
+    """`/healthz` and `/readyz`, for the kubelet; what is not well is in the body."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse, Response
+    from starlette.routing import Route
+
+    def answer(health: "Health") -> Response:
+        return PlainTextResponse(health.text, status_code=200 if health.ok else 503)
+
+    async def healthz(_: Request) -> Response:
+        return answer(manager.healthz())
+
+    async def readyz(_: Request) -> Response:
+        return answer(manager.readyz())
+
+    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz)])
