@@ -76,8 +76,10 @@ def test_the_whole_fleet_becomes_ready(paddock: Instance) -> None:
     names = {server["id"]: server["name"] for server in paddock.cloud().values()}
     eventually(
         "the saved cloud shows the machines' names",
-        lambda: {server["id"]: server["name"] for server in paddock.cloud().values()}
-        == {server_id: name for name, server_id in ready.items()},
+        lambda: (
+            {server["id"]: server["name"] for server in paddock.cloud().values()}
+            == {server_id: name for name, server_id in ready.items()}
+        ),
         within=10,
     )
     assert set(names) == set(ready.values())

@@ -34,5 +34,5 @@ def test_a_killed_paddock_finds_its_objects_and_its_cloud_and_strands_nothing(tm
         ready = second.all_ready(3)
         assert set(ready.values()) == set(second.cloud()), "the same three Macs, each with one machine"
         eventually("the sweep has looked", lambda: second.metric("scaleway_orphan_servers") == 0.0)
-        assert set(second.states().values()) == {"owned"}
+        eventually("every Mac is owned", lambda: set(second.states().values()) == {"owned"}, within=15)
         assert second.interrupt() == 0

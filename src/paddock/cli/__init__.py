@@ -10,6 +10,10 @@ __all__ = ["main"]
 
 _COMMANDS = {
     "up": ("paddock.cli.up", "Run everything on this machine."),
+    "operator": ("paddock.cli.operator", "Run the controllers of the hosts against a cluster."),
+    "sweep": ("paddock.cli.sweep", "Show whose every host is, and on what evidence."),
+    "detach": ("paddock.cli.detach", "Delete a machine without releasing its host."),
+    "prepare-host": ("paddock.cli.prepare_host", "Give a Mac passwordless sudo and automatic login, by hand."),
 }
 
 

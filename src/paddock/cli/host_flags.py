@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -38,6 +39,7 @@ def host_flags(command: F) -> F:
         click.option("--orphan-reclaim-interval", type=Duration(), default="15m", show_default=True, help="How often the cloud is swept for stranded hosts."),
         click.option("--bootstrap-reboot-after", type=click.IntRange(0), default=3, show_default=True, help="Reboot a host once after this many failed bootstraps; 0 never."),
         click.option("--bootstrap-max-attempts", type=click.IntRange(0), default=8, show_default=True, help="Give a host back after this many failed bootstraps; 0 never."),
+        click.option("--fleet-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="TOML file: what is put on every Mac (payloads, firewall, agent)."),
         click.option("--namespace", default="default", show_default=True, help="Where the Host objects live."),
         click.option("--watch-filter", default="", help="Only look at machines with the label cluster.x-k8s.io/watch-filter of this value."),
     ]  # fmt: skip
@@ -60,6 +62,10 @@ def host_settings(flags: dict[str, Any], **more: Any) -> "HostSettings":
         raise click.UsageError(
             f"--orphan-reclaim-claim-name-prefix {claim_prefix!r} and the pool prefix {prefix!r} must not overlap: "
             "free hosts would look stranded"
+        )
+    if claim_prefix and not prefix:
+        raise click.UsageError(
+            "--orphan-reclaim-claim-name-prefix needs --default-adopt-pool-prefix: the pool to go back to"
         )
     return HostSettings(
         namespace=flags["namespace"],

@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 
     from paddock.base.clock import Clock
     from paddock.base.metrics import CollectorRegistry
-    from paddock.clients.scaleway import Cloud
-    from paddock.hosts.controllers.tools import Bootstrapper
     from paddock.hosts.settings import HostSettings
     from paddock.kube.client import Client
     from paddock.kube.leader import LeaderElector
     from paddock.kube.manager import Health, Manager
     from paddock.kube.metrics import KubeMetrics
 
-__all__ = ["command", "make_bootstrapper"]
+__all__ = ["command"]
 
 LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
 """The name of the lease; two operators that share it never act together."""
@@ -40,9 +38,7 @@ class BindAddress(click.ParamType):
 
     name = "address"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int] | None:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int] | None:
         if value is None or isinstance(value, tuple):
             return value
         if value in ("", "0"):
@@ -61,7 +57,9 @@ class BindAddress(click.ParamType):
     show_default=True,
     help="Take turns with other operators; without it, only one may ever run.",
 )
-@click.option("--metrics-bind-address", type=BindAddress(), default=":8080", show_default=True, help="Where /metrics is.")
+@click.option(
+    "--metrics-bind-address", type=BindAddress(), default=":8080", show_default=True, help="Where /metrics is."
+)
 @click.option(
     "--health-probe-bind-address",
     type=BindAddress(),
@@ -94,12 +92,19 @@ def command(
     logs.set_up(level=log_level)
     # A process that leads without a lease has no successor whose acts its own could meet.
     settings = host_settings(flags) if leader_elect else host_settings(flags, lease_duration=0.0)
-    addresses = {"--metrics-bind-address": metrics_bind_address, "--health-probe-bind-address": health_probe_bind_address}
-    sys.exit(asyncio.run(_run(settings, kubeconfig, leader_elect, addresses)))
+    addresses = {
+        "--metrics-bind-address": metrics_bind_address,
+        "--health-probe-bind-address": health_probe_bind_address,
+    }
+    sys.exit(asyncio.run(_run(settings, flags["fleet_config"], kubeconfig, leader_elect, addresses)))
 
 
 async def _run(
-    settings: "HostSettings", kubeconfig: Path | None, elect: bool, addresses: dict[str, tuple[str, int] | None]
+    settings: "HostSettings",
+    fleet_config: Path | None,
+    kubeconfig: Path | None,
+    elect: bool,
+    addresses: dict[str, tuple[str, int] | None],
 ) -> int:
     from dataclasses import replace
 
@@ -107,7 +112,11 @@ async def _run(
     from paddock.base.clock import SystemClock
     from paddock.base.metrics import CollectorRegistry
     from paddock.clients.scaleway import ScalewayClient, ScalewaySettings, SettingsError
+    from paddock.clients.ssh import AsyncSsh
     from paddock.embedded.listening import PortInUseError, bind, listening
+    from paddock.hosts.bootstrap import BootstrapError
+    from paddock.hosts.bootstrap.config_file import read_fleet_config
+    from paddock.hosts.bootstrap.over_ssh import ssh_bootstrapper
     from paddock.hosts.operator import HostOperator
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
@@ -118,10 +127,9 @@ async def _run(
     clock, chance, metrics = SystemClock(), unseeded(), KubeMetrics(CollectorRegistry())
     try:
         async with AsyncExitStack() as stack:
+            config = read_fleet_config(fleet_config)
             connection = kube_config.load(kubeconfig, clock=clock)
-            at_scaleway = replace(
-                ScalewaySettings.from_env(os.environ), request_timeout=settings.request_timeout
-            )
+            at_scaleway = replace(ScalewaySettings.from_env(os.environ), request_timeout=settings.request_timeout)
             client = await stack.enter_async_context(
                 Client(connection, timeout=settings.request_timeout, metrics=metrics)
             )
@@ -132,7 +140,7 @@ async def _run(
                 manager,
                 client,
                 cloud,
-                make_bootstrapper(client, cloud, settings, clock=clock, chance=chance),
+                ssh_bootstrapper(client, cloud, AsyncSsh(), config, settings, clock=clock, chance=chance),
                 settings,
                 clock=clock,
                 chance=chance,
@@ -147,28 +155,10 @@ async def _run(
                     await stack.enter_async_context(listening(apps[flag], bind(address[1], flag, address[0])))
             _stop_on_signals(manager)
             await manager.run()
-    except (ConfigError, PortInUseError, SettingsError) as error:
+    except (BootstrapError, ConfigError, PortInUseError, SettingsError) as error:
         click.echo(f"paddock: {error}", err=True)
         return 1
     return 0
-
-
-def make_bootstrapper(
-    client: "Client", cloud: "Cloud", settings: "HostSettings", *, clock: "Clock", chance: "random.Random"
-) -> "Bootstrapper":
-    """What turns a claimed Mac into a fleet node: over SSH, with the fleet's key, within a budget of dials."""
-    from paddock.clients.ssh import AsyncSsh, BudgetedSsh, DialBudget
-    from paddock.hosts.bootstrap import Bootstrap, FleetConfig, Sequencing
-    from paddock.hosts.bootstrap.fleet_key import FleetKeys
-    from paddock.hosts.bootstrap.over_ssh import SshBootstrapper
-
-    fleet = FleetConfig()
-    return SshBootstrapper(
-        Bootstrap(BudgetedSsh(AsyncSsh(), DialBudget(clock, chance)), clock, chance),
-        FleetKeys(client, cloud, namespace=settings.namespace),
-        Sequencing(clock, chance, parallel=settings.workers),
-        config_of=lambda _: fleet,
-    )
 
 
 def _elector(

@@ -51,10 +51,20 @@ def command(log_level: str, **flags: Any) -> None:
     """Run everything on this machine: database, Kubernetes-compatible API, controllers and the page."""
     from paddock.base import logs
     from paddock.embedded.all_in_one import Options
+    from paddock.hosts.bootstrap import PlanError
+    from paddock.hosts.bootstrap.config_file import read_fleet_config
 
     logs.set_up(level=log_level)
     # One process leads by itself, so there is no lease to outlive; a simulated cloud answers at once.
-    pace = {"request_timeout": _SIMULATED_REQUEST_TIMEOUT, "inventory_interval": 5.0} if flags["simulate"] else {}
+    pace = (
+        {"request_timeout": _SIMULATED_REQUEST_TIMEOUT, "inventory_interval": 5.0, "bootstrap_spread": 2.0}
+        if flags["simulate"]
+        else {}
+    )
+    try:
+        fleet = read_fleet_config(flags["fleet_config"])
+    except PlanError as error:
+        raise click.UsageError(f"--fleet-config: {error}") from error
     options = Options(
         data=flags["data"],
         port=flags["port"],
@@ -64,6 +74,7 @@ def command(log_level: str, **flags: Any) -> None:
         hosts=flags["hosts"],
         speed=flags["speed"],
         seed=flags["seed"],
+        fleet=fleet,
         settings=host_settings(flags, lease_duration=0.0, **pace),
     )
     sys.exit(asyncio.run(_run(options)))

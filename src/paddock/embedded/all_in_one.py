@@ -25,14 +25,16 @@ from paddock.embedded.kubeconfig import write_kubeconfig
 from paddock.embedded.listening import Tls, bind, listening
 from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
 from paddock.embedded.store.postgres import PostgresStore
+from paddock.hosts.bootstrap import FleetConfig
+from paddock.hosts.bootstrap.over_ssh import ssh_bootstrapper
+from paddock.hosts.controllers.tools import Bootstrapper
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.settings import HostSettings
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
-from paddock.simulator.fleet_world import PaperBootstrap, PaperMacs
-from paddock.simulator.outside import SimulatedWorld, create_first_fleet, keep_saved, open_cloud
+from paddock.simulator.outside import SimulatedWorld, first_fleet, keep_saved, open_cloud, open_macs
 from paddock.web.app import create_app
 from paddock.web.live import Live
 from paddock.web.pages import fragments
@@ -56,6 +58,7 @@ class Options:
     hosts: int = 20
     speed: float = 30.0
     seed: int | None = None
+    fleet: FleetConfig = field(default_factory=FleetConfig)
     settings: HostSettings = field(
         default_factory=lambda: HostSettings(default_adopt_pool_prefix="tuist-pool-", lease_duration=0.0)
     )
@@ -75,8 +78,7 @@ class _Outside:
     """What is not ours: the cloud, and the way to the Macs."""
 
     cloud: Cloud
-    ssh: Ssh | None
-    new: bool = False
+    bootstrapper: Bootstrapper
 
 
 @dataclass(slots=True)
@@ -125,10 +127,8 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         write_kubeconfig(
             house.folder.kubeconfig, url=url, authority=certificates.authority, token=house.folder.admin_token()
         )
-        outside = await _outside(house, stack)
         client = await stack.enter_async_context(Client(kube_config.from_kubeconfig(house.folder.kubeconfig)))
-        if outside.new:
-            await create_first_fleet(client, options.hosts, options.settings)
+        outside = await (_simulated(house, stack, client) if options.simulate else _real(house, stack, client))
         page = await _controllers_and_page(house, stack, client, outside)
         await stack.enter_async_context(listening(page, page_socket))
         yield Running(f"http://127.0.0.1:{page_socket.getsockname()[1]}/", url, house.folder.kubeconfig)
@@ -145,28 +145,39 @@ async def _store(house: _House, stack: AsyncExitStack) -> PostgresStore:
     return await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=house.clock, chance=house.chance))
 
 
-async def _outside(house: _House, stack: AsyncExitStack) -> _Outside:
-    """The real cloud and real Macs, or their twins in this process."""
-    options = house.options
-    if not options.simulate:
-        settings = replace(ScalewaySettings.from_env(os.environ), request_timeout=options.settings.request_timeout)
-        client = await stack.enter_async_context(ScalewayClient(settings, house.clock, house.chance))
-        return _Outside(client, AsyncSsh())
+async def _real(house: _House, stack: AsyncExitStack, client: Client) -> _Outside:
+    settings = replace(ScalewaySettings.from_env(os.environ), request_timeout=house.options.settings.request_timeout)
+    cloud = await stack.enter_async_context(ScalewayClient(settings, house.clock, house.chance))
+    return _Outside(cloud, _bootstrapper(house, client, cloud, AsyncSsh()))
+
+
+async def _simulated(house: _House, stack: AsyncExitStack, client: Client) -> _Outside:
+    """A cloud and its Macs in this process; they are kept across restarts."""
+    options, clock = house.options, house.clock
     world = SimulatedWorld(
-        house.folder.simulation,
+        house.folder.root,
         options.hosts,
         options.speed,
         options.seed,
         options.settings.zones,
         options.settings.default_adopt_pool_prefix,
     )
-    new = not world.file.exists()
-    cloud = await asyncio.to_thread(open_cloud, world, house.clock, house.chance)
-    await _background(house, stack, "simulated cloud", cloud.run)
-    await _background(house, stack, "simulation save", lambda: keep_saved(world, cloud, house.clock))
-    settings = replace(cloud.settings(), request_timeout=options.settings.request_timeout)
-    client = ScalewayClient(settings, house.clock, house.chance, transport=cloud.transport())
-    return _Outside(await stack.enter_async_context(client), None, new)
+    twin = await asyncio.to_thread(open_cloud, world, clock, house.chance)
+    settings = replace(twin.settings(), request_timeout=options.settings.request_timeout)
+    cloud = await stack.enter_async_context(ScalewayClient(settings, clock, house.chance, transport=twin.transport()))
+    macs = open_macs(world, twin, clock, house.chance)
+    stack.push_async_callback(macs.stop)
+    if not twin.hosts():
+        await first_fleet(world, twin, client, cloud, options.settings)
+    await _background(house, stack, "simulated cloud", twin.run)
+    await _background(house, stack, "simulation save", lambda: keep_saved(world, twin, clock))
+    return _Outside(cloud, _bootstrapper(house, client, cloud, macs.ssh()))
+
+
+def _bootstrapper(house: _House, client: Client, cloud: Cloud, ssh: Ssh) -> Bootstrapper:
+    return ssh_bootstrapper(
+        client, cloud, ssh, house.options.fleet, house.options.settings, clock=house.clock, chance=house.chance
+    )
 
 
 async def _controllers_and_page(house: _House, stack: AsyncExitStack, client: Client, outside: _Outside) -> ASGIApp:
@@ -176,7 +187,7 @@ async def _controllers_and_page(house: _House, stack: AsyncExitStack, client: Cl
         manager,
         client,
         outside.cloud,
-        PaperBootstrap(house.clock, PaperMacs(seconds=90 / house.options.speed)),
+        outside.bootstrapper,
         house.options.settings,
         clock=house.clock,
         chance=house.chance,

@@ -30,10 +30,6 @@ class DataFolder:
     def postgres(self) -> Path:
         return self.root / "postgres"
 
-    @property
-    def simulation(self) -> Path:
-        return self.root / "simulation.json"
-
     def make(self) -> None:
         # Enterable by others, so that Postgres, which never runs as root, can reach its part; secrets are closed to them.
         self.root.mkdir(parents=True, exist_ok=True, mode=0o711)

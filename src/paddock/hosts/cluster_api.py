@@ -14,6 +14,7 @@ __all__ = [
     "DELETE_FOR_MOVE",
     "GROUP",
     "PAUSED",
+    "WATCH_FILTER_LABEL",
     "Cluster",
     "Go",
     "Hold",
@@ -23,12 +24,14 @@ __all__ = [
     "machine_resource",
     "may_delete",
     "may_reconcile",
+    "watched",
 ]
 
 GROUP = "cluster.x-k8s.io"
 PAUSED = "cluster.x-k8s.io/paused"
 DELETE_FOR_MOVE = "clusterctl.cluster.x-k8s.io/delete-for-move"
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
 
 
 class OwnerMachineSpec(Struct, frozen=True):
@@ -82,6 +85,14 @@ def machine_owner(obj: KubeObject) -> OwnerReference | None:
         if ref.kind == "Machine" and ref.api_version.startswith(f"{GROUP}/"):
             return ref
     return None
+
+
+def watched(obj: KubeObject, watch_filter: str) -> bool:
+    """Whether an object is this operator's to work on. Without a filter everything is.
+
+    Only work is filtered, never knowledge: the machines of another operator still own their hosts.
+    """
+    return not watch_filter or obj.metadata.labels.get(WATCH_FILTER_LABEL) == watch_filter
 
 
 @dataclass(frozen=True, slots=True)

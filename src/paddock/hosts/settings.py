@@ -27,6 +27,7 @@ class HostSettings:
     workers: int = 16
     watch_filter: str = ""
     expect_nodes: bool = False
+    bootstrap_spread: float = 20.0
 
     def __post_init__(self) -> None:
         if self.claim_name_prefix and not self.default_adopt_pool_prefix:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["real_waits_reported_to"]
+__all__ = ["real_waits_reported_to", "unguarded"]
 
 _NAMES = {
     "time.sleep": "time.sleep()",
@@ -90,3 +90,13 @@ def real_waits_reported_to(report: Callable[[str], None]) -> Iterator[None]:
             yield
     finally:
         _Guard.report, _Guard.thread = None, None
+
+
+@contextmanager
+def unguarded() -> Iterator[None]:
+    """For the simulator's own tools, which may step outside: a fork copies a whole world, virtual time and all."""
+    thread, _Guard.thread = _Guard.thread, None
+    try:
+        yield
+    finally:
+        _Guard.thread = thread

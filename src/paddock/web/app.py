@@ -81,4 +81,5 @@ class _Guarded:
 
 def _local(scope: Scope) -> bool:
     host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
-    return host.rsplit(":", 1)[0].strip("[]") in ("localhost", "127.0.0.1", "::1")
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name in ("localhost", "127.0.0.1", "::1")

@@ -64,7 +64,7 @@ class Live:
     async def stream(self) -> AsyncIterator[bytes]:
         """Server-sent events for one page: everything first, then what changes."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(_BACKLOG)
-        self._last = dict(self._render())
+        self._send(self._difference())  # the others are not told by the next look, which compares with this one
         queue.put_nowait(_frame(self._last))
         self._pages.add(queue)
         try:

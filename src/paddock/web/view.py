@@ -90,7 +90,7 @@ def _tile(host: ScalewayAppleSiliconHost, machine: ScalewayAppleSiliconMachine |
     return Tile(
         name=host.metadata.name,
         zone=host.spec.zone,
-        state=host.status.state,
+        state=_state(host),
         cloud_status=host.status.cloud_status,
         machine=host.spec.claim.machine_name if host.spec.claim else "",
         type=host.status.type,
@@ -98,6 +98,15 @@ def _tile(host: ScalewayAppleSiliconHost, machine: ScalewayAppleSiliconMachine |
         why=ready.message if ready else "",
         floor=_floor(host.status.deletable_at, now),
     )
+
+
+def _state(host: ScalewayAppleSiliconHost) -> str:
+    """The state as the ledger has it, which is newer than the inventory's last look at the cloud."""
+    if host.spec.release is not None:
+        return "releasing"
+    if host.spec.claim is not None and host.status.state == "pooled":
+        return "claiming"
+    return host.status.state
 
 
 def _doing(host: ScalewayAppleSiliconHost, machine: ScalewayAppleSiliconMachine | None) -> str:

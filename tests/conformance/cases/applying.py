@@ -256,3 +256,45 @@ async def test_a_finalizer_can_be_applied_and_withdrawn(api: Api) -> None:
 
 async def account_is_there(api: Api) -> bool:
     return (await api.http.get(f"{api.path('serviceaccounts')}/default")).status_code == 200
+
+
+async def test_an_apply_may_be_written_in_yaml(api: Api) -> None:
+    text = f"apiVersion: {GROUP}/v1\nkind: Gadget\nmetadata:\n  name: g\nspec:\n  slots: 3\n  color: red\n"
+    answer = await api.http.patch(
+        f"{api.gadgets}/g", content=text, headers={"Content-Type": APPLY}, params={"fieldManager": "one"}
+    )
+    assert answer.status_code == 201
+    assert answer.json()["spec"]["color"] == "red"
+
+
+async def test_an_applied_object_must_say_what_it_is(api: Api) -> None:
+    answer = await api.apply(f"{api.gadgets}/g", {"metadata": {"name": "g"}}, "one")
+    refusal(answer, 400, "BadRequest")
+
+
+async def test_a_create_of_a_built_in_object_is_owned_in_this_shape(api: Api) -> None:
+    made = await api.make(
+        api.configmaps, {"metadata": {"name": "c", "labels": {"l": "1"}}, "data": {"a": "1"}}, fieldManager="maker"
+    )
+    assert entry(made, "maker", "Update")["fieldsV1"] == {
+        "f:data": {".": {}, "f:a": {}},
+        "f:metadata": {"f:labels": {".": {}, "f:l": {}}},
+    }
+
+
+async def test_an_apply_leaves_labels_of_others(api: Api) -> None:
+    await api.make(api.gadgets, wanted(api, {}, labels={"theirs": "1"}), fieldManager="maker")
+    changed = await api.applied(f"{api.gadgets}/g", wanted(api, {}, labels={"mine": "1"}), "one")
+    assert changed["metadata"]["labels"] == {"theirs": "1", "mine": "1"}
+    left = await api.applied(f"{api.gadgets}/g", wanted(api, {}), "one")
+    assert left["metadata"]["labels"] == {"theirs": "1"}
+
+
+async def test_an_apply_to_an_ending_object_still_works(api: Api) -> None:
+    await api.applied(f"{api.gadgets}/g", wanted(api, {"slots": 1}, finalizers=["example.com/f"]), "one")
+    await api.delete(f"{api.gadgets}/g")
+    changed = await api.applied(f"{api.gadgets}/g", wanted(api, {"slots": 2}, finalizers=["example.com/f"]), "one")
+    assert changed["spec"]["slots"] == 2
+    last = await api.applied(f"{api.gadgets}/g", wanted(api, {"slots": 2}), "one")
+    assert last["metadata"]["deletionTimestamp"]
+    assert (await api.http.get(f"{api.gadgets}/g")).status_code == 404

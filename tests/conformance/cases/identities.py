@@ -373,3 +373,26 @@ async def test_who_may_impersonate_is_taken_for_another(api: Api) -> None:
     robot = await api.speaking((await token_for(api))["token"])
     answer = await robot.get(api.gadgets, headers={"Impersonate-User": "rita"})
     assert f'User "{name}" cannot impersonate' in refusal(answer, 403, "Forbidden")
+
+
+async def test_an_apply_that_makes_an_object_needs_the_right_to_create(api: Api) -> None:
+    await account(api)
+    await grant(api, ["get", "patch", "update"], ["gadgets"], GROUP)
+    robot = await api.speaking((await token_for(api))["token"])
+    await api.make_gadget("there")
+
+    async def applied(name: str) -> int:
+        answer = await robot.patch(
+            f"{api.gadgets}/{name}",
+            json=api.gadget(name, {"color": "red"}),
+            headers={"Content-Type": "application/apply-patch+yaml"},
+            params={"fieldManager": "robot"},
+        )
+        return answer.status_code
+
+    async def may_apply() -> bool:
+        return await applied("there") == 200
+
+    await api.eventually(may_apply)
+    assert await applied("absent") == 403
+    assert (await api.http.get(f"{api.gadgets}/absent")).status_code == 404

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from conformance.target import APPLY, GROUP, JSON_PATCH, MERGE, STRATEGIC, Api, causes, refusal
 
 
@@ -171,3 +173,18 @@ async def test_a_null_patch_of_metadata_maps_clears_them(api: Api) -> None:
 
 async def account_is_there(api: Api) -> bool:
     return (await api.http.get(f"{api.path('serviceaccounts')}/default")).status_code == 200
+
+
+async def test_writers_that_do_not_name_a_version_never_lose_each_others_fields(api: Api) -> None:
+    await api.make(api.configmaps, {"metadata": {"name": "c"}})
+    keys = [f"k{number}" for number in range(6)]
+    answers = await asyncio.gather(*(api.patch(f"{api.configmaps}/c", {"data": {key: "1"}}) for key in keys))
+    assert {answer.status_code for answer in answers} == {200}
+    assert set((await api.see(f"{api.configmaps}/c"))["data"]) == set(keys)
+
+
+async def test_of_writers_that_name_the_same_version_one_wins(api: Api) -> None:
+    made = await api.make_gadget("g")
+    bodies = [{**made, "spec": {"slots": number}} for number in range(1, 6)]
+    answers = await asyncio.gather(*(api.http.put(f"{api.gadgets}/g", json=body) for body in bodies))
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409, 409]

@@ -257,3 +257,30 @@ async def test_an_object_made_in_one_version_is_read_in_the_other(api: Api) -> N
     changed = await api.patched(f"{api.path('gadgets', f'{GROUP}/v1beta1')}/a", {"spec": {"slots": 3}})
     assert (changed["apiVersion"], changed["spec"]["slots"]) == (f"{GROUP}/v1beta1", 3)
     assert (await api.see(f"{api.gadgets}/a"))["spec"]["slots"] == 3
+
+
+async def test_reviews_can_only_be_asked(api: Api) -> None:
+    answer = await api.http.get("/apis/authentication.k8s.io/v1/tokenreviews")
+    assert answer.status_code == 405
+
+
+async def test_a_namespaced_kind_cannot_be_made_without_a_namespace(api: Api) -> None:
+    answer = await api.http.post("/api/v1/configmaps", json={"metadata": {"name": "c"}})
+    assert answer.status_code == 405
+    assert (await api.http.get("/api/v1/configmaps/c")).status_code == 404
+    assert (await api.http.get(f"/api/v1/namespaces/{api.namespace}/nodes")).status_code == 404
+
+
+async def test_large_pages_are_walked_in_order(api: Api) -> None:
+    for number in range(25):
+        await api.make_gadget(f"g{number:02}", labels={"odd": str(number % 2)})
+    names, token = [], ""
+    while True:
+        query = {"limit": "4", "labelSelector": "odd=1"} | ({"continue": token} if token else {})
+        page = await api.see(api.gadgets, **query)
+        assert len(page["items"]) <= 4
+        names += [i["metadata"]["name"] for i in page["items"]]
+        token = page["metadata"].get("continue", "")
+        if not token:
+            break
+    assert names == [f"g{number:02}" for number in range(1, 25, 2)]

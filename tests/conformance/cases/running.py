@@ -207,3 +207,62 @@ async def test_the_provider_id_of_a_node_cannot_change_once_set(api: Api) -> Non
     refusal(answer, 422, "Invalid")
     assert "spec.providerID" in causes(answer)
     await api.delete(f"/api/v1/nodes/{name}")
+
+
+async def test_a_bound_pod_with_a_finalizer_waits_for_both(api: Api) -> None:
+    here = await node(api)
+    await bound(api, "p", here)
+    await api.patched(f"{api.pods}/p", {"metadata": {"finalizers": ["example.com/f"]}})
+    await api.delete(f"{api.pods}/p")
+    marked = (await api.delete(f"{api.pods}/p", {"gracePeriodSeconds": 0})).json()
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert marked["metadata"]["finalizers"] == ["example.com/f"]
+    await api.patched(f"{api.pods}/p", {"metadata": {"finalizers": None}})
+    refusal(await api.http.get(f"{api.pods}/p"), 404, "NotFound")
+    await api.delete(f"/api/v1/nodes/{here}")
+
+
+async def test_a_pod_in_its_grace_period_outlives_its_last_finalizer(api: Api) -> None:
+    here = await node(api)
+    await bound(api, "p", here)
+    await api.patched(f"{api.pods}/p", {"metadata": {"finalizers": ["example.com/f"]}})
+    await api.delete(f"{api.pods}/p")
+    await api.patched(f"{api.pods}/p", {"metadata": {"finalizers": None}})
+    seen = await api.see(f"{api.pods}/p")
+    assert seen["metadata"]["deletionGracePeriodSeconds"] == 30
+    await api.delete(f"{api.pods}/p", {"gracePeriodSeconds": 0})
+    refusal(await api.http.get(f"{api.pods}/p"), 404, "NotFound")
+    await api.delete(f"/api/v1/nodes/{here}")
+
+
+async def test_a_pod_of_another_uid_is_not_deleted(api: Api) -> None:
+    await ready_to_run(api)
+    await api.make(api.pods, pod("p"))
+    answer = await api.delete(f"{api.pods}/p", {"preconditions": {"uid": "another"}, "gracePeriodSeconds": 0})
+    refusal(answer, 409, "Conflict")
+    assert await api.see(f"{api.pods}/p")
+
+
+async def test_an_eviction_of_another_uid_is_refused(api: Api) -> None:
+    await ready_to_run(api)
+    await api.make(api.pods, pod("p"))
+    body = {"metadata": {"name": "p"}, "deleteOptions": {"preconditions": {"uid": "another"}}}
+    answer = await api.http.post(f"{api.pods}/p/eviction", json={"apiVersion": "policy/v1", "kind": "Eviction", **body})
+    refusal(answer, 409, "Conflict")
+
+
+async def test_a_pod_counts_the_changes_of_its_spec(api: Api) -> None:
+    await ready_to_run(api)
+    await api.make(api.pods, pod("p"))
+    changed = await api.patched(f"{api.pods}/p", {"spec": {"activeDeadlineSeconds": 60}})
+    assert changed["metadata"]["generation"] == 2
+
+
+async def test_conditions_of_a_pod_carry_their_times(api: Api) -> None:
+    await ready_to_run(api)
+    await api.make(api.pods, pod("p"))
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00Z"}
+    changed = await api.patched(f"{api.pods}/p/status", {"status": {"conditions": [condition]}})
+    (seen,) = [c for c in changed["status"]["conditions"] if c["type"] == "Ready"]
+    assert seen["lastTransitionTime"] == "2024-01-01T00:00:00Z"
+    assert seen["status"] == "True"

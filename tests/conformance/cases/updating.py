@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 
 from conformance.target import GROUP, MERGE, Api, causes, refusal
 
@@ -172,3 +173,45 @@ async def test_metadata_in_the_put_may_be_cleared(api: Api) -> None:
         del made["metadata"][key]
     put = (await api.http.put(f"{api.gadgets}/g", json=made)).json()
     assert not {"labels", "annotations", "finalizers"} & set(put["metadata"])
+
+
+async def test_a_put_to_an_absent_built_in_object_is_not_found_unless_the_kind_may_be_made_so(api: Api) -> None:
+    answer = await api.http.put(f"{api.configmaps}/c", json={"metadata": {"name": "c"}})
+    assert refusal(answer, 404, "NotFound") == 'configmaps "c" not found'
+    leases = api.path("leases", "coordination.k8s.io/v1")
+    answer = await api.http.put(f"{leases}/l", json={"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}})
+    assert answer.status_code == 201
+    assert (await api.see(f"{leases}/l"))["spec"]["holderIdentity"] == "me"
+
+
+async def test_empty_parts_of_a_built_in_object_are_not_kept(api: Api) -> None:
+    made = await api.make(
+        api.configmaps,
+        {"metadata": {"name": "c", "labels": {}, "annotations": None, "creationTimestamp": None}, "data": {}},
+    )
+    assert "data" not in made
+    assert not {"labels", "annotations"} & set(made["metadata"])
+
+
+async def test_empty_parts_of_a_custom_object_are_kept_below_the_metadata(api: Api) -> None:
+    made = await api.make_gadget("g", {"settings": {}, "tags": []}, labels={}, finalizers=[])
+    assert made["spec"]["settings"] == {}
+    assert made["spec"]["tags"] == []
+    assert not {"labels", "finalizers"} & set(made["metadata"])
+
+
+async def test_a_whole_number_may_be_written_with_a_point(api: Api) -> None:
+    body = api.gadget("g", {"slots": 2.0})
+    answer = await api.http.post(
+        api.gadgets, content=json.dumps(body), headers={"Content-Type": "application/json; charset=utf-8"}
+    )
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["spec"]["slots"] == 2
+
+
+async def test_labels_must_be_text(api: Api) -> None:
+    for path, body in (
+        (api.gadgets, api.gadget("g", labels={"a": 1})),
+        (api.configmaps, {"metadata": {"name": "c", "labels": {"a": 1}}}),
+    ):
+        refusal(await api.http.post(path, json=body), 400, "BadRequest")

@@ -216,3 +216,44 @@ async def test_an_object_is_watched_in_the_version_that_was_asked_for(api: Api) 
         await api.make_gadget("a")
         await api.delete(f"{api.gadgets}/a")
         assert {e["object"]["apiVersion"] for e in await events.take(2)} == {f"{GROUP}/v1beta1"}
+
+
+async def test_two_watches_see_the_same_order(api: Api) -> None:
+    since = await api.revision()
+    async with (
+        api.watching(api.gadgets, resourceVersion=since) as one,
+        api.watching(api.gadgets, resourceVersion=since) as two,
+    ):
+        await asyncio.gather(*(api.make_gadget(f"g{number}") for number in range(8)))
+        first, second = await one.take(8), await two.take(8)
+    assert first == second
+    versions = [int(e["object"]["metadata"]["resourceVersion"]) for e in first]
+    assert versions == sorted(set(versions))
+
+
+async def test_a_watch_picks_up_exactly_where_another_ended(api: Api) -> None:
+    since = await api.revision()
+    for name in ("a", "b", "c"):
+        await api.make_gadget(name)
+    async with api.watching(api.gadgets, resourceVersion=since) as events:
+        first = await events.next()
+    async with api.watching(api.gadgets, resourceVersion=first["object"]["metadata"]["resourceVersion"]) as events:
+        assert kinds(await events.take(2)) == [("ADDED", "b"), ("ADDED", "c")]
+
+
+async def test_a_watch_of_names_with_a_selector_of_both_kinds(api: Api) -> None:
+    since = await api.revision()
+    async with api.watching(
+        api.gadgets, resourceVersion=since, fieldSelector="metadata.name=a", labelSelector="in=yes"
+    ) as events:
+        await api.make_gadget("b", labels={"in": "yes"})
+        await api.make_gadget("a")
+        await api.patched(f"{api.gadgets}/a", {"metadata": {"labels": {"in": "yes"}}})
+        assert kinds([await events.next()]) == [("ADDED", "a")]
+
+
+async def test_a_version_of_the_future_is_waited_for_in_silence(api: Api) -> None:
+    newest = int(await api.revision())
+    async with api.watching(api.gadgets, resourceVersion=str(newest + 100000), timeoutSeconds="1") as events:
+        await api.make_gadget("a")
+        assert await events.until_the_end(within=6.0) == []

@@ -64,25 +64,27 @@ async def test_progress_is_told_before_and_after_each_step(rig: Rig):
     assert rig.progress[-1].sentence.startswith(f"step {len(steps)} of {len(steps)}, payload-tart-kubelet, changed")
 
 
-@pytest.mark.parametrize("dies_at", range(2, 13))
-async def test_a_run_that_dies_in_any_step_is_finished_by_the_next(rig: Rig, dies_at: int):
+async def test_a_run_that_dies_after_any_step_is_continued_by_the_next(rig: Rig):
     class OperatorDiedError(Exception):
         pass
 
-    async def progress(said: Progress) -> None:
-        if said.state != "started" and said.number == dies_at:
-            raise OperatorDiedError
+    for dies_at in range(2, len(all_steps(rig.fleet)) + 2):
 
-    with pytest.raises(OperatorDiedError):
-        await rig.bootstrap().run(rig.host(), rig.fleet, progress)
-    await rig.ready()
+        async def progress(said: Progress, dies_at: int = dies_at) -> None:
+            if said.state != "started" and said.number >= dies_at - 1:
+                assert (said.state == "changed") <= (said.number == dies_at), "what an earlier run did is not redone"
+            if said.state != "started" and said.number == dies_at:
+                raise OperatorDiedError
+
+        with pytest.raises(OperatorDiedError):
+            await rig.bootstrap().run(rig.host(), rig.fleet, progress)
     await rig.mac.settled()
     rig.mac.effects.clear()
     assert (await rig.ready()).changed_steps == ()
     assert rig.mac.effects == []
 
 
-@pytest.mark.parametrize("after", [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7])
+@pytest.mark.parametrize("after", [0.05, 0.15, 0.6])
 async def test_a_run_that_is_cancelled_in_the_middle_of_a_script_is_finished_by_the_next(rig: Rig, after: float):
     first = asyncio.ensure_future(rig.run())
     await asyncio.sleep(after)

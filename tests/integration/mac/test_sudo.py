@@ -3,6 +3,7 @@
 import pytest
 
 from paddock.base.secrets import Secret
+from paddock.clients.ssh import CommandTimedOut
 
 GRANT = "m1 ALL=(ALL) NOPASSWD: ALL\n"
 
@@ -123,3 +124,13 @@ async def test_a_file_that_root_writes_and_files_at_home_are_fine(root, mac):
     )
     assert (done.exit_status, done.stdout, mac.violations) == (0, "1\n", [])
     assert [str(effect) for effect in mac.effects] == ["root: created /etc/paddock.conf", "m1: created /Users/m1/notes"]
+
+
+async def test_what_a_killed_command_wrote_as_root_is_nobody_elses_fault(root, mac, direct):
+    with pytest.raises(CommandTimedOut):
+        await direct.run(
+            """sudo -n bash -c 'echo 1 > "${ROOT:-}/etc/half"; exec tail -f /dev/null' < /dev/null""", timeout=0.5
+        )
+    assert (await root("sudo -n true")).exit_status == 0
+    assert mac.violations == []
+    assert [str(effect) for effect in mac.effects] == ["root: created /etc/half"]

@@ -126,3 +126,27 @@ async def test_a_mode_that_changes_is_an_effect_and_one_that_stays_is_none(root,
     mac.effects.clear()
     await root('sudo -n chmod 0600 "${ROOT:-}/etc/hosts"', check=True)
     assert mac.effects == []
+
+
+async def test_an_owner_goes_with_a_file_that_is_moved(root, mac):
+    await root(
+        'sudo -n install -m 0600 -o m1 -g staff /dev/null "${ROOT:-}/etc/secret.new"\n'
+        'sudo -n mv -f "${ROOT:-}/etc/secret.new" "${ROOT:-}/etc/secret"',
+        check=True,
+    )
+    assert mac.owner("/etc/secret") == ("m1", "staff")
+
+
+async def test_a_grant_that_is_moved_into_place_still_belongs_to_the_one_who_wrote_it(root, mac):
+    done = await root(
+        'file="$(mktemp)"; echo "m1 ALL=(ALL) NOPASSWD: ALL" > "$file"; chmod 0440 "$file"\n'
+        'sudo -n mv "$file" "${ROOT:-}/etc/sudoers.d/other"\nsudo -n true'
+    )
+    assert done.exit_status == 1
+    assert "sudo: /etc/sudoers.d/other is owned by uid 501, should be 0" in done.stderr
+
+
+async def test_what_root_makes_belongs_to_root_even_at_home(root, mac):
+    await root('sudo -n touch "$HOME/of-root"; touch "$HOME/of-mine"', check=True)
+    assert mac.owner("/Users/m1/of-root")[0] == "root"
+    assert mac.owner("/Users/m1/of-mine")[0] == "m1"

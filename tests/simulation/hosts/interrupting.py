@@ -1,9 +1,11 @@
 """Run a scenario again for every effect it has, and disturb it exactly there; then ask whether all came right."""
 
+import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from multiprocessing import get_context
+from functools import partial
 from traceback import format_exception
 from typing import Any
 
@@ -16,6 +18,7 @@ from paddock.hosts.settings import HostSettings
 from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.faults import Call, Crash, Fail, Fault, LoseAnswer, Moment
 from paddock.simulator.process import World, simulate
+from paddock.simulator.realwait import unguarded
 from paddock.simulator.seeds import chosen_seeds
 
 __all__ = ["INTERRUPTIONS", "Ward", "effects", "from_here", "interrupt_everywhere", "quick", "small_fleet"]
@@ -87,7 +90,7 @@ class Ward:
 
 
 def from_here(world: World) -> None:
-    """What happened so far was the preparation: only the calls from here on are interrupted."""
+    """Only the calls from here on are interrupted: what happened so far was the preparation."""
     world.faults.announce(_FROM_HERE)
 
 
@@ -103,66 +106,94 @@ def interrupt_everywhere(
     only: Callable[[Call], bool] = effects,
     seeds: int = 1,
 ) -> int:
-    """Run the scenario undisturbed, then once for each of its calls and each kind. The number of disturbed runs.
+    """Run the scenario undisturbed and, for each of its calls and each kind, once disturbed. The number of those runs.
 
-    The scenario asserts by itself that all came right. An error names the call, the kind and the seed. The runs are
-    spread over two processes: each is a world of its own.
+    The scenario says where to begin (`from_here`) and asserts by itself that all came right. An error names the call, the kind and the seed.
     """
-    plans = [
-        Plan(scenario, call, kind, seed)
-        for seed in chosen_seeds(seeds)
-        for call in _targets(simulate(scenario, seed=seed).world.faults.calls, only)
-        for kind in kinds
-    ]
-    assert plans, "nothing was interrupted"
-    _PLANS[:] = plans
-    with get_context("fork").Pool(2) as pool:
-        failures = [failure for failure in pool.imap_unordered(_carry_out, range(len(plans)), chunksize=4) if failure]
-    assert not failures, f"{len(failures)} of {len(plans)} interrupted runs failed; the first:\n{failures[0]}"
-    return len(plans)
+    runs = 0
+    for seed in chosen_seeds(seeds):
+        branches = _Branches(kinds, only)
+        simulate(branches.disturbing(scenario), seed=seed)
+        branches.finish()
+        runs += branches.begun
+    assert runs, "nothing was interrupted"
+    return runs
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One disturbed run: this kind of interruption, at this call."""
+class _Branches:
+    """The disturbed runs of one scenario, as forks of the undisturbed one.
 
-    scenario: Scenario
-    target: Call
-    kind: Fault
-    seed: int
+    At each call the world is copied, once for each kind: the copy gets the fault, the original goes on. So a copy has
+    the same past as the original by construction, and the past is computed once. Two copies run at a time.
+    """
 
+    AT_A_TIME = 2
 
-# Scenarios are closures, which cannot be sent to another process; a forked one has them already.
-_PLANS: list[Plan] = []
+    def __init__(self, kinds: Sequence[Fault], only: Callable[[Call], bool]) -> None:
+        self.begun = 0
+        self._kinds = kinds
+        self._only = only
+        self._reached = False
+        self._what = ""
+        self._outlet: int | None = None
+        self._running: list[tuple[int, int]] = []
+        self._failures: list[str] = []
 
+    def disturbing(self, scenario: Scenario) -> Scenario:
+        """The scenario that branches; a branch ends its process when it has told how it went."""
 
-def _carry_out(number: int) -> str:
-    """Why the plan failed; empty when all came right."""
-    try:
-        _interrupted(_PLANS[number])
-    except Exception as error:  # noqa: BLE001 - it crosses a process boundary as text
-        return "".join(format_exception(error))
-    return ""
+        async def run(world: World) -> None:
+            for kind in self._kinds:
+                world.faults.inject(kind, where=partial(self._branch, world, kind))
+            try:
+                await scenario(world)
+            except Exception as error:
+                if self._outlet is None:
+                    raise
+                error.add_note("\n".join(world.trace.text().splitlines()[-25:]))
+                self._tell("".join(format_exception(error)))
+            self._tell("")
 
+        return run
 
-def _targets(calls: Iterable[Call], only: Callable[[Call], bool]) -> list[Call]:
-    made = list(calls)
-    start = next((at for at, call in enumerate(made) if call.name == _FROM_HERE), -1)
-    return [call for call in made[start + 1 :] if call.process and only(call)]
+    def _branch(self, world: World, kind: Fault, call: Call) -> bool:
+        """Whether this process is the copy in which this call gets this fault."""
+        self._reached = self._reached or call.name == _FROM_HERE
+        if self._outlet is not None or not self._reached or not call.process or not self._only(call):
+            return False
+        while len(self._running) >= self.AT_A_TIME:
+            self._collect()
+        inlet, outlet = os.pipe()
+        self.begun += 1
+        loop = asyncio.get_running_loop()
+        with unguarded():
+            pid = os.fork()
+        if pid:
+            os.close(outlet)
+            self._running.append((pid, inlet))
+            return False
+        asyncio._set_running_loop(loop)  # asyncio forgets it in a forked process, where it usually cannot run
+        self._outlet = outlet
+        self._what = f"interrupted: {kind} at {call}, seed {world.seed}\n"
+        return True
 
+    def _tell(self, failure: str) -> None:
+        """End a copy; the original goes on."""
+        if self._outlet is None:
+            return
+        os.write(self._outlet, (self._what + failure).encode()[-60_000:] if failure else b"")
+        os._exit(0)
 
-def _interrupted(plan: Plan) -> None:
-    target = plan.target
+    def _collect(self) -> None:
+        pid, inlet = self._running.pop(0)
+        with os.fdopen(inlet, "rb") as told:
+            failure = told.read().decode()
+        _, status = os.waitpid(pid, 0)
+        if failure or status:
+            self._failures.append(failure or f"a copy ended with status {status}")
 
-    async def disturbed(world: World) -> None:
-        rule = world.faults.inject(plan.kind, where=lambda call: call.number == target.number)
-        await plan.scenario(world)
-        made = world.faults.calls[target.number - 1]
-        assert made == target, f"undisturbed, the scenario made {target}; run again, it made {made}"
-        assert rule.fired == 1
-
-    try:
-        simulate(disturbed, seed=plan.seed)
-    except Exception as error:
-        error.add_note(f"interrupted: {plan.kind} at {target}, seed {plan.seed}")
-        raise
+    def finish(self) -> None:
+        while self._running:
+            self._collect()
+        failures = self._failures
+        assert not failures, f"{len(failures)} of {self.begun} interrupted runs failed; the first:\n{failures[0]}"

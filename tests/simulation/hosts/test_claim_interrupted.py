@@ -1,12 +1,13 @@
 """A claim that is interrupted at every effect: one host, one tenant, and the machine gets there."""
 
-from simulation.hosts.interrupting import Ward, interrupt_everywhere, small_fleet
+from simulation.hosts.interrupting import Ward, from_here, interrupt_everywhere, small_fleet
 
 from paddock.simulator.process import World
 
 
 async def _a_machine_claims_one_of_two_hosts(world: World) -> None:
     fleet = small_fleet(world, hosts=2)
+    from_here(world)
     await fleet.machine("m-1")
     await fleet.all_ready(1, within=900)
     await Ward(fleet).healthy()

@@ -14,6 +14,7 @@ from paddock.hosts.cluster_api import (
     CLUSTER_NAME_LABEL,
     DELETE_FOR_MOVE,
     PAUSED,
+    WATCH_FILTER_LABEL,
     Cluster,
     ClusterInitialization,
     ClusterSpec,
@@ -24,6 +25,7 @@ from paddock.hosts.cluster_api import (
     OwnerMachineSpec,
     may_delete,
     may_reconcile,
+    watched,
 )
 from paddock.kube.objects import OwnerReference
 
@@ -128,3 +130,11 @@ def test_both_contracts_shapes_of_a_cluster_are_read():
     assert old.infrastructure_ready
     assert new.infrastructure_ready
     assert not msgspec.convert({}, Cluster).infrastructure_ready
+
+
+def test_a_watch_filter_leaves_the_work_on_other_machines_to_others():
+    mine, theirs, nobodys = (
+        machine(labels={WATCH_FILTER_LABEL: value} if value else {}) for value in ("blue", "green", "")
+    )
+    assert [watched(each, "blue") for each in (mine, theirs, nobodys)] == [True, False, False]
+    assert all(watched(each, "") for each in (mine, theirs, nobodys))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.hosts.made import FREE_NAME, NOW, POOL, SERVER_ID, claim, host, later, machine, release, server
+from unit.hosts.made import FREE_NAME, NOW, POOL, claim, host, later, machine, release, server
 
 from paddock.clients.scaleway import Gone, Unknown
 from paddock.hosts.claim import claim_marker

@@ -135,6 +135,8 @@ def prune(group: str, kind: str, obj: dict[str, Any]) -> tuple[dict[str, Any], l
     for name, part in obj.items():
         if name not in declared:
             unknown.append(name)
+        elif _says_nothing(root["properties"].get(name, {}), part):
+            continue
         elif name == "metadata":
             kept[name] = _pruned(meta, part, name, known, unknown)
         else:
@@ -150,7 +152,7 @@ def _pruned(schema: dict[str, Any], value: Any, path: str, known: _Definitions, 
         return [_pruned(inner["items"], v, f"{path}[{i}]", known, unknown) for i, v in enumerate(value)]
     if not isinstance(value, dict):
         return value
-    if rest := inner.get("additionalProperties"):
+    if (rest := inner.get("additionalProperties")) and value:
         return {name: _pruned(rest, part, f"{path}.{name}", known, unknown) for name, part in value.items()}
     fields = inner.get("properties")
     if not fields:
@@ -159,8 +161,13 @@ def _pruned(schema: dict[str, Any], value: Any, path: str, known: _Definitions, 
     return {
         name: _pruned(fields[name], part, f"{path}.{name}", known, unknown)
         for name, part in value.items()
-        if name in fields
+        if name in fields and not _says_nothing(fields[name], part)
     }
+
+
+def _says_nothing(schema: dict[str, Any], value: Any) -> bool:
+    """An empty map is the same as none; an empty struct (`emptyDir: {}`) is not."""
+    return value == {} and "additionalProperties" in schema
 
 
 def _go_type(schema: dict[str, Any]) -> str:

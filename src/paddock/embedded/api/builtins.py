@@ -19,6 +19,7 @@ from paddock.embedded.api.status import Cause, bad_request, invalid
 __all__ = [
     "FIELD_LABELS",
     "KINDS",
+    "MADE_BY_PUT",
     "REVIEW_KINDS",
     "STATUS_AT_CREATION",
     "STORED_KINDS",
@@ -167,6 +168,16 @@ FIELD_LABELS: dict[str, frozenset[str]] = {
 
 UPDATES_NEED_VERSION = frozenset({f"leases.{_COORDINATION}", f"customresourcedefinitions.{_EXTENSIONS}"})
 """Built-ins whose PUT must name the resourceVersion that was read; the others are replaced without one."""
+
+MADE_BY_PUT = frozenset(
+    {
+        "events",
+        "services",
+        f"leases.{_COORDINATION}",
+        *(f"{plural}.{_RBAC}" for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")),
+    }
+)
+"""Built-ins that a PUT creates where there is none."""
 
 STATUS_AT_CREATION = frozenset({"nodes"})
 """Built-ins that keep the status of the body when they are created: a machine registers with what it has."""

@@ -20,7 +20,7 @@ from paddock.embedded.api.rbac import Attributes
 from paddock.embedded.api.reviews import Reviews
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.api.watches import Frames, watch
-from paddock.embedded.api.writes import Writes
+from paddock.embedded.api.writes import Writes, makes_what_is_absent
 
 __all__ = ["ApiServer"]
 
@@ -116,8 +116,11 @@ class ApiServer:
         kind = target.kind
         if kind is None:
             return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+        if not target.subresource and verb_of(call, target) not in kind.verbs:
+            raise status.method_not_allowed()
         if call.method == "GET":
             return await self._read(call, kind, target)
+        await self._authorize_making(call, kind, target)
         outcome = await self._writes.answer(call, kind, target)
         return Answer(outcome.code, outcome.body, warnings=tuple(outcome.warnings))
 
@@ -127,6 +130,15 @@ class ApiServer:
         )
         if not await self._access.authorizer.allows(call.user, asked):
             raise status.forbidden(asked.refusal(call.user), target.kind, target.name)
+
+    async def _authorize_making(self, call: Call, kind: Kind, target: Target) -> None:
+        """A PUT or an apply that finds nothing makes the object, and needs the right to create it, too."""
+        if call.method not in ("PUT", "PATCH") or target.subresource or not makes_what_is_absent(call, kind):
+            return
+        if await self._objects.find(kind, target.namespace, target.name) is None:
+            asked = Attributes("create", target.group, target.plural, "", target.namespace, target.name)
+            if not await self._access.authorizer.allows(call.user, asked):
+                raise status.forbidden(asked.refusal(call.user), target.kind, target.name)
 
     # Reading
 

@@ -205,9 +205,20 @@ class Objects:
         admission.check_identity(kind, namespace, name, proposed)
         if not (proposed.get("metadata") or {}).get("name"):
             raise status.bad_request("name must be provided")
-        await self.read(kind, namespace, name)
+        if await self.find(kind, namespace, name) is None:
+            if kind.resource not in builtins.MADE_BY_PUT:
+                raise status.not_found(kind, name)
+            return await self._put_new(kind, namespace, proposed, write)
         admission.check_version_named(kind, name, proposed)
         return await self.change(kind, namespace, name, lambda _: copy.deepcopy(proposed), write)
+
+    async def _put_new(self, kind: Kind, namespace: str, proposed: Json, write: Write) -> Outcome:
+        meta = dict(proposed.get("metadata") or {})
+        if meta.get("uid"):
+            why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: "
+            raise status.conflict(kind, meta["name"], why)
+        meta.pop("resourceVersion", None)  # it names a version of an object that is no more
+        return await self.create(kind, namespace, {**proposed, "metadata": meta}, write)
 
     async def change(
         self, kind: Kind, namespace: str, name: str, propose: Callable[[Json], Json], write: Write

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 
 from paddock.base.clock import rfc3339
-from paddock.embedded.api import patches, status
+from paddock.embedded.api import builtins, patches, status
 from paddock.embedded.api.calls import Call, Target, decode_body, from_yaml
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
 from paddock.embedded.api.objects import Objects, Outcome, Write, decode
 from paddock.embedded.api.options import delete_options, delete_options_from, write_of
 
-__all__ = ["Writes"]
+__all__ = ["Writes", "makes_what_is_absent"]
 
 Json = dict[str, Any]
 
@@ -212,6 +212,13 @@ class Writes:
                     raise
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": listing.metadata()}
         return Outcome(200, _encode({**head, "items": [decode(record) for record in listing.records]}))
+
+
+def makes_what_is_absent(call: Call, kind: Kind) -> bool:
+    """Whether this way of writing creates an object that is not there: every apply, and a PUT of some built-ins."""
+    if call.method == "PATCH":
+        return call.content_type == _APPLY
+    return call.method == "PUT" and kind.resource in builtins.MADE_BY_PUT
 
 
 def _patch_body(call: Call) -> Any:

@@ -1,9 +1,12 @@
 """The machine controller's way to a Mac: fleet key, node identity, credentials and configuration put together for one run."""
 
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from paddock.clients.scaleway import Credentials, ScalewayError
+from paddock.base.clock import Clock
+from paddock.clients.scaleway import Cloud, Credentials, ScalewayError
+from paddock.clients.ssh import BudgetedSsh, DialBudget, Ssh
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.config_hash import config_hash
 from paddock.hosts.bootstrap.errors import BootstrapError
@@ -15,13 +18,36 @@ from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.run import Bootstrap
 from paddock.hosts.bootstrap.sequencing import Sequencing
 from paddock.hosts.controllers.tools import BootstrapFailed, Bootstrapped, Progress
+from paddock.hosts.settings import HostSettings
+from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 
-__all__ = ["SshBootstrapper"]
+__all__ = ["SshBootstrapper", "fleet_of", "ssh_bootstrapper"]
 
 Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
 FLEET_LABEL = "tuist.dev/fleet"
+
+
+def ssh_bootstrapper(
+    client: Client,
+    cloud: Cloud,
+    ssh: Ssh,
+    config: FleetConfig,
+    settings: HostSettings,
+    *,
+    clock: Clock,
+    chance: random.Random,
+    identities: NodeIdentities | None = None,
+) -> "SshBootstrapper":
+    """The bootstrapper of a process: one budget of dials and one queue of runs for all its hosts."""
+    return SshBootstrapper(
+        Bootstrap(BudgetedSsh(ssh, DialBudget(clock, chance)), clock, chance),
+        FleetKeys(client, cloud, namespace=settings.namespace),
+        Sequencing(clock, chance, parallel=settings.workers, spread=settings.bootstrap_spread),
+        config_of=lambda _: config,
+        identities=identities,
+    )
 
 
 class SshBootstrapper:

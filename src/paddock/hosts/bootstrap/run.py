@@ -197,8 +197,8 @@ class Bootstrap:
             failure: Unreachable | ConnectionLost | None = None
             for address in addresses:
                 target = Target(address, host.port, host.username, host.key, host.host_key)
-                session = self._ssh.connect(target, timeout=self._dial_timeout)
                 try:
+                    session = self._ssh.connect(target, timeout=self._dial_timeout)
                     shell = await session.__aenter__()
                 except (Unreachable, ConnectionLost) as error:
                     failure = failure or error

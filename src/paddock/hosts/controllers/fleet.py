@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from paddock.base.chance import kube_suffix
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
+from paddock.hosts.cluster_api import WATCH_FILTER_LABEL, watched
 from paddock.hosts.controllers.tools import Tools
 from paddock.hosts.fleet import FLEET_LABEL, plan
 from paddock.kube.conditions import set_condition
@@ -29,7 +30,9 @@ class FleetReconciler:
     async def __call__(self, request: Request) -> Result:
         tools = self._tools
         fleet = await tools.fresh.get(MacFleet, request.name, request.namespace)
-        if fleet is None or fleet.metadata.deletion_timestamp is not None:
+        if fleet is None or not watched(fleet, tools.settings.watch_filter):
+            return Done()
+        if fleet.metadata.deletion_timestamp is not None:
             return Done()  # its machines are owned by it, and garbage collection deletes them
         selector = f"{FLEET_LABEL}={fleet.metadata.name}"
         listed = (await tools.fresh.list(Machine, fleet.metadata.namespace, label_selector=selector)).items
@@ -60,11 +63,13 @@ class FleetReconciler:
             block_owner_deletion=True,
         )
         spec = template.spec if template.spec.fleet_name else replace(template.spec, fleet_name=meta.name)
+        # Whoever works on the fleet works on its machines.
+        filtered = {name: value for name, value in meta.labels.items() if name == WATCH_FILTER_LABEL}
         return Machine(
             metadata=ObjectMeta(
                 name=f"{meta.name}-{kube_suffix(self._chance)}",
                 namespace=meta.namespace,
-                labels={**template.metadata.labels, FLEET_LABEL: meta.name},
+                labels={**template.metadata.labels, **filtered, FLEET_LABEL: meta.name},
                 annotations=template.metadata.annotations,
                 owner_references=(owner,),
             ),

@@ -27,7 +27,7 @@ class Contents(ABC):
         place.write_bytes(content.encode() if isinstance(content, str) else content)
         place.chmod(mode)
         if owner is not None:
-            self.disk.owners[self.disk.shown(path)] = owner
+            self.disk.own(path, *owner)
         self.disk.look()
 
     def exists(self, path: str) -> bool:

@@ -51,7 +51,7 @@ class _Entry:
 class _Memory(msgspec.Struct, kw_only=True):
     install: int
     users: dict[str, User]
-    owners: dict[str, tuple[str, str]]
+    owners: dict[int, tuple[str, str]]
     disabled_jobs: set[str]
     signatures: dict[int, str]
     names: dict[str, str]
@@ -60,12 +60,14 @@ class _Memory(msgspec.Struct, kw_only=True):
 
 @dataclass(slots=True)
 class Disk:
-    """The disk after one install. `owners` holds what differs from the rule that homes belong to their users."""
+    """The disk after one install. `owners` holds, by inode, what differs from the rule that homes belong to their users
+    and everything else to root; so an owner goes with a file that is moved.
+    """
 
     root: Path
     users: dict[str, User]
     install: int = 1
-    owners: dict[str, tuple[str, str]] = field(default_factory=dict)
+    owners: dict[int, tuple[str, str]] = field(default_factory=dict)
     disabled_jobs: set[str] = field(default_factory=set)
     signatures: dict[int, str] = field(default_factory=dict)
     """Inode → digest of what the kernel last saw signed there: an overwritten program is killed at its next start."""
@@ -136,12 +138,19 @@ class Disk:
         return self.root / self.shown(path).lstrip("/")
 
     def owner(self, path: str) -> tuple[str, str]:
-        shown = self.shown(path)
-        if (known := self.owners.get(shown)) is not None:
-            return known
-        for user in self.users.values():
-            if shown == user.home or shown.startswith(user.home + "/"):
-                return user.name, "staff"
+        try:
+            known = self.owners.get(self.at(path).lstat().st_ino)
+        except (FileNotFoundError, NotADirectoryError):
+            known = None
+        return self._usual_owner(self.shown(path)) if known is None else known
+
+    def own(self, path: str, user: str, group: str) -> None:
+        self.owners[self.at(path).lstat().st_ino] = (user, group)
+
+    def _usual_owner(self, shown: str) -> tuple[str, str]:
+        person = next(user for user in self.users.values() if user.uid != 0)
+        if shown == person.home or shown.startswith(person.home + "/") or _temporary(shown):
+            return person.name, "staff"
         return "root", "wheel"
 
     def free_for(self, path: str, user: str) -> bool:
@@ -149,27 +158,41 @@ class Disk:
         shown = self.shown(path)
         home = f"/Users/{user}"
         folder = shown.rpartition("/")[0] or "/"
-        return any(shown == place or shown.startswith(place + "/") for place in (*_FREE, home)) or (
-            self.owner(folder)[0] == user
-        )
+        return _temporary(shown) or shown.startswith(home + "/") or self.owner(folder)[0] == user
 
     # What changed
 
-    def look(self) -> list[Change]:
-        """What has changed since the last look, temporary folders aside."""
+    def look(self, actor: str | None = None) -> list[Change]:
+        """What has changed since the last look, temporary folders aside. New files belong to the one who made them."""
         seen = self._scan()
         before, self._looked = self._looked, seen
+        places = {entry.inode: path for path, entry in before.items()}
         changes = [Change(path, "removed") for path in before.keys() - seen.keys()]
         for path, entry in seen.items():
             old = before.get(path)
+            if old is None or old.inode != entry.inode:
+                self._assign(path, entry.inode, places.get(entry.inode), actor)
             if old is None:
                 changes.append(Change(path, "created"))
             elif old != entry:
                 changes.append(Change(path, "mode" if _only_mode(old, entry) else "written"))
-        for change in changes:
-            if change.what == "removed":
-                self.owners.pop(change.path, None)
-        return sorted(changes, key=lambda change: change.path)
+        present = {entry.inode for entry in seen.values()}
+        self.owners = {inode: owner for inode, owner in self.owners.items() if inode in present}
+        return sorted((change for change in changes if not _temporary(change.path)), key=lambda change: change.path)
+
+    def _assign(self, path: str, inode: int, source: str | None, actor: str | None) -> None:
+        """Settle whose a file is that was not there: whoever was told so, the owner it came with, or its maker."""
+        if inode in self.owners:
+            return
+        usual = self._usual_owner(path)
+        if source is not None:
+            owner = self._usual_owner(source)
+        elif actor is not None:
+            owner = (actor, "wheel" if actor == "root" else "staff")
+        else:
+            return
+        if owner[0] != usual[0]:
+            self.owners[inode] = owner
 
     def _scan(self) -> dict[str, _Entry]:
         found: dict[str, _Entry] = {}
@@ -184,19 +207,21 @@ class Disk:
                 name = f"{shown}/{entry.name}"
                 if name.startswith("/private/") and name[len("/private") :].startswith(_LINKED):
                     name = name[len("/private") :]
-                if name in _FREE:
-                    continue
                 try:
                     facts = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
                 folder_itself = stat.S_ISDIR(facts.st_mode)
                 # A folder changes with each file in it; the file's own change tells that.
-                times = (0, 0, 0) if folder_itself else (facts.st_size, facts.st_mtime_ns, facts.st_ino)
-                found[name] = _Entry(facts.st_mode, *times)
+                size, written = (0, 0) if folder_itself else (facts.st_size, facts.st_mtime_ns)
+                found[name] = _Entry(facts.st_mode, size, written, facts.st_ino)
                 if folder_itself:
                     pending.append((entry.path, name))
         return found
+
+
+def _temporary(shown: str) -> bool:
+    return any(shown == place or shown.startswith(place + "/") for place in _FREE)
 
 
 def _only_mode(old: _Entry, new: _Entry) -> bool:

@@ -38,6 +38,7 @@ class Execution:
     @classmethod
     async def start(cls, mac: "SimulatedMac", command: str | list[str], *, user: str) -> "Execution":
         """Start a command line as the login shell would, or a program with its arguments."""
+        # Known before the process exists, because its first call may be quicker than we are.
         session = mac.new_session()
         words = [_LOGIN_SHELL, "-c", command] if isinstance(command, str) else command
         process = await asyncio.create_subprocess_exec(
@@ -67,7 +68,7 @@ class Execution:
             await asyncio.gather(_pump(self.process.stdout, to_stdout), _pump(self.process.stderr, to_stderr))
             status = await self.process.wait()
             if not self.down:
-                self.mac.ended(self)
+                self.mac.files_changed_by(self.session, self.user)
                 for line in self.denied:
                     await _passed(to_stderr, f"bash: {line}: Permission denied\n".encode())
                 if self.denied and status == 0:
@@ -75,8 +76,8 @@ class Execution:
         finally:
             feeding.cancel()
             self.kill()
-            self.mac.running.pop(self.session, None)
             await asyncio.gather(feeding, self.process.wait(), return_exceptions=True)
+            self.mac.close_session(self)
         return Ended(128 - status if status < 0 else status, lost=self.down)
 
     def kill(self, *, down: bool = False) -> None:

@@ -73,7 +73,7 @@ def _owned(mac: "SimulatedMac", call: Call, owner: str, group: str, paths: list[
         for item in _tree(place) if deep else [place]:
             name = mac.disk.shown(str(item))
             before = mac.disk.owner(name)
-            mac.disk.owners[name] = (owner or before[0], group or before[1])
+            mac.disk.own(name, owner or before[0], group or before[1])
     mac.effect(call)
     return ok()
 
@@ -109,7 +109,7 @@ async def install(mac: "SimulatedMac", call: Call) -> Answer:
             staged.replace(place)  # a new file in place of the old one, so that a running program keeps its own
             written.append(mac.disk.shown(str(place)))
     for name in written:
-        mac.disk.owners[name] = (owner, group)
+        mac.disk.own(name, owner, group)
     mac.effect(call)
     return ok()
 

@@ -4,6 +4,7 @@ import asyncio
 import random
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -83,6 +84,8 @@ class SimulatedMac(Scenarios):
         self._disk: Disk | None = None
         self._host_key: KeyPair | None = None
         self._sessions = 0
+        self._open_sessions: set[str] = set()
+        self.commands_as_root: Counter[str] = Counter()
         self._chores: set[asyncio.Task[None]] = set()
         self.sshd = Sshd(self)
         self._fresh_state()
@@ -278,7 +281,18 @@ class SimulatedMac(Scenarios):
 
     def new_session(self) -> str:
         self._sessions += 1
-        return f"{self.boots}.{self._sessions}"
+        session = f"{self.boots}.{self._sessions}"
+        self._open_sessions.add(session)
+        return session
+
+    def close_session(self, execution: Execution) -> None:
+        """The command has ended, one way or the other."""
+        self._open_sessions.discard(execution.session)
+        self.running.pop(execution.session, None)
+        if not execution.down:
+            self.files_changed_by(execution.session, execution.user)
+            self.disk.remember()
+        del self.commands_as_root[execution.session]
 
     async def pause(self, seconds: float) -> None:
         """Let that much of the Mac's time pass; `pace.speed` says how much of ours that is."""
@@ -288,7 +302,7 @@ class SimulatedMac(Scenarios):
 
     async def called(self, call: Call, tool: Tool) -> Answer:
         """Answer one call of a stand-in."""
-        if call.session not in self.running:
+        if call.session not in self._open_sessions:
             return fail(255, f"{call.tool}: this shell has ended")
         if call.tool != "sudo":
             self.calls.append(call)
@@ -302,17 +316,17 @@ class SimulatedMac(Scenarios):
         return line.replace(str(self.disk.root), "")
 
     def files_changed_by(self, session: str, user: str) -> None:
-        """Look at the disk: whatever changed since the last look was done by that user in that session."""
-        for change in self.disk.look():
+        """Look at the disk: whatever changed since the last look was done by that user in that session, unless a command
+        runs under sudo just now or was killed under it; then nobody can tell, and root may have done it.
+        """
+        if self.commands_as_root.total() > 0:
+            user = "root"
+        for change in self.disk.look(user):
             self.effects.append(Effect(user, f"{change.what} {change.path}"))
             if user != "root" and not self.disk.free_for(change.path, user):
                 self.violations.append(f"{user} {change.what} {change.path} without sudo")
                 if (execution := self.running.get(session)) is not None:
                     execution.denied.append(change.path)
-
-    def ended(self, execution: Execution) -> None:
-        self.files_changed_by(execution.session, execution.user)
-        self.disk.remember()
 
     def check_password(self, user: str, password: str) -> bool:
         """Whether this is the password; wrong ones count, and a locked account refuses even the right one."""

@@ -76,15 +76,25 @@ async def sudo(mac: "SimulatedMac", call: Call) -> Answer:
     question, *fields = call.arguments
     match question:
         case "may":
-            return _may(mac, call, *fields[:3])
+            answer = _may(mac, call, *fields[:3])
+            return _granted(mac, call, answer, fields[2])
         case "try":
-            return _tried(mac, call, int(fields[1]), fields[2])
+            answer = _tried(mac, call, int(fields[1]), fields[2])
+            return _granted(mac, call, answer, fields[3])
         case "none":
             # An empty answer is a failed attempt too, but says nothing about the password: it is not counted.
             return fail(1, "", "sudo: no password was provided", "sudo: a password is required")
         case _:
             mac.files_changed_by(call.session, fields[0])
+            mac.commands_as_root[call.session] -= 1
             return ok()
+
+
+def _granted(mac: "SimulatedMac", call: Call, answer: Answer, action: str) -> Answer:
+    """Note that a command is about to run as another user, until it says that it is done."""
+    if answer.status == 0 and action == "run":
+        mac.commands_as_root[call.session] += 1
+    return answer
 
 
 def _may(mac: "SimulatedMac", call: Call, mode: str, user: str, action: str) -> Answer:

@@ -24,8 +24,8 @@ class Bounds:
     """How many passes are half-way at once, beside the one that runs."""
     parkings: int = 2
     """How often, in all, a pass is parked: every crash, late call, lost answer and stale read begins with one."""
-    mirrors_late: bool = False
-    """Whether a look of the inventory may be written down late."""
+    lagging: bool = False
+    """Whether the inventory may fall behind; that, too, is paid for like a parking."""
     forced: bool = True
     """Whether Machines are deleted past their finalizer."""
 
@@ -127,9 +127,15 @@ def _successors(state: State, bounds: Bounds, rules: Rules) -> Iterator[_Step]:
             clean = server._replace(wiping=False, tenant=None)
             servers = passes._swap(state.servers, number, clean)
             yield "calm", f"cloud: host {number} is wiped", state._replace(servers=servers), ""
+    for number, host in enumerate(state.hosts):
+        if host.shown is not None:
+            host = host._replace(shown=None)
+            yield "calm", f"inventory sees host {number}", passes.write_host(state, number, host), ""
+        elif bounds.lagging and state.budget:
+            late = passes._swap(state.hosts, number, passes.mirrored(state, number))
+            yield "fault", f"inventory loses host {number}", state._replace(hosts=late, budget=state.budget - 1), ""
     for who, first in _beginnings(state, bounds, rules):
-        if first.stage != "sweep/look" or first.fresh_host or state.budget:
-            yield from _run(state, first, f"{who}: ", bounds, rules)
+        yield from _run(state, first, f"{who}: ", bounds, rules)
     for at, item in enumerate(state.parked):
         rest = state._replace(parked=state.parked[:at] + state.parked[at + 1 :])
         yield "calm", f"parked {_show(item)} is dropped", rest, ""
@@ -162,13 +168,8 @@ def _beginnings(state: State, bounds: Bounds, rules: Rules) -> Iterator[tuple[st
         if machine is not None:
             yield f"machine {slot}", passes.machine_pass(state, slot)
     for number, host in enumerate(state.hosts):
-        server = state.servers[number]
         if host.release is not None:
             yield f"host {number}", Parked("release/look", NOBODY, number, False, True, (host,))
-        judged = decisions.verdict(number, host, server, state.machines)
-        shown = (server.name, not server.wiping, judged.state.value)
-        if shown != host.shown:
-            yield f"inventory {number}", Parked("mirror", NOBODY, number, False, False, shown)
         found = passes.sweep_pass(state, number, rules)
         if found is not None:
             yield f"sweep {number}", found
@@ -176,8 +177,7 @@ def _beginnings(state: State, bounds: Bounds, rules: Rules) -> Iterator[tuple[st
 
 def _run(state: State, item: Parked, said: str, bounds: Bounds, rules: Rules) -> Iterator[_Step]:
     """A pass from here: parked now (a fault), or going on to its end or to the next step of its loop."""
-    parkable = item.stage != "mirror" or bounds.mirrors_late
-    if state.budget and len(state.parked) < bounds.parked and parkable:
+    if state.budget and len(state.parked) < bounds.parked and item.stage != "intend":
         after = _park(state._replace(budget=state.budget - 1), item, len(state.parked))
         yield "fault", f"{said}parked before {_show(item)}", after, ""
     for outcome in passes.advance(state, item, len(state.parked), rules):

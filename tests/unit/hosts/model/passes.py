@@ -46,6 +46,15 @@ def _settled_machine(state: State, slot: int, rules: Rules) -> bool:
     return not rules.waits or not any(item.waits & waiting_machine(slot) for item in state.parked)
 
 
+def mirrored(state: State, number: int) -> H:
+    """The Host with its status: what the cloud shows now, or what it showed when the inventory fell behind."""
+    host, server = state.hosts[number], state.servers[number]
+    if host.shown is not None:
+        return host
+    judged = decisions.verdict(number, host, server, state.machines)
+    return host._replace(shown=(server.name, not server.wiping, judged.state.value))
+
+
 # Writes
 
 
@@ -115,9 +124,6 @@ def advance(state: State, item: Parked, older: int, rules: Rules) -> Iterator[Ou
             if machine is not None and machine.generation == generation and machine.deleting:
                 state = write_machine(state, slot, None)
             yield Outcome(state, None, "finalizer goes")
-        case "mirror":
-            host = state.hosts[item.host]._replace(shown=cast("tuple[Name, bool, str]", item.what))
-            yield Outcome(write_host(state, item.host, host), None, "inventory shows the host")
         case "intend" | "forget" | "bind" | "verified" | "hostless" | "bound-again" | "unproven":
             yield from _write_machine(state, item, older, rules)
         case _:
@@ -129,12 +135,12 @@ def _machine(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
     machine = cast("M", item.what[0])
     slot = item.slot
     number = machine.server if machine.server != NOBODY else machine.claiming
-    host = state.hosts[number] if number != NOBODY else None
+    host = mirrored(state, number) if number != NOBODY else None
     if machine.deleting:
         end = Parked("finalizer", slot, NOBODY, False, False, (machine.generation,))
         if host is not None and decisions.ending(slot, machine, number, host) == ("RecordRelease",):
             by: Uid = (slot, machine.generation)
-            end = Parked("record", slot, number, False, True, (host.shown[0], by), end)
+            end = Parked("record", slot, number, False, True, (_shown_name(host), by), end)
         yield Outcome(state, end, "decides the ending")
         return
     if machine.server == NOBODY:
@@ -162,14 +168,21 @@ def _machine(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
             hostless = item._replace(stage="hostless", host=number)
             yield Outcome(
                 state,
-                Parked("record", slot, number, item.fresh_machine, True, (host.shown[0], own), hostless),
+                Parked("record", slot, number, item.fresh_machine, True, (_shown_name(host), own), hostless),
                 "gives up on the host",
             )
         case ("Keep",):
             settled = _settled_machine(state, slot, rules)
             if decisions.verification(slot, machine, number, _held(host), None, settled) == ("Look",):
-                look = item._replace(stage="verify/look", host=number, fresh_host=True, what=(machine, host))
+                look = item._replace(
+                    stage="verify/look", host=number, fresh_host=True, what=(machine, state.hosts[number])
+                )
                 yield Outcome(state, look, "the claim is to be verified")
+
+
+def _shown_name(host: H) -> Name:
+    assert host.shown is not None
+    return host.shown[0]
 
 
 def _held(host: H) -> tuple[int, int, int]:
@@ -183,14 +196,15 @@ def _acquire(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
     slot, number = item.slot, machine.claiming
     if number == NOBODY:
         settled = tuple(settled_host(state, at, rules) for at in range(len(state.hosts)))
-        for choice in decisions.choices(slot, machine, state.hosts, settled):
+        hosts = tuple(mirrored(state, at) for at in range(len(state.hosts)))
+        for choice in decisions.choices(slot, machine, hosts, settled):
             yield Outcome(state, item._replace(stage="intend", host=choice), f"chooses host {choice}")
         return
-    host = state.hosts[number]
+    host = mirrored(state, number)
     item = item._replace(host=number, fresh_host=True)
     match decisions.claim_step(slot, machine, number, host, None, settled_host(state, number, rules)):
         case ("Look",):
-            yield Outcome(state, item._replace(stage="claim/look", what=(machine, host)), "the claim is its own")
+            yield Outcome(state, item._replace(stage="claim/look", what=(machine, state.hosts[number])), "the claim is its own")
         case ("WriteClaim", int(epoch)):
             yield Outcome(state, item._replace(stage="write-claim", what=(machine, epoch)), "decides to claim")
         case _:

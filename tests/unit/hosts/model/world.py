@@ -45,6 +45,9 @@ Name = tuple[str | int, ...]
 Uid = tuple[int, int]
 """(slot, generation): a Machine that is made again under its old name has another generation."""
 
+Shown = tuple[Name, bool, str]
+"""What the inventory mirrors: the name, whether it is ready, and the state of the verdict."""
+
 
 class M(NamedTuple):
     """A Machine object. `claiming` and `server` are numbers of hosts."""
@@ -65,12 +68,12 @@ class R(NamedTuple):
 
 
 class H(NamedTuple):
-    """A Host object. `shown` is what the inventory mirrored last: name, whether it was ready, and the verdict's state."""
+    """A Host object. `shown` is what the inventory mirrored before it fell behind; None while it keeps up."""
 
     claim: tuple[int, int, int] | None
     release: R | None
     epoch: int
-    shown: tuple[Name, bool, str]
+    shown: Shown | None = None
 
 
 class S(NamedTuple):
@@ -113,7 +116,7 @@ def initial(hosts: int, budget: int) -> State:
     pooled: Name = ("pool", 0)
     return State(
         (None,) * SLOTS,
-        (H(None, None, 0, (pooled, True, "pooled")),) * hosts,
+        (H(None, None, 0),) * hosts,
         (S(pooled, False, None),) * hosts,
         (),
         (0,) * SLOTS,
@@ -228,7 +231,7 @@ def real_host(number: int, host: H, settled: bool = True) -> ScalewayAppleSilico
             # Long ago: whether to ask again rests on the cloud alone, which allows more than the real wait does.
             wipe_requested_at=NOW - timedelta(days=1) if host.release.wipe else None,
         )
-    name, ready, state = host.shown
+    name, ready, state = host.shown or (("rival",), False, "")
     return ScalewayAppleSiliconHost(
         metadata=ObjectMeta(name=server_id(number), namespace="default"),
         spec=HostSpec(

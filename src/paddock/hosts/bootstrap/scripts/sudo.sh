@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Passwordless sudo for the login user. Arguments: USER VERSION. Secret, only if VERSION is not empty: the password.
-# A wrong password is worse than none: macOS locks the account after a few. So a password is tried once for each boot,
-# and the try is written down before it happens, where the next operator finds it even if this one dies now.
+# A wrong password is worse than none: macOS locks the account after a few. So a password is tried once for each start of
+# the Mac, and the try is written down before it happens, where the next operator finds it even if this one dies now.
 user="$1"
 version="$2"
 password=''
@@ -32,15 +32,21 @@ fi
 
 [ -n "$version" ] || fail 73 "sudo asks for a password and there is none that can be used"
 
-boot="$(sysctl -n kern.boottime 2>/dev/null </dev/null | tr -dc '0-9 ' | awk '{ print $1 }' || true)"
-attempt="$version $boot"
-if [ -f "$marker" ] && [ "$(cat "$marker")" = "$attempt" ]; then
-    fail 74 "this password was refused before since the Mac started; it is not tried again, because macOS would lock the account"
-fi
+# A lock ends with a restart, so what was refused before one may be right after it.
+attempt="$version $(sysctl -n kern.bootsessionuuid </dev/null)"
+tried="$(cat "$marker" 2>/dev/null || true)"
+case "$tried" in
+    "$attempt refused" | "$attempt unknown unknown")
+        fail 74 "sudo did not accept this password before; it is not tried again until it changes or the Mac restarts, because macOS would lock the account"
+        ;;
+    # A run that died during its try may have died before it: one more is allowed, and no third.
+    "$attempt unknown") tried="$attempt unknown unknown" ;;
+    *) tried="$attempt unknown" ;;
+esac
 
 validated
 mkdir -p "$HOME/.paddock"
-printf '%s\n' "$attempt" >"$marker"
+printf '%s\n' "$tried" >"$marker"
 
 # One line and then the end of input: sudo has nothing for a second try. A status of 75 comes from the inner shell only,
 # so 1 means that sudo did not let us in.
@@ -54,7 +60,10 @@ printf '%s\n' "$password" | sudo -S -k -p '' sh -c '
 case "$status" in
     0) ;;
     75) fail 70 "the file for sudo could not be installed" ;;
-    *) fail 71 "sudo refused the password" ;;
+    *)
+        printf '%s\n' "$attempt refused" >"$marker"
+        fail 71 "sudo refused the password"
+        ;;
 esac
 sudo -n true </dev/null || fail 70 "sudo still asks for a password although $name is installed"
 rm -f "$marker"

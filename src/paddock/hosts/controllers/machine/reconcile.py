@@ -4,7 +4,7 @@ import msgspec
 
 from paddock.hosts import cluster_api
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
-from paddock.hosts.cluster_api import Cluster, Hold, OwnerMachine, may_delete, may_reconcile
+from paddock.hosts.cluster_api import Cluster, Hold, OwnerMachine, may_delete, may_reconcile, watched
 from paddock.hosts.controllers.machine.acquire import Acquire
 from paddock.hosts.controllers.machine.ending import End
 from paddock.hosts.controllers.machine.keep import KeepHost
@@ -37,7 +37,7 @@ class MachineReconciler:
 
     async def __call__(self, request: Request) -> Result:
         machine = await self._tools.fresh.get(Machine, request.name, request.namespace)
-        if machine is None:
+        if machine is None or not watched(machine, self._tools.settings.watch_filter):
             return Done()
         try:
             return await self._pass(machine)

@@ -70,7 +70,7 @@ while [[ ${verdict} -eq 42 ]]; do
   password=''
   # The real one treats an end of input without a newline as no password at all.
   if IFS= read -r password; then
-    ask try "${user}" "${tries}" "${password}"
+    ask try "${user}" "${tries}" "${password}" "${action}"
   else
     ask none "${user}" "${tries}"
   fi

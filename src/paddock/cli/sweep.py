@@ -1,0 +1,271 @@
+"""`paddock sweep`: whose every host is, on what evidence, and what the sweep would do about it. It changes nothing."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from paddock.hosts.api import ScalewayAppleSiliconHost as Host
+    from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+    from paddock.hosts.strays import Owners
+
+__all__ = ["Finding", "command", "survey"]
+
+_STATES = ("pooled", "claiming", "releasing", "owned", "foreign", "stranded", "gone", "unseen")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One host: the verdict, what would be done about it and why (or why not), and everything that speaks for it."""
+
+    host: str
+    zone: str
+    cloud_name: str
+    state: str
+    reason: str
+    message: str
+    machine: str
+    action: str
+    why: str
+    evidence: tuple[str, ...]
+
+
+@click.command("sweep")
+@click.option("--explain", is_flag=True, help="Show the evidence for each verdict, and what would be done and why.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(_STATES),
+    multiple=True,
+    help="Only hosts of this state; may be given more than once.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml", "name"]),
+    default="table",
+    show_default=True,
+    help="How to show it.",
+)
+@click.option("--default-adopt-pool-prefix", default="tuist-pool-", show_default=True, help="As the operator has it.")
+@click.option(
+    "--orphan-reclaim-claim-name-prefix",
+    default="",
+    help="As the operator has it, or as you think of setting it: shows what would then be reclaimed.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The cluster; without it $KUBECONFIG, then the cluster this runs in, then ~/.kube/config.",
+)
+def command(
+    explain: bool,
+    states: tuple[str, ...],
+    output: str,
+    default_adopt_pool_prefix: str,
+    orphan_reclaim_claim_name_prefix: str,
+    kubeconfig: Path | None,
+) -> None:
+    """Show whose every host is, and what the sweep would do about it.
+
+    Nothing is changed, and no cloud account is needed: the hosts are judged as the inventory last saw them, against the
+    machines that exist now. The operator's own sweep acts only with --orphan-reclaim-claim-name-prefix.
+    """
+    from paddock.kube.errors import KubeError
+
+    try:
+        hosts, machines = asyncio.run(_read(kubeconfig))
+    except KubeError as error:
+        click.echo(f"paddock: {error}", err=True)
+        sys.exit(1)
+    found = survey(
+        hosts, machines, pool_prefix=default_adopt_pool_prefix, claim_name_prefix=orphan_reclaim_claim_name_prefix
+    )
+    if states:
+        found = [finding for finding in found if finding.state in states]
+    click.echo(_shown(found, output, explain=explain))
+
+
+async def _read(kubeconfig: Path | None) -> "tuple[Sequence[Host], Sequence[Machine]]":
+    from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+    from paddock.kube import config
+    from paddock.kube.client import Client
+
+    async with Client(config.load(kubeconfig)) as client:
+        # Hosts first: a machine that claims a host between the two reads is then seen as its owner, never missed.
+        hosts = (await client.list(ScalewayAppleSiliconHost)).items
+        return hosts, (await client.list(ScalewayAppleSiliconMachine)).items
+
+
+def survey(
+    hosts: "Sequence[Host]", machines: "Sequence[Machine]", *, pool_prefix: str, claim_name_prefix: str
+) -> list[Finding]:
+    """The verdict on every Host, by the same functions that the operator's sweep uses. Pure."""
+    from paddock.hosts.strays import Owners
+
+    owners = Owners.of(list(machines))
+    found = [_judged(host, owners, pool_prefix, claim_name_prefix) for host in hosts]
+    return sorted(found, key=lambda finding: (_STATES.index(finding.state), finding.zone, finding.host), reverse=False)
+
+
+def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix: str) -> Finding:
+    from paddock.clients.scaleway import Server
+    from paddock.hosts.strays import verdict
+    from paddock.hosts.sweep import SIGHTINGS_NEEDED, HealLedger, Leave, Reclaim, judge
+    from paddock.kube.conditions import get_condition
+
+    status, meta = host.status, host.metadata
+    if status.state in ("", "gone"):
+        return _not_there(host)
+    server = Server(
+        id=host.spec.server_id,
+        name=status.cloud_name,
+        type=status.type,
+        zone=host.spec.zone,
+        status=status.cloud_status,
+        ip=status.ip,
+        delivered=status.delivered,
+        deletion_scheduled=status.deletion_scheduled,
+        deletable_at=status.deletable_at,
+    )
+    judged = verdict(server, host, owners, pool_prefix=pool_prefix, claim_name_prefix=claim_name_prefix)
+    told = get_condition(status.conditions, "Ready")
+    # What the operator wrote down is the first sighting, this look is the second.
+    seen = SIGHTINGS_NEEDED if (told is not None and told.reason == judged.reason) else 1
+    action = judge(status.cloud_name, judged, seen, claim_name_prefix)
+    match action:
+        case Reclaim(why):
+            done = "reclaim"
+        case HealLedger(why):
+            done = "take back the claim"
+        case Leave(why):
+            done = "nothing"
+    return Finding(
+        host=meta.name,
+        zone=host.spec.zone,
+        cloud_name=status.cloud_name,
+        state=judged.state.value,
+        reason=judged.reason,
+        message=judged.message,
+        machine=judged.machine,
+        action=done,
+        why=why,
+        evidence=_evidence(host, owners, pool_prefix),
+    )
+
+
+def _not_there(host: "Host") -> Finding:
+    gone = host.status.state == "gone"
+    message = (
+        "complete lists of the cloud no longer show this server"
+        if gone
+        else "the inventory has not looked at this host yet"
+    )
+    return Finding(
+        host=host.metadata.name,
+        zone=host.spec.zone,
+        cloud_name=host.status.cloud_name,
+        state="gone" if gone else "unseen",
+        reason="Gone" if gone else "NotSeenYet",
+        message=message,
+        machine=host.spec.claim.machine_name if host.spec.claim is not None else "",
+        action="nothing",
+        why="there is nothing to reclaim" if gone else "the next look at the cloud judges it",
+        evidence=(),
+    )
+
+
+def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ...]:
+    """Every fact that the verdict rests on, in the order in which they count."""
+    from paddock.kube.conditions import get_condition
+
+    spec, status = host.spec, host.status
+    facts = []
+    if spec.release is None:
+        facts.append("release: none is recorded")
+    else:
+        facts.append(
+            f"release: {spec.release.policy}, because {spec.release.reason or 'unknown'}; wipe: {spec.release.wipe or 'not asked for yet'}"
+        )
+    if spec.claim is None:
+        facts.append("claim: none")
+    else:
+        alive = "which exists" if spec.claim.machine_uid in owners.by_uid else "which does not exist any more"
+        facts.append(
+            f"claim: by machine {spec.claim.machine_namespace}/{spec.claim.machine_name} ({spec.claim.machine_uid}), {alive}"
+        )
+    by_server = owners.by_server.get(spec.server_id)
+    facts.append(
+        f"server id: named by machine {by_server.metadata.namespace}/{by_server.metadata.name}"
+        if by_server is not None
+        else f"server id: no machine names {spec.server_id}"
+    )
+    by_name = owners.by_name.get(status.cloud_name)
+    facts.append(
+        f"name: machine {by_name.metadata.namespace}/{by_name.metadata.name} is called {status.cloud_name}"
+        if by_name is not None
+        else f"name: {status.cloud_name}, a {owners.kind_of(status.cloud_name, pool_prefix).value} name and no machine's"
+    )
+    facts.append(f"cloud: {status.cloud_status or 'no status'}, {'' if status.delivered else 'not '}delivered")
+    if status.deletion_scheduled:
+        facts.append("cloud: its deletion is scheduled")
+    if status.deletable_at is not None:
+        facts.append(f"billing floor: until {status.deletable_at:%Y-%m-%d %H:%M} UTC")
+    if (told := get_condition(status.conditions, "Ready")) is not None:
+        since = f" since {told.last_transition_time:%Y-%m-%d %H:%M} UTC" if told.last_transition_time else ""
+        facts.append(f"the operator last said{since}: {told.reason}: {told.message}")
+    return tuple(facts)
+
+
+def _shown(found: Sequence[Finding], output: str, *, explain: bool) -> str:
+    import json
+
+    match output:
+        case "json":
+            return json.dumps([asdict(finding) for finding in found], indent=2)
+        case "yaml":
+            import yaml
+
+            return yaml.safe_dump([_plain(finding) for finding in found], sort_keys=False, allow_unicode=True).rstrip()
+        case "name":
+            return "\n".join(f"scalewayapplesiliconhost/{finding.host}" for finding in found)
+        case _:
+            return (_explained if explain else _table)(found)
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    return {**asdict(finding), "evidence": list(finding.evidence)}
+
+
+def _table(found: Sequence[Finding]) -> str:
+    if not found:
+        return "No hosts."
+    rows = [("HOST", "STATE", "MACHINE", "CLOUD NAME", "WHY", "WOULD DO")]
+    rows += [(f.host, f.state, f.machine or "-", f.cloud_name or "-", f.reason, f.action) for f in found]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*lines, "", _summary(found)])
+
+
+def _explained(found: Sequence[Finding]) -> str:
+    if not found:
+        return "No hosts."
+    blocks = []
+    for finding in found:
+        lines = [f"{finding.host}  {finding.state} ({finding.reason})", f"  {finding.message}"]
+        lines += [f"  - {fact}" for fact in finding.evidence]
+        lines.append(f"  would do: {finding.action}; {finding.why}")
+        blocks.append("\n".join(lines))
+    return "\n\n".join([*blocks, _summary(found)])
+
+
+def _summary(found: Sequence[Finding]) -> str:
+    counts = {state: sum(finding.state == state for finding in found) for state in _STATES}
+    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    acts = sum(finding.action != "nothing" for finding in found)
+    return f"{len(found)} hosts: {said}; the sweep would act on {acts}."

@@ -1,0 +1,176 @@
+"""The bootstrap as the machine controller asks for it: by Machine and Host, with everything else found here.
+
+It gathers what a run needs (the fleet's key, the node's identity, this machine's share of the configuration), waits for
+the host's turn, and says how it ended in the controller's words.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from paddock.base.clock import Clock
+from paddock.clients.scaleway import Cloud, Credentials, ScalewayError
+from paddock.clients.ssh import Ssh, SshError
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.bootstrap.config_hash import config_hash
+from paddock.hosts.bootstrap.errors import PlanError
+from paddock.hosts.bootstrap.fleet_key import FleetKeys
+from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentities
+from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback
+from paddock.hosts.bootstrap.outcome import Progress as Said
+from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
+from paddock.hosts.bootstrap.run import Bootstrap
+from paddock.hosts.bootstrap.sequencing import Sequencing
+from paddock.hosts.controllers.tools import BootstrapFailed, Bootstrapped, Progress
+from paddock.kube.client import Client
+from paddock.kube.errors import KubeError
+
+__all__ = ["FleetBootstrapper", "fleet_of", "key_name"]
+
+Machine = ScalewayAppleSiliconMachine
+Host = ScalewayAppleSiliconHost
+_Run = Callable[[PerHost, FleetConfig, ProgressCallback], Awaitable[Outcome]]
+
+
+def key_name(machine: Machine) -> str:
+    """Machines of one fleet share a key; a machine without a fleet has its own."""
+    return machine.spec.fleet_name or f"{machine.metadata.namespace}-{machine.metadata.name}"
+
+
+def fleet_of(machine: Machine, fleet: FleetConfig) -> FleetConfig:
+    """The fleet's configuration with this machine's own offer of CPU and memory, and its fleet as a label. (pure)"""
+    labels = dict(fleet.node_labels)
+    if machine.spec.fleet_name:
+        labels["tuist.dev/fleet"] = machine.spec.fleet_name
+    return replace(
+        fleet,
+        host_cpu=machine.spec.host_cpu or fleet.host_cpu,
+        host_memory_mb=machine.spec.host_memory_mb or fleet.host_memory_mb,
+        node_labels=tuple(sorted(labels.items())),
+    )
+
+
+class FleetBootstrapper:
+    """Keeps the controller's contract (`controllers.tools.Bootstrapper`) with real steps over SSH.
+
+    `ssh` should keep to a dial budget. `endpoint` is where nodes find the API; without one, nodes get no identity.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cloud: Cloud,
+        ssh: Ssh,
+        fleet: FleetConfig,
+        *,
+        clock: Clock,
+        chance: random.Random,
+        endpoint: ApiEndpoint | None = None,
+        cluster_role: str = "paddock-node",
+        port: int = 22,
+        sequencing: Sequencing | None = None,
+        bootstrap: Bootstrap | None = None,
+    ) -> None:
+        self._client = client
+        self._cloud = cloud
+        self._fleet = fleet
+        self._clock = clock
+        self._endpoint = endpoint
+        self._cluster_role = cluster_role
+        self._port = port
+        self._sequencing = sequencing or Sequencing(clock, chance)
+        self._bootstrap = bootstrap or Bootstrap(ssh, clock, chance)
+        self._keys: dict[str, FleetKeys] = {}
+
+    async def prepare_claim(self, machine: Machine) -> str | None:
+        """Registers the fleet's key: a host that is claimed and wiped before that would never let us in."""
+        try:
+            await self._fleet_keys(machine).ensure(key_name(machine))
+        except (KubeError, ScalewayError, SshError, PlanError) as error:
+            return str(error)
+        return None
+
+    def desired_hash(self, machine: Machine) -> str:
+        return config_hash(fleet_of(machine, self._fleet))
+
+    async def bootstrap(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
+    ) -> Bootstrapped | BootstrapFailed:
+        return await self._perform(self._bootstrap.run, machine, host, credentials, progress)
+
+    async def update(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
+    ) -> Bootstrapped | BootstrapFailed:
+        return await self._perform(self._bootstrap.update, machine, host, credentials, progress)
+
+    async def restart_agent(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
+    ) -> Bootstrapped | BootstrapFailed:
+        return await self._perform(self._bootstrap.restart_agent, machine, host, credentials, progress)
+
+    async def forget(self, machine: Machine) -> None:
+        """Removes the node's identity. The fleet's key stays: other machines use it."""
+        if (identities := self._identities(machine)) is not None:
+            await identities.remove(machine.metadata.name)
+
+    # --- how -----------------------------------------------------------------------------------------------------
+
+    async def _perform(
+        self, run: _Run, machine: Machine, host: Host, credentials: Credentials, progress: Progress
+    ) -> Bootstrapped | BootstrapFailed:
+        async def told(said: Said) -> None:
+            if said.state == "started":
+                await progress(said.step)
+
+        async with self._sequencing.turn(host.metadata.name):
+            try:
+                fleet = fleet_of(machine, self._fleet)
+                per_host = await self._per_host(machine, host, credentials)
+            except (KubeError, ScalewayError, SshError, PlanError) as error:
+                # Not one word was said to the host, so nothing of this is its fault.
+                return BootstrapFailed(
+                    "prerequisites", str(error), host.status.host_key, "PrerequisitesUnavailable", blames_host=False
+                )
+            outcome = await run(per_host, fleet, told)
+        if isinstance(outcome, Failed):
+            return BootstrapFailed(
+                outcome.step,
+                outcome.sentence.removeprefix(outcome.step).lstrip(": "),
+                outcome.host_key or "",
+                outcome.kind.value,
+                blames_host=outcome.kind.blames_host,
+            )
+        return Bootstrapped(outcome.host_key, outcome.config_hash)
+
+    async def _per_host(self, machine: Machine, host: Host, credentials: Credentials) -> PerHost:
+        pair = await self._fleet_keys(machine).ensure(key_name(machine))
+        identities = self._identities(machine)
+        identity = None if identities is None else await identities.ensure(machine.metadata.name)
+        return PerHost(
+            address=host.status.ip,
+            port=self._port,
+            username=credentials.ssh_username,
+            password=credentials.password,
+            key=pair.private,
+            node_name=machine.metadata.name,
+            provider_id=machine.spec.provider_id,
+            kubeconfig=None if identity is None else identity.kubeconfig,
+            host_key=host.status.host_key or None,
+        )
+
+    def _fleet_keys(self, machine: Machine) -> FleetKeys:
+        namespace = machine.metadata.namespace
+        if namespace not in self._keys:
+            self._keys[namespace] = FleetKeys(self._client, self._cloud, namespace=namespace)
+        return self._keys[namespace]
+
+    def _identities(self, machine: Machine) -> NodeIdentities | None:
+        if self._endpoint is None:
+            return None
+        return NodeIdentities(
+            self._client,
+            self._clock,
+            self._endpoint,
+            namespace=machine.metadata.namespace,
+            cluster_role=self._cluster_role,
+        )

@@ -1,0 +1,136 @@
+"""The ledger's way to its database: a pool of connections on one schema, and errors in the ledger's own words."""
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import class_row
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+
+from paddock.base.clock import Clock
+from paddock.base.migrations import migrate
+from paddock.runners.ledger.errors import InvalidEntryError, LedgerUnavailableError, UnknownAccountError
+
+__all__ = ["Connection", "Database", "Pool", "make_pool", "prepare"]
+
+Row = TypeVar("Row")
+Params = Mapping[str, Any] | Sequence[Any]
+Connection = psycopg.AsyncConnection[Any]
+Pool = AsyncConnectionPool[Connection]
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+def _check_schema(schema: str) -> None:
+    if not _SCHEMA.fullmatch(schema):
+        raise InvalidEntryError(f"schema {schema!r}: take lower-case letters, digits and underscores")
+
+
+def make_pool(conninfo: str, *, schema: str, size: int = 8, patience: float = 10.0) -> Pool:
+    """A closed pool whose connections work in `schema`; open it with `async with`.
+
+    The connections must reach the server itself or a pooler in session mode: the search path is a setting of the session.
+    """
+    _check_schema(schema)
+
+    async def configure(connection: Connection) -> None:
+        await connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
+
+    return AsyncConnectionPool(
+        conninfo,
+        min_size=min(2, size),
+        max_size=size,
+        timeout=patience,
+        kwargs={"autocommit": True, "application_name": "paddock-ledger"},
+        configure=configure,
+        open=False,
+        name="ledger",
+    )
+
+
+async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...]:
+    """Create the schema if there is none and run what migrations are outstanding; gives the numbers that ran."""
+    _check_schema(schema)
+    try:
+        async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+            name = sql.Identifier(schema)
+            # Asked first, so that a role that may use the schema but create none can start a prepared ledger.
+            cursor = await connection.execute("SELECT to_regnamespace(%s) IS NULL", [schema])
+            row = await cursor.fetchone()
+            if row is None or row[0]:
+                await connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+            await connection.execute(sql.SQL("SET search_path TO {}").format(name))
+            return await migrate(connection, name="ledger", package="paddock.runners.ledger", clock=clock)
+    except psycopg.OperationalError as error:
+        raise LedgerUnavailableError(f"the database of the ledger cannot be reached: {error}") from error
+
+
+class Database:
+    """Runs statements. Outside `transaction` each is a transaction of its own."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection of the pool. A lost one is LedgerUnavailableError, a value that does not fit InvalidEntryError."""
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except (PoolTimeout, PoolClosed) as error:
+            raise LedgerUnavailableError(f"no connection to the ledger's database is free: {error}") from error
+        except psycopg.errors.ForeignKeyViolation as error:
+            raise UnknownAccountError(_primary(error)) from error
+        except (psycopg.IntegrityError, psycopg.DataError) as error:
+            raise InvalidEntryError(_primary(error)) from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise LedgerUnavailableError(f"the ledger's database went away: {error}") from error
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """All or nothing: any exception, cancellation included, leaves no trace of what was done inside."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    async def rows(self, row: type[Row], statement: LiteralString, params: Params = ()) -> list[Row]:
+        async with self.connection() as connection:
+            return await fetch_all(connection, row, statement, params)
+
+    async def row(self, row: type[Row], statement: LiteralString, params: Params = ()) -> Row | None:
+        async with self.connection() as connection:
+            return await fetch_one(connection, row, statement, params)
+
+    async def run(self, statement: LiteralString, params: Params = ()) -> int:
+        """Run a statement for its effect; gives how many rows it touched."""
+        async with self.connection() as connection:
+            return (await connection.execute(statement, params)).rowcount
+
+    async def value(self, statement: LiteralString, params: Params = ()) -> Any:
+        """The first column of the first row, or None."""
+        async with self.connection() as connection:
+            found = await (await connection.execute(statement, params)).fetchone()
+            return None if found is None else found[0]
+
+
+async def fetch_all(
+    connection: Connection, row: type[Row], statement: LiteralString, params: Params = ()
+) -> list[Row]:
+    async with connection.cursor(row_factory=class_row(row)) as cursor:
+        await cursor.execute(statement, params)
+        return await cursor.fetchall()
+
+
+async def fetch_one(
+    connection: Connection, row: type[Row], statement: LiteralString, params: Params = ()
+) -> Row | None:
+    async with connection.cursor(row_factory=class_row(row)) as cursor:
+        await cursor.execute(statement, params)
+        return await cursor.fetchone()
+
+
+def _primary(error: psycopg.Error) -> str:
+    # The detail line may quote whole rows; the constraint's name says what is wrong.
+    return error.diag.message_primary or type(error).__name__

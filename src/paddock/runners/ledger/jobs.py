@@ -1,0 +1,315 @@
+"""What GitHub says about jobs, in any order, repeated, late or not at all.
+
+Every announcement about a job first waits for the job's own lock, holding nothing else; so of two that arrive together
+one is written completely before the other is looked at. A row of `completions` is final: nothing queues the job again.
+"""
+
+from datetime import datetime
+
+from paddock.base.clock import Clock
+from paddock.runners.ledger.database import Connection, Database, fetch_all, fetch_one
+from paddock.runners.ledger.errors import InvalidEntryError, UnknownAccountError
+from paddock.runners.ledger.rows import FINISHED, Completion, Ended, Execution, HeldPod, Job, Moved, NewJob
+from paddock.runners.ledger.wakeups import Wakeups
+
+__all__ = ["Jobs"]
+
+LOCK = """
+-- lock_job: orders everything that is said about one job
+SELECT pg_advisory_xact_lock(job_lock_key(%s))
+"""
+INSERT = """
+-- insert_job: nothing happens if the job is known or has finished
+INSERT INTO jobs (job_id, account_id, pool, platform, vcpus, memory_mb, status, conclusion, repository, workflow_run_id,
+    workflow_name, run_attempt, job_name, head_branch, head_sha, label, enqueued_at, started_at, completed_at, runner_name,
+    changed_at, changed_by, changed_why)
+SELECT %(job_id)s, %(account_id)s, %(pool)s, %(platform)s, %(vcpus)s, %(memory_mb)s, %(status)s, %(conclusion)s,
+    %(repository)s, %(workflow_run_id)s, %(workflow_name)s, %(run_attempt)s, %(job_name)s, %(head_branch)s, %(head_sha)s,
+    %(label)s, %(enqueued_at)s, %(started_at)s, %(completed_at)s, %(runner_name)s, %(now)s, %(by)s, %(why)s
+WHERE %(status)s <> 'queued' OR NOT EXISTS (SELECT FROM completions WHERE job_id = %(job_id)s)
+ON CONFLICT (job_id) DO NOTHING
+"""
+JOB = """
+-- job
+SELECT * FROM jobs WHERE job_id = %s
+"""
+COMPLETION = """
+-- completion
+SELECT * FROM completions WHERE job_id = %s
+"""
+CLAIMS_CONCERNED = """
+-- claims_concerned: the claim of the runner that speaks, and the claim that was made for the job, in the order of locks
+SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
+       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+FROM claims
+WHERE (account_id = %(account_id)s AND runner_name = %(runner_name)s) OR job_id = %(job_id)s
+ORDER BY pod_uid FOR UPDATE
+"""
+JOBS_CONCERNED = """
+-- jobs_concerned: in the order of locks
+SELECT * FROM jobs WHERE job_id = ANY (%s) ORDER BY job_id FOR UPDATE
+"""
+REQUEUE = """
+-- requeue_job: only while it is still held under that claim; its place in the line stays what it was
+UPDATE jobs SET status = 'queued', conclusion = NULL, generation = NULL, pod_uid = NULL, pod_name = NULL,
+    runner_name = NULL, claimed_at = NULL, started_at = NULL, changed_at = %(now)s, changed_by = %(by)s, changed_why = %(why)s
+WHERE job_id = %(job_id)s AND generation = %(generation)s AND status IN ('claimed', 'running')
+RETURNING pool
+"""
+DISPLACE = """
+-- displace_claim: its job went to another runner; the Pod stays reserved, for it may be given any other job
+UPDATE claims SET job_id = NULL, executing_since = NULL WHERE generation = %s
+"""
+EXECUTES = """
+-- claim_executes: GitHub proved which job this runner executes
+UPDATE claims SET job_id = %(job_id)s, executing_since = coalesce(executing_since, %(started_at)s)
+WHERE generation = %(generation)s
+"""
+RUNS = """
+-- job_runs: bound to the claim of the runner that executes it, or to none of ours
+UPDATE jobs SET status = 'running', generation = %(generation)s, pod_uid = %(pod_uid)s, pod_name = %(pod_name)s,
+    runner_name = %(runner_name)s, started_at = coalesce(started_at, %(started_at)s), not_before = NULL,
+    changed_at = %(now)s, changed_by = %(by)s, changed_why = %(why)s
+WHERE job_id = %(job_id)s AND status IN ('queued', 'claimed', 'running')
+"""
+SESSION_EXECUTES = """
+-- session_executes
+UPDATE sessions SET executed_job_id = %(job_id)s, job_started_at = coalesce(job_started_at, %(started_at)s),
+    job_ended_at = coalesce(job_ended_at, %(ended_at)s)
+WHERE account_id = %(account_id)s AND runner_name = %(runner_name)s
+"""
+COMPLETE = """
+-- record_completion: the first word about the end is the last
+INSERT INTO completions (job_id, account_id, conclusion, runner_name, completed_at, recorded_at)
+VALUES (%(job_id)s, %(account_id)s, %(conclusion)s, %(runner_name)s, %(completed_at)s, %(now)s)
+ON CONFLICT DO NOTHING
+"""
+FINISH = """
+-- finish_job: from whatever it was; a finished one keeps its first end
+UPDATE jobs SET status = %(status)s, conclusion = %(conclusion)s, completed_at = %(completed_at)s,
+    started_at = coalesce(started_at, %(started_at)s), runner_name = coalesce(%(runner_name)s, runner_name),
+    not_before = NULL, changed_at = %(now)s, changed_by = %(by)s, changed_why = %(why)s
+WHERE job_id = %(job_id)s AND status NOT IN ('completed', 'cancelled')
+"""
+END_CLAIMS = """
+-- end_claims_of_executor
+SELECT * FROM end_claims(%(generations)s, 'live', NULL, false, %(by)s, %(why)s, %(now)s)
+"""
+QUEUED = """
+-- queued_jobs: oldest first
+SELECT * FROM jobs WHERE status = 'queued' AND enqueued_at < %(before)s AND enqueued_at > %(after)s
+ORDER BY enqueued_at, job_id LIMIT %(limit)s
+"""
+RUNNING = """
+-- running_jobs: oldest first
+SELECT * FROM jobs WHERE status = 'running' AND started_at < %s ORDER BY started_at, job_id LIMIT %s
+"""
+
+
+class Jobs:
+    def __init__(self, database: Database, clock: Clock, wakeups: Wakeups) -> None:
+        self._database = database
+        self._clock = clock
+        self._wakeups = wakeups
+
+    async def enqueue(self, job: NewJob, *, by: str = "webhook") -> Moved:
+        """`queued` or `waiting`: the job waits from now on, unless it is known already or has finished."""
+        _check(job)
+        async with self._database.transaction() as connection:
+            await connection.execute(LOCK, [job.job_id])
+            added = await self._insert(connection, job, "queued", by=by, why="announced by GitHub")
+            if not added:
+                known = await fetch_one(connection, Job, JOB, [job.job_id])
+                return Moved.KNOWN if known is not None and known.status not in FINISHED else Moved.FINISHED
+        await self._wakeups.hint(job.pool)
+        return Moved.QUEUED
+
+    async def started(
+        self, job: NewJob, *, runner_name: str, started_at: datetime, by: str = "webhook"
+    ) -> Execution:
+        """`in_progress`: this runner executes this job, whichever it was minted for.
+
+        A claim that was made for another job is bound to this one, and that other job waits again; a claim that was made
+        for this job, by another runner, keeps its Pod and has no job. All of it or nothing.
+        """
+        _check(job)
+        now = self._clock.now()
+        words = {"now": now, "by": by, "why": f"GitHub gave it to runner {runner_name}"}
+        requeued: str | None = None
+        async with self._database.transaction() as connection:
+            await connection.execute(LOCK, [job.job_id])
+            key = {"job_id": job.job_id, "account_id": job.account_id, "runner_name": runner_name}
+            await connection.execute(SESSION_EXECUTES, {**key, "started_at": started_at, "ended_at": None})
+            if await fetch_one(connection, Completion, COMPLETION, [job.job_id]) is not None:
+                return Execution.FINISHED
+            claims = await fetch_all(connection, HeldPod, CLAIMS_CONCERNED, key)
+            mine = next((c for c in claims if (c.account_id, c.runner_name) == (job.account_id, runner_name)), None)
+            concerned = [job.job_id, *([mine.job_id] if mine is not None and mine.job_id is not None else [])]
+            await connection.execute(JOBS_CONCERNED, [concerned])
+            for claim in claims:
+                if mine is None or claim.generation != mine.generation:
+                    await connection.execute(DISPLACE, [claim.generation])
+            if mine is not None and mine.job_id is not None and mine.job_id != job.job_id:
+                displaced = {**words, "job_id": mine.job_id, "generation": mine.generation}
+                displaced["why"] = f"its runner was given job {job.job_id} instead"
+                back = await (await connection.execute(REQUEUE, displaced)).fetchone()
+                requeued = None if back is None else back[0]
+            if mine is not None:
+                await connection.execute(
+                    EXECUTES, {"job_id": job.job_id, "generation": mine.generation, "started_at": started_at}
+                )
+            await self._insert(
+                connection, job, "running", by=by, why=words["why"], started_at=started_at, runner_name=runner_name
+            )
+            binding = {
+                **words,
+                **key,
+                "generation": None if mine is None else mine.generation,
+                "pod_uid": None if mine is None else mine.pod_uid,
+                "pod_name": None if mine is None else mine.pod_name,
+                "started_at": started_at,
+            }
+            await connection.execute(RUNS, binding)
+        if requeued is not None:
+            await self._wakeups.hint(requeued)
+        if mine is None:
+            return Execution.UNKNOWN_RUNNER
+        return Execution.MATCHED if mine.job_id == job.job_id else Execution.MISMATCH
+
+    async def completed(
+        self,
+        job_id: int,
+        *,
+        account_id: int,
+        conclusion: str,
+        completed_at: datetime,
+        runner_name: str | None = None,
+        started_at: datetime | None = None,
+        job: NewJob | None = None,
+        by: str = "webhook",
+        why: str = "",
+    ) -> Moved:
+        """`completed`: the job is over for good, and the claim of the runner that executed it ends with it.
+
+        The claim is found by the runner's name within the account, never by the job: GitHub may have given the job to
+        another runner than ours was minted for. If that claim was made for a job that did not run, that job waits again,
+        because a runner executes only once. Give `job` where the pool is known, so that a job heard of only now gets its
+        row; without it the completion alone is kept, which is enough to keep the job from being queued later.
+        """
+        now = self._clock.now()
+        # GitHub says null where nothing ran, for example for a job that was cancelled while it waited.
+        runner_name = runner_name or None
+        words = {"now": now, "by": by, "why": why or f"GitHub: {conclusion}"}
+        ended: list[Ended] = []
+        async with self._database.transaction() as connection:
+            await connection.execute(LOCK, [job_id])
+            end = {
+                **words,
+                "job_id": job_id,
+                "account_id": account_id,
+                "conclusion": conclusion,
+                "runner_name": runner_name,
+                "started_at": started_at,
+                "completed_at": completed_at,
+                "ended_at": completed_at,
+                "status": "cancelled" if conclusion == "cancelled" else "completed",
+            }
+            first = (await connection.execute(COMPLETE, end)).rowcount == 1
+            if runner_name is not None:
+                await connection.execute(SESSION_EXECUTES, end)
+                claims = await fetch_all(connection, HeldPod, CLAIMS_CONCERNED, end)
+                mine = [c for c in claims if (c.account_id, c.runner_name) == (account_id, runner_name)]
+                for claim in claims:
+                    if claim not in mine and claim.state == "running":
+                        await connection.execute(DISPLACE, [claim.generation])
+            else:
+                mine = []
+            concerned = [job_id, *(claim.job_id for claim in mine if claim.job_id is not None)]
+            await connection.execute(JOBS_CONCERNED, [concerned])
+            await connection.execute(FINISH, end)
+            if job is not None:
+                await self._insert(
+                    connection,
+                    job,
+                    end["status"],
+                    by=by,
+                    why=words["why"],
+                    conclusion=conclusion,
+                    started_at=started_at,
+                    completed_at=completed_at,
+                    runner_name=runner_name,
+                )
+            if mine:
+                params = {**words, "generations": [claim.generation for claim in mine]}
+                params["why"] = f"its runner finished job {job_id}"
+                ended = await fetch_all(connection, Ended, END_CLAIMS, params)
+        # Capacity of the account came free, and a job may wait again.
+        await self._wakeups.hint(*(claim.pool for claim in ended))
+        return Moved.COMPLETED if first else Moved.FINISHED
+
+    async def settle(
+        self, job_id: int, *, conclusion: str, by: str, why: str, completed_at: datetime | None = None
+    ) -> Moved:
+        """End a job on proof from GitHub itself that it is over, although its `completed` never came.
+
+        Its claim ends too, except one that was never minted: its dispatcher is told when it confirms.
+        """
+        known = await self.get(job_id)
+        if known is None:
+            raise InvalidEntryError(f"job {job_id} is not in the ledger: there is nothing to settle")
+        bound = await self._database.row(HeldPod, CLAIM_OF_JOB, [job_id])
+        runner_name = bound.runner_name if bound is not None else None
+        return await self.completed(
+            job_id,
+            account_id=known.account_id,
+            conclusion=conclusion,
+            completed_at=completed_at or self._clock.now(),
+            runner_name=runner_name,
+            by=by,
+            why=why,
+        )
+
+    async def requeue(self, job_id: int, generation: int, *, by: str, why: str) -> bool:
+        """Put back a running job whose claim is gone already. False if it moved on, or finished, since it was read."""
+        async with self._database.transaction() as connection:
+            await connection.execute(LOCK, [job_id])
+            if await fetch_all(connection, HeldPod, CLAIM_OF_JOB, [job_id]):
+                return False  # it has a claim: that claim is what must be released
+            params = {"job_id": job_id, "generation": generation, "now": self._clock.now(), "by": by, "why": why}
+            back = await (await connection.execute(REQUEUE, params)).fetchone()
+        if back is not None:
+            await self._wakeups.hint(back[0])
+        return back is not None
+
+    async def get(self, job_id: int) -> Job | None:
+        return await self._database.row(Job, JOB, [job_id])
+
+    async def completion(self, job_id: int) -> Completion | None:
+        """How a job ended, if it did."""
+        return await self._database.row(Completion, COMPLETION, [job_id])
+
+    async def queued(self, *, before: datetime, after: datetime, limit: int = 1000) -> list[Job]:
+        """Jobs that have waited since a moment between `after` and `before`, oldest first."""
+        return await self._database.rows(Job, QUEUED, {"before": before, "after": after, "limit": limit})
+
+    async def running(self, *, started_before: datetime, limit: int = 10_000) -> list[Job]:
+        """Jobs that run since before that, oldest first."""
+        return await self._database.rows(Job, RUNNING, [started_before, limit])
+
+    async def _insert(
+        self,
+        connection: Connection,
+        job: NewJob,
+        status: str,
+        *,
+        by: str,
+        why: str,
+        conclusion: str | None = None,
+        started_at: datetime | None = None,
+        completed_at: datetime | None = None,
+        runner_name: str | None = None,
+    ) -> bool:
+        values = {name: getattr(job, name) for name in NewJob.__struct_fields__}
+        values |= {"status": status, "conclusion": conclusion, "started_at": started_at, "completed_at": completed_at}
+        values |= {"runner_name": runner_name, "now": self._clock.now(), "by": by, "why": why}
+        return (await connection.execute(INSERT, values)).rowcount == 1

@@ -1,0 +1,53 @@
+"""The log that is only ever added to: who changed what, when, from what to what, why, and under which claim.
+
+A job's lines are written by a trigger, so that nothing can move a job in silence; those of claims, fences, sessions and
+limits by the statement that changes them. Either way the line and the change are one transaction.
+"""
+
+from datetime import datetime
+
+from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.rows import Transition
+
+__all__ = ["Transitions"]
+
+OF_JOB = """
+-- transitions_of_job
+SELECT * FROM transitions WHERE job_id = %s ORDER BY transition_id
+"""
+OF_POD = """
+-- transitions_of_pod
+SELECT * FROM transitions WHERE pod_uid = %s ORDER BY transition_id
+"""
+NEWEST = """
+-- newest_transitions
+SELECT * FROM transitions WHERE transition_id > %s ORDER BY transition_id DESC LIMIT %s
+"""
+FORGET = """
+-- forget_transitions: a bounded bite of the oldest
+DELETE FROM transitions WHERE transition_id IN (
+    SELECT transition_id FROM transitions WHERE at < %s ORDER BY at LIMIT %s)
+"""
+
+
+class Transitions:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of_job(self, job_id: int) -> list[Transition]:
+        """A job's life, oldest line first."""
+        return await self._database.rows(Transition, OF_JOB, [job_id])
+
+    async def of_pod(self, pod_uid: str) -> list[Transition]:
+        """A Pod's life, oldest line first."""
+        return await self._database.rows(Transition, OF_POD, [pod_uid])
+
+    async def newest(self, limit: int = 100, *, after: int = 0) -> list[Transition]:
+        """The latest lines, newest first, none up to `after`."""
+        return await self._database.rows(Transition, NEWEST, [after, limit])
+
+    async def forget(self, before: datetime, *, limit: int = 10_000) -> int:
+        """Drop lines older than `before`; gives how many. Call again while it gives `limit`."""
+        async with self._database.transaction() as connection:
+            await connection.execute("SELECT set_config('paddock.forgetting', 'on', true)")
+            return (await connection.execute(FORGET, [before, limit])).rowcount
