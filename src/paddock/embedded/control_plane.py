@@ -9,9 +9,9 @@ from typing import Any
 from paddock.base.clock import Clock
 from paddock.base.secrets import Secret
 from paddock.base.supervise import keep_running
-from paddock.embedded.api import builtins
 from paddock.embedded.api.access import API_AUDIENCE, Access
 from paddock.embedded.api.binder import Binder
+from paddock.embedded.api.builtin import catalogue as builtins
 from paddock.embedded.api.garbage import Garbage
 from paddock.embedded.api.housekeeping import Housekeeping, create_first_namespaces, serve_stored_kinds
 from paddock.embedded.api.http import ApiServer

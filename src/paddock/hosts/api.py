@@ -126,6 +126,9 @@ class MachineStatus(Struct, frozen=True):
     bootstrap_reboot_issued: Annotated[
         bool, Meta(description="The one recovery reboot of this host was asked for.")
     ] = False
+    bootstrap_failed_at: Annotated[
+        datetime | None, Meta(description="When a bootstrap of this host last failed; the next one keeps its distance.")
+    ] = None
     bootstrap_step: Annotated[str, Meta(description="The step of the bootstrap that runs now, or ran last.")] = ""
     host_config_hash: Annotated[str, Meta(description="Hash of the fleet configuration last put on the host.")] = ""
     failed_host_config_hash: str = ""

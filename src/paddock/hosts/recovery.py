@@ -7,7 +7,7 @@ A threshold is compared with >=, so that an API error at the threshold is tried 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-__all__ = ["GiveBack", "Reboot", "Recovery", "Retry", "Tiers", "after_failure", "sealed_for_too_long"]
+__all__ = ["GiveBack", "Reboot", "Recovery", "Retry", "Tiers", "after_failure", "sealed_for_too_long", "seconds_until_retry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,15 @@ def _what_next(attempts: int, *, reboot_issued: bool, can_release: bool, tiers: 
         f"; it is {' and '.join(plans)} failures" if plans else "; no recovery tier is left, so it is tried for ever"
     )
     return f"attempt {attempts} failed, the next is in {tiers.retry_seconds:.0f} s{after}"
+
+
+def seconds_until_retry(failed_at: datetime | None, now: datetime, tiers: Tiers) -> float:
+    """How long the next bootstrap must still wait; zero when it may begin.
+
+    The distance is kept by the time of the failure and not by a timer, because writing the failure down already wakes
+    the controller, and because a new leader has no timers.
+    """
+    return 0.0 if failed_at is None else max(0.0, tiers.retry_seconds - (now - failed_at).total_seconds())
 
 
 def sealed_for_too_long(missing_since: datetime | None, now: datetime, tiers: Tiers) -> bool:

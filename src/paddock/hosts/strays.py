@@ -81,7 +81,8 @@ def verdict(
         return Verdict(
             State.RELEASING, "ReleaseRecorded", f"being given back: {host.spec.release.reason or 'its machine is gone'}"
         )
-    if claim is not None and claim.machine_uid in owners.by_uid:
+    claimant = owners.by_uid.get(claim.machine_uid) if claim is not None else None
+    if claim is not None and claimant is not None and not _has_another(claimant, server):
         owner = f"{claim.machine_namespace}/{claim.machine_name}"
         state = State.OWNED if server.name == claim.machine_name else State.CLAIMING
         return Verdict(state, "Claimed", f"claimed by machine {owner}", claim.machine_name)
@@ -103,13 +104,15 @@ def verdict(
             return Verdict(
                 State.POOLED,
                 "DeadClaim",
-                f"claimed by machine {claim.machine_name}, which is gone: the claim is taken back",
+                f"claimed by machine {claim.machine_name}, which {_lost(claimant)}: the claim is taken back",
             )
         case NameKind.POOLED:
             return _pooled(server)
         case NameKind.CLAIM_PENDING if claim is not None:
             return Verdict(
-                State.STRANDED, "ClaimAbandoned", f"machine {claim.machine_name} died while it claimed this host"
+                State.STRANDED,
+                "ClaimAbandoned",
+                f"machine {claim.machine_name} began to claim this host and {_lost(claimant)}",
             )
         case NameKind.CLAIM_PENDING:
             return Verdict(
@@ -121,6 +124,20 @@ def verdict(
             )
         case NameKind.OTHER:
             return _unowned(server, claim_name_prefix)
+
+
+def _has_another(claimant: ScalewayAppleSiliconMachine, server: Server) -> bool:
+    """Whether a machine runs on another host than the one that it claims.
+
+    Two leaders that do not know of each other can leave such a claim behind: one writes it for a machine that the other
+    has made forget its intent. The machine never looks at it again, so only the sweep can end it. A machine without a
+    host is another matter: it takes its claim up again by itself.
+    """
+    return bool(claimant.status.server_id) and claimant.status.server_id != server.id
+
+
+def _lost(claimant: ScalewayAppleSiliconMachine | None) -> str:
+    return "is gone" if claimant is None else f"runs on server {claimant.status.server_id}"
 
 
 def _pooled(server: Server) -> Verdict:

@@ -25,6 +25,7 @@ from paddock.clients.scaleway import ScalewayClient
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
 from paddock.hosts.names import NameKind, kind_of
+from paddock.kube.objects import ObjectMeta
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -50,14 +51,8 @@ async def test_the_sweep_reclaims_exactly_the_stranded_host_in_our_namespace(wor
     )
     # Paused, so that nothing but the sweep acts on these machines.
     for name in (f"{OURS}by-name", f"{OURS}by-id", f"{OURS}claiming"):
-        await fleet.ready.wait()
-        await fleet.api.create(
-            Machine(
-                metadata=machine(name, annotations={"cluster.x-k8s.io/paused": ""}).metadata.__class__(
-                    name=name, namespace="default", annotations={"cluster.x-k8s.io/paused": ""}
-                )
-            )
-        )
+        meta = ObjectMeta(name=name, namespace="default", annotations={"cluster.x-k8s.io/paused": ""})
+        await fleet.create(Machine(metadata=meta))
     await fleet.api.merge_patch(
         Machine, f"{OURS}by-id", {"status": {"serverID": by_id}}, namespace="default", subresource="status"
     )

@@ -1,5 +1,7 @@
 """Seed 001: release to the pool instead of destroying, and a billing-floor fallback that works. Its test plan."""
 
+from datetime import timedelta
+
 import pytest
 from incidents.hosts.story import (
     Machine,
@@ -11,7 +13,7 @@ from incidents.hosts.story import (
     until_gone,
     until_pooled,
 )
-from unit.hosts.made import POOL, SERVER_ID, claim, host, machine, release, server
+from unit.hosts.made import NOW, POOL, SERVER_ID, claim, host, machine, release, server
 
 from paddock.hosts.lifecycle import RecordRelease, ending
 from paddock.hosts.release import Wait, release_step
@@ -34,8 +36,6 @@ async def ready_machine(world: World, *, terminate: bool = False) -> tuple[Fleet
 
 
 def below_its_floor(fleet: FleetWorld, server_id: str) -> None:
-    from datetime import timedelta
-
     cloud_host(fleet, server_id).deletable_at = fleet.clock.now() + timedelta(days=22)
 
 
@@ -87,7 +87,6 @@ async def test_a_server_that_vanished_before_its_deletion_was_scheduled_is_simpl
     fleet, server_id = await ready_machine(world, terminate=True)
     below_its_floor(fleet, server_id)
     fleet.cloud.inject(Fault(kind=FaultKind.LOST, operations=("schedule_deletion",), times=1))
-    fleet.cloud.faults.pending[-1].after_effect = False
 
     async def tried() -> bool:
         return any(entry.operation == "schedule_deletion" for entry in fleet.cloud.audit)
@@ -259,8 +258,6 @@ def test_a_machine_never_waits_for_a_billing_floor() -> None:
     """The incident itself: the retry every 60 s, and `helm --wait` behind it. The wait is the Host's, not the Machine's."""
     recorded = host(spec={"claim": claim(), "release": release(policy="terminate", cloud_name="m-1")})
     scheduled = server("m-1", deletion_scheduled=True)
-    from unit.hosts.made import NOW
-
     assert isinstance(release_step(recorded, scheduled, NOW), Wait)
     # `ending` has no branch that waits: it records, skips, or has nothing to do.
     assert ending(machine(server_id=SERVER_ID, annotations=TERMINATE), recorded, POOL) is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from unit.bootstrap.conftest import Cluster, client, cluster  # noqa: F401 - fixtures
+from unit.bootstrap.clusters import Cluster
 from unit.bootstrap.fleets import example
 
 from paddock.base.chance import seeded
@@ -68,7 +68,7 @@ class World:
 
 
 @pytest.fixture
-async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:  # noqa: F811
+async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:
     rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
     await client.create({"metadata": {"name": "paddock-node"}, "rules": rules}, ROLE)
     made = World(client, tmp_path)
@@ -77,7 +77,7 @@ async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:  # noqa
     await made.scaleway.aclose()
 
 
-async def test_a_claimed_host_becomes_a_node_with_an_identity_of_its_own(world: World, cluster: Cluster):  # noqa: F811
+async def test_a_claimed_host_becomes_a_node_with_an_identity_of_its_own(world: World, cluster: Cluster):
     assert await world.bootstrapper.prepare_claim(MACHINE) is None
     host = await world.host()
     outcome = await world.bootstrapper.bootstrap(MACHINE, host, world.credentials, world.progress)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from integration.bootstrap.rig import Rig
-from unit.bootstrap.conftest import Cluster, client, cluster  # noqa: F401 - fixtures
 
 from paddock.base.secrets import Password
 from paddock.cli import main
@@ -86,7 +85,7 @@ def preparation(rig: Rig, password: str) -> Preparation:
     )
 
 
-async def test_the_fleet_is_told_the_password_and_no_older_one_replaces_it(rig: Rig, client: Client):  # noqa: F811
+async def test_the_fleet_is_told_the_password_and_no_older_one_replaces_it(rig: Rig, client: Client):
     logins = HostLogins(client, namespace="default")
     outcome = await prepare_host(rig.bootstrap(), preparation(rig, rig.mac.password), logins)
     assert isinstance(outcome, Ready)
@@ -100,7 +99,7 @@ async def test_the_fleet_is_told_the_password_and_no_older_one_replaces_it(rig: 
     assert not {"passwordless-sudo", "auto-login"} & set(ready.changed_steps)
 
 
-async def test_the_fleet_is_not_told_a_password_that_macos_refused(rig: Rig, client: Client):  # noqa: F811
+async def test_the_fleet_is_not_told_a_password_that_macos_refused(rig: Rig, client: Client):
     logins = HostLogins(client, namespace="default")
     wanted = preparation(rig, "wrong")
     outcome = await prepare_host(rig.bootstrap(), wanted, logins)
@@ -110,7 +109,7 @@ async def test_the_fleet_is_not_told_a_password_that_macos_refused(rig: Rig, cli
     assert await logins.read("mac-1") is None
 
 
-async def test_a_host_whose_pinned_key_changed_is_not_touched(rig: Rig, client: Client):  # noqa: F811
+async def test_a_host_whose_pinned_key_changed_is_not_touched(rig: Rig, client: Client):
     logins = HostLogins(client, namespace="default")
     assert isinstance(await prepare_host(rig.bootstrap(), preparation(rig, rig.mac.password), logins), Ready)
     rig.mac.reinstall(keys=[rig.key.public])

@@ -150,3 +150,17 @@ async def test_what_root_makes_belongs_to_root_even_at_home(root, mac):
     await root('sudo -n touch "$HOME/of-root"; touch "$HOME/of-mine"', check=True)
     assert mac.owner("/Users/m1/of-root")[0] == "root"
     assert mac.owner("/Users/m1/of-mine")[0] == "m1"
+
+
+async def test_a_tool_may_be_handed_megabytes_on_its_standard_input(root):
+    done = await root("head -c 3000000 /dev/zero | shasum -a 256")
+    assert done.stdout == hashlib.sha256(bytes(3000000)).hexdigest() + "  -\n"
+
+
+async def test_processes_are_found_and_signalled_by_numbers_that_no_real_process_has(root, mac):
+    first = mac.job("com.apple.WindowServer").pid
+    done = await root(f"pgrep WindowServer; sudo -n kill -0 {first} && sudo -n kill {first}; kill {first}")
+    assert done.stdout == f"{first}\n"
+    assert done.exit_status == 1
+    assert mac.job("com.apple.WindowServer").pid is None
+    assert first >= 5_000_000

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -15,17 +15,18 @@ from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.recovery import Tiers
 from paddock.hosts.settings import HostSettings
-from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.faults import Call, Crash, Fail, Fault, LoseAnswer, Moment
+from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World, simulate
 from paddock.simulator.realwait import unguarded
 from paddock.simulator.seeds import chosen_seeds
 
-__all__ = ["INTERRUPTIONS", "Ward", "effects", "from_here", "interrupt_everywhere", "quick", "small_fleet"]
+__all__ = ["INTERRUPTIONS", "Ward", "effects", "from_here", "interrupt_everywhere", "quick", "small_fleet", "until_here"]
 
 Scenario = Callable[[World], Awaitable[Any]]
 INTERRUPTIONS: tuple[Fault, ...] = (Crash(Moment.BEFORE), Crash(Moment.AFTER), LoseAnswer(), Fail())
-_FROM_HERE = "the part that is interrupted"
+_FROM_HERE = "from here on calls are interrupted"
+_UNTIL_HERE = "from here on calls are left alone"
 
 
 def quick(**changes: Any) -> HostSettings:
@@ -33,8 +34,8 @@ def quick(**changes: Any) -> HostSettings:
     settings = HostSettings(
         default_adopt_pool_prefix=POOL,
         inventory_interval=10.0,
-        reclaim_interval=25.0,
-        tiers=Tiers(reboot_after=1, max_attempts=2, sealed_patience=timedelta(seconds=120), retry_seconds=15.0),
+        reclaim_interval=900.0,
+        tiers=Tiers(reboot_after=1, max_attempts=3, sealed_patience=timedelta(seconds=120), retry_seconds=15.0),
         lease_duration=6.0,
         renew_deadline=4.0,
         request_timeout=2.0,
@@ -92,6 +93,11 @@ class Ward:
 def from_here(world: World) -> None:
     """Only the calls from here on are interrupted: what happened so far was the preparation."""
     world.faults.announce(_FROM_HERE)
+
+
+def until_here(world: World) -> None:
+    """What comes from here on is not interrupted any more: another test does that."""
+    world.faults.announce(_UNTIL_HERE)
 
 
 def effects(call: Call) -> bool:
@@ -158,7 +164,7 @@ class _Branches:
 
     def _branch(self, world: World, kind: Fault, call: Call) -> bool:
         """Whether this process is the copy in which this call gets this fault."""
-        self._reached = self._reached or call.name == _FROM_HERE
+        self._reached = (self._reached or call.name == _FROM_HERE) and call.name != _UNTIL_HERE
         if self._outlet is not None or not self._reached or not call.process or not self._only(call):
             return False
         while len(self._running) >= self.AT_A_TIME:
@@ -195,5 +201,8 @@ class _Branches:
     def finish(self) -> None:
         while self._running:
             self._collect()
-        failures = self._failures
-        assert not failures, f"{len(failures)} of {self.begun} interrupted runs failed; the first:\n{failures[0]}"
+        if failures := self._failures:
+            where = "".join(f"  {failure.splitlines()[0]}\n" for failure in failures)
+            raise AssertionError(
+                f"{len(failures)} of {self.begun} interrupted runs failed:\n{where}the first one:\n{failures[0]}"
+            )

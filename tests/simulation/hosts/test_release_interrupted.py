@@ -71,7 +71,7 @@ def _terminated(*, below_floor: bool, shape: str = "typed"):
         fleet = small_fleet(world, hosts=1)
         fleet.cloud.behaviour.floor_shape = shape  # pyright: ignore[reportAttributeAccessIssue]
         if below_floor:
-            fleet.pool[0].deletable_at = world.clock.now() + timedelta(seconds=400)
+            fleet.pool[0].deletable_at = world.clock.now() + timedelta(seconds=90)
         else:
             fleet.pool[0].deletable_at = world.clock.now()
         await fleet.machine("m-1")
@@ -86,7 +86,7 @@ def _terminated(*, below_floor: bool, shape: str = "typed"):
         async def cloud_is_empty() -> bool:
             return not fleet.cloud.hosts() and not await fleet.hosts()
 
-        await fleet.eventually("server and Host are gone", cloud_is_empty, within=8000, every=10.0)
+        await fleet.eventually("server and Host are gone", cloud_is_empty, within=900, every=5.0)
         Ward(fleet).safe()
         assert all(wipe.how == "delete" for wipe in fleet.wipes)
 

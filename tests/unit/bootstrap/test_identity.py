@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
-from unit.bootstrap.conftest import Cluster
+from unit.bootstrap.clusters import Cluster
 
 from paddock.base.clock import SystemClock
 from paddock.base.secrets import Secret

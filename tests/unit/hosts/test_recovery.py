@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.hosts.made import NOW, later
 
-from paddock.hosts.recovery import GiveBack, Reboot, Retry, Tiers, after_failure, sealed_for_too_long
+from paddock.hosts.recovery import GiveBack, Reboot, Retry, Tiers, after_failure, sealed_for_too_long, seconds_until_retry
 
 TIERS = Tiers()
 
@@ -106,3 +106,10 @@ def test_a_sealed_password_is_waited_for_and_then_counts_as_a_failure():
     assert not sealed_for_too_long(None, NOW, patient)
     assert not sealed_for_too_long(NOW, later(minutes=14, seconds=59), patient)
     assert sealed_for_too_long(NOW, later(minutes=15), patient)
+
+
+def test_a_bootstrap_keeps_its_distance_from_the_last_failure_whoever_leads():
+    assert seconds_until_retry(None, NOW, TIERS) == 0
+    assert seconds_until_retry(NOW, NOW, TIERS) == 60
+    assert seconds_until_retry(NOW, later(seconds=45), TIERS) == 15
+    assert seconds_until_retry(NOW, later(minutes=5), TIERS) == 0

@@ -1,6 +1,9 @@
 """The Kubernetes-compatible API: what kubectl and our controllers talk to on one machine.
 
-Pure parts: `kinds` (what is served), `schema` (validate, default, prune), `apply` (server-side apply and field
-ownership), `patches`, `selectors`, `tables`, `discovery`, `openapi`, `protobuf`, `status` (errors). Effects: `objects`
-(the life of one object over the store), `http` (the routes), `tokens` (who may ask), `garbage`, `binder`.
+A request comes in through `http`, is taken apart by `calls` and `options`, judged by `access` and `rbac`, answered by
+`lists` and `watches` (reading), `writes` and `objects` (writing: `admission`, `deletion`), or `reviews`. `kinds` says what
+is served, `status` how a refusal reads, `selectors` who is selected. In the background: `housekeeping`, `garbage`,
+`binder`, which follow all changes through `feed`.
+
+The pure parts have folders of their own: `validation`, `builtin`, `ownership`, `patching`, `documents`.
 """

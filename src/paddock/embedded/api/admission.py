@@ -5,9 +5,12 @@ from typing import Any
 
 import msgspec
 
-from paddock.embedded.api import builtin_schemas, builtins, schema, status
+from paddock.embedded.api import status
+from paddock.embedded.api.builtin import catalogue as builtins
+from paddock.embedded.api.builtin import schemas as builtin_schemas
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.status import ApiFailure, Cause
+from paddock.embedded.api.validation import schema
 
 __all__ = [
     "check_identity",

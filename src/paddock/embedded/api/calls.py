@@ -8,7 +8,8 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 import yaml
 
-from paddock.embedded.api import protobuf, status
+from paddock.embedded.api import status
+from paddock.embedded.api.documents import protobuf
 from paddock.embedded.api.kinds import Kind, Kinds
 
 __all__ = ["Call", "Target", "User", "aim", "decode_body", "flag", "verb_of"]

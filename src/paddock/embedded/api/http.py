@@ -10,9 +10,10 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.embedded.api import discovery, openapi, status, tables
+from paddock.embedded.api import status
 from paddock.embedded.api.access import Access
 from paddock.embedded.api.calls import Call, Target, User, aim, flag, verb_of
+from paddock.embedded.api.documents import discovery, openapi, tables
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
 from paddock.embedded.api.objects import Objects, decode, listed, seen, shown

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from paddock.embedded.api import status
-from paddock.embedded.api.builtins import FIELD_LABELS
-from paddock.embedded.api.causes import forbidden, unsupported
+from paddock.embedded.api.builtin.catalogue import FIELD_LABELS
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.objects import decode
 from paddock.embedded.api.selectors import FieldSelector, LabelSelector, parse_fields, parse_labels
 from paddock.embedded.api.status import Cause
+from paddock.embedded.api.validation.causes import forbidden, unsupported
 from paddock.embedded.store import CompactedError, FutureRevisionError, Record, Store
 
 __all__ = ["Listing", "Selection", "list_objects", "parse_revision", "selection_of"]

@@ -16,10 +16,11 @@ import msgspec
 
 from paddock.base.chance import kube_suffix, new_uuid
 from paddock.base.clock import Clock, rfc3339
-from paddock.embedded.api import admission, builtins, status
-from paddock.embedded.api import apply as server_side
+from paddock.embedded.api import admission, status
+from paddock.embedded.api.builtin import catalogue as builtins
 from paddock.embedded.api.deletion import DeleteOptions, ended, marked_for_deletion
 from paddock.embedded.api.kinds import Kind, Kinds
+from paddock.embedded.api.ownership import apply as server_side
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.store import (
     ExistsError,

@@ -4,11 +4,11 @@ from typing import Any
 
 from paddock.embedded.api import status
 from paddock.embedded.api.calls import Call, decode_body
-from paddock.embedded.api.causes import forbidden, missing, unsupported
 from paddock.embedded.api.deletion import DeleteOptions
 from paddock.embedded.api.objects import Write
 from paddock.embedded.api.repeated import repeated_fields
 from paddock.embedded.api.status import Cause
+from paddock.embedded.api.validation.causes import forbidden, missing, unsupported
 
 __all__ = ["delete_options", "delete_options_from", "write_of"]
 

@@ -5,9 +5,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paddock.embedded.api.gotext import quoted
-from paddock.embedded.api.metadata import label_key_problems, label_value_problems
 from paddock.embedded.api.status import ApiFailure, bad_request
+from paddock.embedded.api.validation.gotext import quoted
+from paddock.embedded.api.validation.metadata import label_key_problems, label_value_problems
 
 __all__ = ["FieldRequirement", "FieldSelector", "LabelRequirement", "LabelSelector", "parse_fields", "parse_labels"]
 

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from paddock.base.chance import new_uuid, unseeded
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.secrets import Secret
-from paddock.embedded.api.causes import invalid as wrong
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.status import ApiFailure, bad_request, invalid
+from paddock.embedded.api.validation.causes import invalid as wrong
 
 __all__ = [
     "DEFAULT_SECONDS",

@@ -6,12 +6,14 @@ from typing import Any
 import msgspec
 
 from paddock.base.clock import rfc3339
-from paddock.embedded.api import builtins, patches, status
+from paddock.embedded.api import status
+from paddock.embedded.api.builtin import catalogue as builtins
 from paddock.embedded.api.calls import Call, Target, decode_body, from_yaml
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
 from paddock.embedded.api.objects import Objects, Outcome, Write, decode
 from paddock.embedded.api.options import delete_options, delete_options_from, write_of
+from paddock.embedded.api.patching import patches
 
 __all__ = ["Writes", "makes_what_is_absent"]
 

@@ -131,12 +131,17 @@ class HostReconciler:
         return image.id
 
     async def _finish(self, host: Host, now: datetime) -> None:
-        """One write frees the host; the counts and the forgotten host key may follow later or never."""
+        """Forget the old disk's host key, then free the host in one write; the count may follow later or never.
+
+        The key goes first: a freed host that still pins it would refuse its next tenant. Both writes are made in the
+        version that was judged. Died in between: the release is still recorded, and this is repeated.
+        """
         tools = self._tools
+        if host.status.host_key:
+            host = await self._save(host, {"hostKey": None}, guarded=True)
         await tools.patch_host(host, _freed(now, tools))
         tools.recorder.record(host, "Normal", "Released", "wiped and back in the pool")
-        history = host.status.history
-        await self._save(host, {"hostKey": None, "history": {"releases": history.releases + 1}})
+        await self._save(host, {"history": {"releases": host.status.history.releases + 1}})
 
     async def _delete(self, host: Host) -> None:
         tools, zone, server_id = self._tools, host.spec.zone, host.spec.server_id
@@ -161,9 +166,12 @@ class HostReconciler:
         if conditions != host.status.conditions:
             await self._save(host, merge_difference(host.status, replace(host.status, conditions=conditions)))
 
-    async def _save(self, host: Host, status: dict[str, Any]) -> None:
-        await self._tools.client.merge_patch(
-            Host, host.metadata.name, {"status": status}, namespace=host.metadata.namespace, subresource="status"
+    async def _save(self, host: Host, status: dict[str, Any], *, guarded: bool = False) -> Host:
+        patch: dict[str, Any] = {"status": status}
+        if guarded:
+            patch["metadata"] = {"resourceVersion": host.metadata.resource_version}
+        return await self._tools.client.merge_patch(
+            Host, host.metadata.name, patch, namespace=host.metadata.namespace, subresource="status"
         )
 
 

@@ -124,11 +124,13 @@ class Sweep:
     async def _heal(self, finding: Finding) -> bool:
         """Judge once more on reads made now, then record. False when the picture changed meanwhile."""
         tools, server_id, settings = self._tools, finding.server.id, self._tools.settings
-        machines = (await tools.fresh.list(Machine)).items
-        server = (await tools.cloud.get_server(finding.zone, server_id)).server
+        # The Host first, because the write is guarded by its version, and the machines last: a claim that is in this Host
+        # was made by a machine that exists already, so a machine that is missing from the list is really gone.
         host = await tools.fresh_host(server_id)
         if host is None:
             return False  # the inventory makes it; then it is judged again
+        server = (await tools.cloud.get_server(finding.zone, server_id)).server
+        machines = (await tools.fresh.list(Machine)).items
         again = verdict(
             server,
             host,

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
-from paddock.base.clock import Clock
+from paddock.base.clock import Clock, rfc3339
 from paddock.base.secrets import Password
 from paddock.clients.scaleway import Cloud, Credentials
 from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 EventType = Literal["Normal", "Warning"]
+_OF_CLAIM = "claim"
 
 
 class GoneError(Exception):
@@ -180,9 +181,13 @@ class Tools:
     # Credentials live in a Secret beside the machine, never in the machine.
 
     async def kept_credentials(self, machine: ScalewayAppleSiliconMachine) -> Credentials | None:
-        """What the Secret holds; a sealed or empty password in it counts as none. None where there is no Secret."""
+        """What the Secret holds; a sealed or empty password in it counts as none. None where there is no Secret.
+
+        A Secret that says it is of another host, or of an earlier claim of this one, counts as none: we may have died
+        between letting go of that host and removing its Secret, and its password would lock the new host's account.
+        """
         secret = await self.fresh.get(SecretObject, secret_name(machine), machine.metadata.namespace)
-        if secret is None:
+        if secret is None or secret.data.get(_OF_CLAIM, b"").decode() not in ("", _claim_mark(machine)):
             return None
         username = secret.data.get("ssh-username", b"").decode() or "m1"
         return Credentials(username, Password.usable(secret.data.get("sudo-password", b"").decode()))
@@ -199,6 +204,7 @@ class Tools:
             data={
                 "ssh-username": credentials.ssh_username.encode(),
                 "sudo-password": credentials.password.reveal().encode(),
+                _OF_CLAIM: _claim_mark(machine).encode(),
             },
         )
         await self.client.apply(secret, force=True)
@@ -222,6 +228,11 @@ class Tools:
 
 def secret_name(machine: ScalewayAppleSiliconMachine) -> str:
     return f"{machine.metadata.name}-bootstrap"
+
+
+def _claim_mark(machine: ScalewayAppleSiliconMachine) -> str:
+    """Which host, and since when: another for every claim."""
+    return f"{machine.status.server_id}/{rfc3339(machine.status.bound_at) if machine.status.bound_at else ''}"
 
 
 def condition(

@@ -115,9 +115,7 @@ class Database:
             return None if found is None else found[0]
 
 
-async def fetch_all(
-    connection: Connection, row: type[Row], statement: LiteralString, params: Params = ()
-) -> list[Row]:
+async def fetch_all(connection: Connection, row: type[Row], statement: LiteralString, params: Params = ()) -> list[Row]:
     async with connection.cursor(row_factory=class_row(row)) as cursor:
         await cursor.execute(statement, params)
         return await cursor.fetchall()

@@ -7,6 +7,7 @@ must therefore be repeatable, which every operation of the ledger is.
 
 import random
 from datetime import datetime, timedelta
+from typing import LiteralString
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
@@ -100,9 +101,9 @@ class Deliveries:
         """Drop settled deliveries received before that; keep at least three days, as long as GitHub may redeliver."""
         return await self._database.run(FORGET, [before, limit])
 
-    async def _write(self, statement: str, delivery: Delivery, **values: object) -> None:
+    async def _write(self, statement: LiteralString, delivery: Delivery, **values: object) -> None:
         params = {"delivery_id": delivery.delivery_id, "attempt": delivery.attempt, **values}
-        if await self._database.run(statement, params) == 0:  # pyright: ignore[reportArgumentType] - one of the two above
+        if await self._database.run(statement, params) == 0:
             raise StaleDeliveryError(
                 f"delivery {delivery.delivery_id} is not held by attempt {delivery.attempt} any more: drop it"
             )

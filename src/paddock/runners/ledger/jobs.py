@@ -8,7 +8,7 @@ from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Connection, Database, fetch_all, fetch_one
-from paddock.runners.ledger.errors import InvalidEntryError, UnknownAccountError
+from paddock.runners.ledger.errors import InvalidEntryError
 from paddock.runners.ledger.rows import FINISHED, Completion, Ended, Execution, HeldPod, Job, Moved, NewJob
 from paddock.runners.ledger.wakeups import Wakeups
 
@@ -53,7 +53,7 @@ REQUEUE = """
 -- requeue_job: only while it is still held under that claim; its place in the line stays what it was
 UPDATE jobs SET status = 'queued', conclusion = NULL, generation = NULL, pod_uid = NULL, pod_name = NULL,
     runner_name = NULL, claimed_at = NULL, started_at = NULL, changed_at = %(now)s, changed_by = %(by)s, changed_why = %(why)s
-WHERE job_id = %(job_id)s AND generation = %(generation)s AND status IN ('claimed', 'running')
+WHERE job_id = %(job_id)s AND generation IS NOT DISTINCT FROM %(generation)s AND status IN ('claimed', 'running')
 RETURNING pool
 """
 DISPLACE = """
@@ -67,10 +67,12 @@ WHERE generation = %(generation)s
 """
 RUNS = """
 -- job_runs: bound to the claim of the runner that executes it, or to none of ours
+-- (a job that this runner is known to run keeps its binding even if the claim is gone: it is the handle to put it back by)
 UPDATE jobs SET status = 'running', generation = %(generation)s, pod_uid = %(pod_uid)s, pod_name = %(pod_name)s,
     runner_name = %(runner_name)s, started_at = coalesce(started_at, %(started_at)s), not_before = NULL,
     changed_at = %(now)s, changed_by = %(by)s, changed_why = %(why)s
 WHERE job_id = %(job_id)s AND status IN ('queued', 'claimed', 'running')
+  AND NOT (%(generation)s::bigint IS NULL AND status = 'running' AND runner_name = %(runner_name)s)
 """
 SESSION_EXECUTES = """
 -- session_executes
@@ -94,6 +96,12 @@ WHERE job_id = %(job_id)s AND status NOT IN ('completed', 'cancelled')
 END_CLAIMS = """
 -- end_claims_of_executor
 SELECT * FROM end_claims(%(generations)s, 'live', NULL, false, %(by)s, %(why)s, %(now)s)
+"""
+CLAIM_OF_JOB = """
+-- claim_of_job
+SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
+       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+FROM claims WHERE job_id = %s
 """
 QUEUED = """
 -- queued_jobs: oldest first
@@ -124,9 +132,7 @@ class Jobs:
         await self._wakeups.hint(job.pool)
         return Moved.QUEUED
 
-    async def started(
-        self, job: NewJob, *, runner_name: str, started_at: datetime, by: str = "webhook"
-    ) -> Execution:
+    async def started(self, job: NewJob, *, runner_name: str, started_at: datetime, by: str = "webhook") -> Execution:
         """`in_progress`: this runner executes this job, whichever it was minted for.
 
         A claim that was made for another job is bound to this one, and that other job waits again; a claim that was made
@@ -248,17 +254,26 @@ class Jobs:
         return Moved.COMPLETED if first else Moved.FINISHED
 
     async def settle(
-        self, job_id: int, *, conclusion: str, by: str, why: str, completed_at: datetime | None = None
+        self,
+        job_id: int,
+        *,
+        conclusion: str,
+        by: str,
+        why: str,
+        completed_at: datetime | None = None,
+        runner_name: str | None = None,
     ) -> Moved:
         """End a job on proof from GitHub itself that it is over, although its `completed` never came.
 
-        Its claim ends too, except one that was never minted: its dispatcher is told when it confirms.
+        The claim of the runner that GitHub names ends too; where it names none, the claim that was made for the job. One
+        that was never minted stays: its dispatcher is told when it confirms.
         """
         known = await self.get(job_id)
         if known is None:
             raise InvalidEntryError(f"job {job_id} is not in the ledger: there is nothing to settle")
         bound = await self._database.row(HeldPod, CLAIM_OF_JOB, [job_id])
-        runner_name = bound.runner_name if bound is not None else None
+        # A name is never used for two mints, so that it still means this claim, or none, when the lock is ours.
+        runner_name = runner_name or (bound.runner_name if bound is not None else None)
         return await self.completed(
             job_id,
             account_id=known.account_id,
@@ -269,7 +284,7 @@ class Jobs:
             why=why,
         )
 
-    async def requeue(self, job_id: int, generation: int, *, by: str, why: str) -> bool:
+    async def requeue(self, job_id: int, generation: int | None, *, by: str, why: str) -> bool:
         """Put back a running job whose claim is gone already. False if it moved on, or finished, since it was read."""
         async with self._database.transaction() as connection:
             await connection.execute(LOCK, [job_id])
@@ -313,3 +328,14 @@ class Jobs:
         values |= {"status": status, "conclusion": conclusion, "started_at": started_at, "completed_at": completed_at}
         values |= {"runner_name": runner_name, "now": self._clock.now(), "by": by, "why": why}
         return (await connection.execute(INSERT, values)).rowcount == 1
+
+
+def _check(job: NewJob) -> None:
+    for name in ("job_id", "account_id", "vcpus", "memory_mb"):
+        if getattr(job, name) <= 0:
+            raise InvalidEntryError(f"{name} of a job is {getattr(job, name)}: it must be a positive number")
+    for name in ("pool", "repository"):
+        if not getattr(job, name):
+            raise InvalidEntryError(f"{name} of job {job.job_id} is empty: say which one")
+    if job.enqueued_at.tzinfo is None:
+        raise InvalidEntryError(f"enqueued_at of job {job.job_id} has no time zone: give it in UTC")

@@ -48,9 +48,7 @@ class Limits:
         self._database = database
         self._clock = clock
 
-    async def set(
-        self, account_id: int, platform: Platform, *, vcpus: int, memory_mb: int, by: str, why: str
-    ) -> Limit:
+    async def set(self, account_id: int, platform: Platform, *, vcpus: int, memory_mb: int, by: str, why: str) -> Limit:
         """Change a limit. Lowering it ends nothing: the account waits until it is below."""
         limit = await self._database.row(
             Limit,

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import psycopg
+from psycopg import sql
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
@@ -77,15 +78,12 @@ class Listener:
                     self._conninfo, autocommit=True, connect_timeout=5, application_name="paddock-ledger-listener"
                 )
                 async with connection:
-                    await connection.execute(
-                        psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(self._channel))
-                    )
+                    await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     failures = 0
                     yield EVERY_POOL
                     while True:
                         heard = {
-                            notice.payload
-                            async for notice in connection.notifies(timeout=self._patience, stop_after=1)
+                            notice.payload async for notice in connection.notifies(timeout=self._patience, stop_after=1)
                         }
                         if heard:
                             # What arrived together with the first is taken along.

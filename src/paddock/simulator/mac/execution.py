@@ -34,6 +34,7 @@ class Execution:
     process: asyncio.subprocess.Process
     denied: list[str] = field(default_factory=list)
     down: bool = False
+    finished: bool = False
 
     @classmethod
     async def start(cls, mac: "SimulatedMac", command: str | list[str], *, user: str) -> "Execution":
@@ -73,15 +74,20 @@ class Execution:
                     await _passed(to_stderr, f"bash: {line}: Permission denied\n".encode())
                 if self.denied and status == 0:
                     status = 1
+            self.finished = True
         finally:
             feeding.cancel()
             self.kill()
-            await asyncio.gather(feeding, self.process.wait(), return_exceptions=True)
-            self.mac.close_session(self)
+            try:
+                await asyncio.gather(feeding, self.process.wait(), return_exceptions=True)
+            finally:
+                self.mac.close_session(self)
         return Ended(128 - status if status < 0 else status, lost=self.down)
 
     def kill(self, *, down: bool = False) -> None:
         """End the command and all it started, at once. With `down` the whole Mac goes, and nobody hears of it."""
+        if self.finished:
+            return  # its number may belong to somebody else by now
         self.down = self.down or down
         # The group outlives its leader while a child of it runs; afterwards there is nothing left to end.
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "Launchd", "read_plist"]
 
+# Beyond what any real machine gives out, so that a script that signals one of these never hits a process of ours.
+_FIRST_PID = 5_000_000
 _SHELLS = {"/bin/bash", "/bin/sh", "/bin/zsh"}
 _OF_THE_SYSTEM = ("/sbin/", "/bin/", "/usr/bin/", "/usr/sbin/", "/usr/libexec/", "/System/")
 
@@ -69,7 +71,7 @@ class Launchd:
 
     def __init__(self, mac: "SimulatedMac") -> None:
         self._mac = mac
-        self._pids = 300
+        self._pids = _FIRST_PID
         self.jobs: dict[tuple[str, str], Job] = {}
         for label in SYSTEM_JOBS:
             self.jobs["system", label] = Job(label, "system", pid=self._pid())

@@ -9,7 +9,7 @@ from paddock.simulator.mac.launchd import Job
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
 
-__all__ = ["killall", "pgrep", "pkill", "ps"]
+__all__ = ["kill", "killall", "pgrep", "pkill", "ps"]
 
 
 def _command(job: Job) -> str:
@@ -30,6 +30,17 @@ def _matching(mac: "SimulatedMac", call: Call) -> list[Job]:
         if re.fullmatch(pattern, text) if exact else re.search(pattern, text):
             found.append(job)
     return found
+
+
+async def kill(mac: "SimulatedMac", call: Call) -> Answer:
+    """What `sudo kill` runs; without sudo the shell's own `kill` answers, which knows none of these numbers."""
+    words = [word for word in call.arguments if not word.startswith("-")]
+    found = [job for job in _running(mac) if str(job.pid) in words]
+    if len(found) != len(words):
+        return fail(1, "kill: No such process")
+    if "-0" in call.arguments:
+        return ok()
+    return _ended(mac, call, found)
 
 
 async def pgrep(mac: "SimulatedMac", call: Call) -> Answer:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StandIns"]
 
+_LONGEST = 512 * 1024 * 1024  # what a tool may be handed on its standard input, in base64
 _OWN_PROGRAMS = ("sudo", "sed", "base64")
 _REAL_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin"
 
@@ -45,7 +46,7 @@ class StandIns:
         async with self._starting:
             if self._server is None:
                 self._folder = _programs()
-                self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
+                self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512, limit=_LONGEST)
 
     async def stop(self) -> None:
         server, self._server = self._server, None

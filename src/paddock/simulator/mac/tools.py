@@ -38,6 +38,7 @@ TOOLS: Mapping[str, Tool] = {
     "sw_vers": machine.sw_vers,
     "sysctl": machine.sysctl,
     "uname": machine.uname,
+    "kill": processes.kill,
     "killall": processes.killall,
     "pgrep": processes.pgrep,
     "pkill": processes.pkill,

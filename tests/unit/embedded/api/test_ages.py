@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from paddock.embedded.api.ages import age, human_duration
+from paddock.embedded.api.documents.ages import age, human_duration
 
 NOW = datetime(2026, 6, 12, 7, 0, tzinfo=UTC)
 

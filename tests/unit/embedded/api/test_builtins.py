@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from paddock.embedded.api.builtins import (
+from paddock.embedded.api.builtin.catalogue import (
     KINDS,
     REVIEW_KINDS,
     STORED_KINDS,

@@ -1,7 +1,7 @@
 import pytest
 
-from paddock.embedded.api.builtins import KINDS
-from paddock.embedded.api.discovery import (
+from paddock.embedded.api.builtin.catalogue import KINDS
+from paddock.embedded.api.documents.discovery import (
     aggregated,
     core_versions,
     group,

@@ -1,7 +1,7 @@
 import pytest
 
-from paddock.embedded.api.formats import format_check
-from paddock.embedded.api.gotext import go_json, go_literal, go_number, go_plain, quoted, shown
+from paddock.embedded.api.validation.formats import format_check
+from paddock.embedded.api.validation.gotext import go_json, go_literal, go_number, go_plain, quoted, shown
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.embedded.api.jsonpath import JsonPathError, compile_path, first_match
+from paddock.embedded.api.documents.jsonpath import JsonPathError, compile_path, first_match
 
 MACHINE = {
     "metadata": {"annotations": {"x.y/z": "dotted", "plain/key": "slashed"}},

@@ -4,8 +4,8 @@ import pytest
 from unit.embedded.api.widget_kind import WIDGET, widget
 
 from paddock.embedded.api.kinds import Kind
-from paddock.embedded.api.metadata import label_key_problems, validate_metadata
 from paddock.embedded.api.status import ApiFailure
+from paddock.embedded.api.validation.metadata import label_key_problems, validate_metadata
 
 _NAMESPACE = Kind(group="", version="v1", kind="Namespace", plural="namespaces", singular="namespace", namespaced=False)
 

@@ -1,8 +1,8 @@
 import pytest
 
-from paddock.embedded.api.builtins import KINDS
+from paddock.embedded.api.builtin.catalogue import KINDS
+from paddock.embedded.api.documents.openapi import V2_DOCUMENT, document, document_hash, index
 from paddock.embedded.api.kinds import Kind, Kinds
-from paddock.embedded.api.openapi import V2_DOCUMENT, document, document_hash, index
 
 SCHEMA = {
     "type": "object",

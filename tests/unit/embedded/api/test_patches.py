@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.embedded.api.patches import json_patch, merge_patch, same_json
+from paddock.embedded.api.patching.patches import json_patch, merge_patch, same_json
 from paddock.embedded.api.status import ApiFailure
 
 JSON = st.recursive(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.embedded.api.protobuf import decode
+from paddock.embedded.api.documents.protobuf import decode
 from paddock.embedded.api.status import ApiFailure
 
 

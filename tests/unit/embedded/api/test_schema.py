@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.embedded.api.widget_kind import SCHEMA, STATUS, widget
 
-from paddock.embedded.api.conformity import conforming
-from paddock.embedded.api.schema import apply_defaults, prune, validate
 from paddock.embedded.api.status import Cause
-from paddock.embedded.api.violations import _explain
+from paddock.embedded.api.validation.conformity import conforming
+from paddock.embedded.api.validation.schema import apply_defaults, prune, validate
+from paddock.embedded.api.validation.violations import _explain
 
 
 def told(**spec: Any) -> list[tuple[str, str, str]]:

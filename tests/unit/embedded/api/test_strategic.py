@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from paddock.embedded.api.patches import strategic_merge_patch
+from paddock.embedded.api.patching.patches import strategic_merge_patch
 from paddock.embedded.api.status import ApiFailure
 
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from paddock.embedded.api.builtins import KINDS
+from paddock.embedded.api.builtin.catalogue import KINDS
+from paddock.embedded.api.documents.tables import include_of, row, table, table_columns
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.status import ApiFailure
-from paddock.embedded.api.tables import include_of, row, table, table_columns
 from paddock.kube.resource import Column
 
 NOW = datetime(2026, 6, 12, 7, 0, tzinfo=UTC)

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from paddock.base.secrets import Secret
-from paddock.embedded.api.builtins import KINDS
+from paddock.embedded.api.builtin.catalogue import KINDS
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.api.tokens import (
     StaticTokens,

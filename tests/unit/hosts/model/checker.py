@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from unit.hosts.model import decisions, passes
+from unit.hosts.model import passes
 from unit.hosts.model.decisions import Rules
 from unit.hosts.model.world import NOBODY, M, Parked, State, initial
 
@@ -97,6 +97,8 @@ def explore(
             if wrong:
                 found.violation = found.trace(at, wrong, said)
                 return found
+            if state.parked:
+                state = passes.without_the_refused(state, rules)
             known = number.get(state)
             if known is None:
                 known = number[state] = len(found.states)
@@ -151,7 +153,8 @@ def _successors(state: State, bounds: Bounds, rules: Rules) -> Iterator[_Step]:
 def _people(state: State, bounds: Bounds) -> Iterator[_Step]:
     for slot, machine in enumerate(state.machines):
         if machine is None:
-            if state.made[slot] < bounds.makes[slot]:
+            # Machines differ in nothing but their names: the first one made has the first name.
+            if state.made[slot] < bounds.makes[slot] and (slot == 0 or state.made[0]):
                 made = passes._swap(state.made, slot, state.made[slot] + 1)
                 after = passes.write_machine(state, slot, M(state.made[slot]))._replace(made=made)
                 yield "fault", f"machine {slot} is made", after, ""
@@ -205,7 +208,7 @@ def _within(outcome: passes.Outcome, bounds: Bounds) -> State | None:
         return None
     if outcome.next is not None and outcome.next.stage == "intend":
         host = outcome.state.hosts[outcome.next.host]
-        if host.epoch >= bounds.claims:
+        if host.epoch >= bounds.claims and host.claim is None:
             return None
     return outcome.state
 

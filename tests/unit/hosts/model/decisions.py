@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from paddock.clients.scaleway import Gone, Server, Unknown
-from paddock.hosts import claim, lifecycle, release, strays, sweep
-from paddock.hosts.api import ScalewayAppleSiliconHost
 from unit.hosts.model.world import (
     FLEET,
     NOBODY,
@@ -24,6 +21,10 @@ from unit.hosts.model.world import (
     real_server,
     server_id,
 )
+
+from paddock.clients.scaleway import Gone, Server, Unknown
+from paddock.hosts import claim, lifecycle, release, strays, sweep
+from paddock.hosts.api import ScalewayAppleSiliconHost
 
 Answer = tuple[object, ...]
 """The name of the decision's type, then what of it matters to the model."""
@@ -46,11 +47,18 @@ class Rules:
     """Whether a lost race makes a claim look whether its machine has a host already, or is being deleted."""
     restored_claim_is_proven_again: bool = True
     """Whether a machine whose missing claim is restored has to have the name read again before it goes on."""
+    keep_reads_machine_again: bool = True
+    """Whether a proven machine is read again after its Host, before anything is done to the host."""
 
 
 @cache
 def choices(slot: int, machine: M, hosts: tuple[H, ...], settled: tuple[bool, ...]) -> tuple[int, ...]:
     """The hosts that the machine may reach for: what `choose` picks from every one alone, as with a stale cache."""
+    mine = claim.already_claimed(
+        real_machine(slot, machine), [real_host(number, host) for number, host in enumerate(hosts)]
+    )
+    if mine is not None:
+        return (_NUMBER[mine.host.spec.server_id],)
     picked = []
     for number, host in enumerate(hosts):
         alone = [real_host(number, host, settled[number])]

@@ -25,6 +25,10 @@ from unit.hosts.model.world import (
     waiting_machine,
 )
 
+_GUARDED_BY_MACHINE = frozenset({"intend", "forget", "bind", "verified", "hostless", "bound-again", "unproven"})
+_GUARDED_BY_HOST = frozenset(
+    {"record", "write-claim", "restore-claim", "take-back", "freed", "request-wipe", "mark-started"}
+)
 _RESTING = frozenset({"claim/look", "verify/look", "release/look", "request-wipe", "send"})
 """Stages whose next cloud call rests on reads made before: these hold up the waiting times."""
 
@@ -161,6 +165,8 @@ def _machine(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
                 claim = item._replace(stage="unproven", host=number, fresh_host=True, what=(machine,), then=claim)
             yield Outcome(state, claim, "restores its claim")
         case ("Keep",) if machine.verified:
+            if rules.keep_reads_machine_again and state.machines[slot] != machine:
+                return
             own: Uid = (slot, machine.generation)
             server = state.servers[number]
             used = state._replace(servers=_swap(state.servers, number, server._replace(tenant=own)))
@@ -402,6 +408,22 @@ def _write_host(state: State, item: Parked, older: int, rules: Rules) -> Iterato
     if then is not None and item.stage in {"record", "take-back"}:
         then = then._replace(fresh_machine=item.fresh_machine)
     yield Outcome(state, then, item.stage)
+
+
+def without_the_refused(state: State, rules: Rules) -> State:
+    """Without the parked passes whose next write is sure to be refused: they can only be dropped.
+
+    A claim that is refused reads its machine again and goes on, which is what a new pass does, too; but only if it looks
+    whether there is still something to claim for.
+    """
+    kept = tuple(
+        item
+        for item in state.parked
+        if ((item.fresh_machine or item.stage not in _GUARDED_BY_MACHINE)
+        and (item.fresh_host or item.stage not in _GUARDED_BY_HOST))
+        or (not rules.acquire_looks_again and item.stage in {"intend", "forget", "bind", "write-claim", "take-back"})
+    )
+    return state if len(kept) == len(state.parked) else state._replace(parked=kept)
 
 
 def claimable(state: State, number: int, rules: Rules) -> bool:

@@ -57,6 +57,8 @@ class Acquire:
                 machine = await self._tools.again(machine)
                 if machine.metadata.deletion_timestamp is not None or PAUSED in machine.metadata.annotations:
                     return RequeueAfter(_AT_THE_GATES)
+                if machine.status.server_id:
+                    return machine  # another leader bound it meanwhile: it must not reach for a second host
                 continue
             except ScalewayError as error:
                 return await self._cloud_failed(machine, error)
@@ -177,6 +179,7 @@ class Acquire:
             addresses=(Address(type="ExternalIP", address=server.ip),) if server.ip else (),
             bootstrap_attempts=0,
             bootstrap_reboot_issued=False,
+            bootstrap_failed_at=None,
             bootstrap_step="",
             bound_at=now.replace(microsecond=0),
             claim_verified=False,

@@ -44,6 +44,7 @@ def hostless(machine: Machine, reason: str, message: str, now: datetime) -> Mach
         password_missing_since=None,
         bootstrap_attempts=0,
         bootstrap_reboot_issued=False,
+        bootstrap_failed_at=None,
         bootstrap_step="",
         host_config_hash="",
         failed_host_config_hash="",
@@ -78,6 +79,11 @@ class KeepHost:
                 return await self.let_go(machine, reason, message)
             case WriteMissingClaim(epoch):
                 assert host is not None
+                # Not proven by what was proven before: the host may have been wiped and pooled since the mirror was made.
+                if machine.status.claim_verified:
+                    now = tools.clock.now().replace(microsecond=0)
+                    unproven = replace(machine.status, claim_verified=False, bound_at=now)
+                    machine = await tools.save(machine, unproven, guarded=True)
                 await self._write_claim(machine, host, epoch)
                 return RequeueAfter(0.1)
             case Keep():
@@ -133,7 +139,10 @@ class KeepHost:
 
     async def _verify(self, machine: Machine, host: Host) -> tuple[Machine, Host] | RequeueAfter:
         if machine.status.claim_verified:
-            return machine, host
+            # Read again, now that the claim was seen: what was proven may have been an earlier claim of the same host.
+            again = await self._tools.again(machine)
+            same = again.status.server_id == machine.status.server_id and again.status.claim_verified
+            return (again, host) if same and again.metadata.deletion_timestamp is None else RequeueAfter(_SOON)
         tools, claim = self._tools, host.spec.claim
         assert claim is not None
         now, settle = tools.clock.now(), tools.settings.settle

@@ -11,7 +11,7 @@ from paddock.hosts.controllers.machine.keep import hostless
 from paddock.hosts.controllers.recording import record_release
 from paddock.hosts.controllers.tools import BootstrapFailed, Bootstrapped, Tools, condition, ready
 from paddock.hosts.fencing import LeaseTooShortError
-from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long
+from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
 from paddock.kube.conditions import is_true
 from paddock.kube.controller import RequeueAfter
 
@@ -45,10 +45,14 @@ class Prepare:
     async def run(self, machine: Machine, host: Host) -> Machine | RequeueAfter:
         if is_true(machine.status.conditions, "Bootstrapped"):
             return machine
+        tools = self._tools
+        wait = seconds_until_retry(machine.status.bootstrap_failed_at, tools.clock.now(), tools.settings.tiers)
+        if wait > 0:
+            return RequeueAfter(wait)
         credentials = await self.credentials(machine, host)
         if isinstance(credentials, RequeueAfter):
             return credentials
-        tools, now = self._tools, self._tools.clock.now()
+        now = tools.clock.now()
         message = f"bootstrap of host {host.metadata.name} runs"
         status = replace(machine.status, phase="Bootstrapping", password_missing_since=None)
         status = condition(status, "Bootstrapped", False, "Bootstrapping", message, now, severity="Info")
@@ -71,6 +75,8 @@ class Prepare:
             case BootstrapFailed():
                 retry = tools.settings.tiers.retry_seconds
                 message = f"step {outcome.step}: {outcome.message}; tried again in {retry:.0f} s, and no tier counts it"
+                failed_at = replace(machine.status, bootstrap_failed_at=tools.clock.now().replace(microsecond=0))
+                machine = await tools.save(machine, failed_at)
                 return await self._blocked(machine, outcome.reason, message, retry)
 
     async def _pin(self, host: Host, host_key: str) -> None:
@@ -91,6 +97,7 @@ class Prepare:
             machine.status,
             bootstrap_attempts=0,
             bootstrap_reboot_issued=False,
+            bootstrap_failed_at=None,
             bootstrap_step="",
             host_config_hash=outcome.config_hash,
         )
@@ -163,7 +170,12 @@ class Prepare:
         )
         message = f"step {step}: {problem}; {decision.message}"
         tools.say(machine, "Warning", "BootstrapFailed", f"attempt {attempts}: step {step}: {problem}")
-        status = replace(machine.status, bootstrap_attempts=attempts, bootstrap_step=step)
+        status = replace(
+            machine.status,
+            bootstrap_attempts=attempts,
+            bootstrap_step=step,
+            bootstrap_failed_at=now.replace(microsecond=0),
+        )
         status = condition(status, "Bootstrapped", False, "BootstrapFailed", message, now, severity="Warning")
         machine = await tools.save(machine, ready(status, False, "BootstrapFailed", message, now))
         await tools.count(host, bootstrap_failures=1)

@@ -247,6 +247,23 @@ BEGIN
         FROM unnest(uids, names) AS pod (uid, name) LEFT JOIN claims held ON held.pod_uid = pod.uid;
 END $$;
 
+-- This very job for this Pod. What is being said about the job right now comes first.
+CREATE FUNCTION attempt_job(
+    p_job bigint, p_pod_uid text, p_pod_name text, p_dispatcher bigint, p_by text, p_now timestamptz
+) RETURNS SETOF admitted LANGUAGE plpgsql AS $$
+DECLARE
+    answer admitted;
+BEGIN
+    IF pg_try_advisory_xact_lock(job_lock_key(p_job)) THEN
+        RETURN QUERY SELECT * FROM admit(ARRAY[p_job], ARRAY[p_pod_uid], ARRAY[p_pod_name], p_dispatcher, p_by, p_now);
+    ELSE
+        answer.outcome := 'lost_race';
+        answer.pod_uid := p_pod_uid;
+        answer.pod_name := p_pod_name;
+        RETURN NEXT answer;
+    END IF;
+END $$;
+
 -- Confirm a claim after the mint: claim and job become running and, if asked, the session is recorded, all or nothing.
 -- Saying it twice is the same as saying it once.
 CREATE FUNCTION commit_claim(

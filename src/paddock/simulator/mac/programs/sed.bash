@@ -1,6 +1,7 @@
 #!/bin/bash
 # sed as BSD has it: -i takes its suffix as the next argument, and '' means no copy.
 export PATH="${MAC_PATH}"
+case "${OSTYPE}" in darwin*) exec sed "$@" ;; esac
 arguments=()
 while (($#)); do
   case "$1" in

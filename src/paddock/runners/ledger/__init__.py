@@ -1,0 +1,89 @@
+"""The ledger of CI jobs: who waits, who holds what, who was handed a runner, and how it ended. See docs/design/ledger.md.
+
+What is promised, whoever calls, however many at once, and wherever a process dies:
+
+- a Pod has at most one claim or fence, and at most one session in its life; a job has at most one claim;
+- a finished job is never queued again;
+- what an account holds never exceeds its limit through a claim;
+- claim and job move together, release and requeue are one transaction, and each leaves a line in the log;
+- a write under a claim that is not current changes nothing.
+"""
+
+from paddock.runners.ledger.claims import LARGEST_BATCH, Scope
+from paddock.runners.ledger.database import Pool, make_pool, prepare
+from paddock.runners.ledger.errors import (
+    InvalidEntryError,
+    JobGoneError,
+    LedgerError,
+    LedgerUnavailableError,
+    StaleClaimError,
+    StaleDeliveryError,
+    UnknownAccountError,
+)
+from paddock.runners.ledger.ledger import SCHEMA, Ledger
+from paddock.runners.ledger.recovery import PodStopped
+from paddock.runners.ledger.rows import (
+    FINISHED,
+    Account,
+    Claim,
+    ClaimState,
+    Completion,
+    Delivery,
+    Ended,
+    Execution,
+    Fence,
+    HeldPod,
+    Job,
+    Limit,
+    Moved,
+    NewJob,
+    Outcome,
+    Platform,
+    Pod,
+    Session,
+    Transition,
+    Usage,
+)
+from paddock.runners.ledger.signals import PoolSignals
+from paddock.runners.ledger.wakeups import EVERY_POOL, Listener
+
+__all__ = [
+    "EVERY_POOL",
+    "FINISHED",
+    "LARGEST_BATCH",
+    "SCHEMA",
+    "Account",
+    "Claim",
+    "ClaimState",
+    "Completion",
+    "Delivery",
+    "Ended",
+    "Execution",
+    "Fence",
+    "HeldPod",
+    "InvalidEntryError",
+    "Job",
+    "JobGoneError",
+    "Ledger",
+    "LedgerError",
+    "LedgerUnavailableError",
+    "Limit",
+    "Listener",
+    "Moved",
+    "NewJob",
+    "Outcome",
+    "Platform",
+    "Pod",
+    "PodStopped",
+    "Pool",
+    "PoolSignals",
+    "Scope",
+    "Session",
+    "StaleClaimError",
+    "StaleDeliveryError",
+    "Transition",
+    "UnknownAccountError",
+    "Usage",
+    "make_pool",
+    "prepare",
+]

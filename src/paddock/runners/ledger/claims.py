@@ -1,0 +1,280 @@
+"""Claiming a job for a waiting Pod, confirming the claim after the mint, and giving it back.
+
+One statement does all of admission (`migrations/0003_admission.sql`): it ranks, takes Pod and job, passes the account's
+turnstile, counts, and moves the job. A crash of either side leaves all of it or nothing.
+"""
+
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, LiteralString
+
+from psycopg.rows import dict_row
+
+from paddock.base.backoff import Backoff
+from paddock.base.clock import Clock
+from paddock.runners.ledger.database import Database, fetch_all
+from paddock.runners.ledger.errors import InvalidEntryError, JobGoneError, StaleClaimError
+from paddock.runners.ledger.rows import Claim, Ended, HeldPod, Outcome, Pod
+from paddock.runners.ledger.wakeups import Wakeups
+
+__all__ = ["LARGEST_BATCH", "Claims", "Scope"]
+
+LARGEST_BATCH = 256
+"""Waiting Pods in one statement; every job taken costs a lock until the statement ends."""
+
+Scope = Literal["job", "repository", "account"]
+"""Whom a failed mint speaks for: this job, every job of the repository, or every job of the account."""
+
+_MINT_BACKOFF = Backoff(base=5.0, cap=900.0, factor=2.0, jitter=0.25)
+
+CLAIM_JOBS = """
+-- claim_jobs: the pool's next jobs to these waiting Pods
+SELECT * FROM claim_jobs(%(pool)s, %(uids)s, %(names)s, %(dispatcher)s, %(by)s, %(now)s)
+"""
+ATTEMPT = """
+-- attempt: this job to this Pod
+SELECT * FROM attempt_job(%(job_id)s, %(uid)s, %(name)s, %(dispatcher)s, %(by)s, %(now)s)
+"""
+COMMIT = """
+-- commit_claim
+SELECT commit_claim(%(uid)s, %(generation)s, %(runner_name)s, %(session)s, %(by)s, %(why)s, %(now)s)
+"""
+RELEASE = """
+-- release
+SELECT * FROM end_claims(
+    (SELECT array_agg(generation) FROM claims WHERE generation = %(generation)s AND pod_uid = %(uid)s),
+    'live', %(not_before)s, %(failed)s, %(by)s, %(why)s, %(now)s)
+"""
+SETBACK = """
+-- setback: leave the account or the repository alone for a while
+INSERT INTO setbacks (account_id, repository, failures, not_before, why)
+VALUES (%(account_id)s, %(repository)s, 1, %(first)s, %(why)s)
+ON CONFLICT (account_id, repository) DO UPDATE
+    SET failures = setbacks.failures + 1, why = excluded.why,
+        not_before = greatest(setbacks.not_before, %(now)s + least(
+            %(cap)s, %(base)s * power(2.0, least(setbacks.failures, 30))) * interval '1 second')
+"""
+ALL = """
+-- live_claims: every Pod that is held for a job
+SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
+       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+FROM claims WHERE state <> 'fenced' ORDER BY claimed_at, pod_uid
+"""
+OF_POD = """
+-- claim_of_pod
+SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
+       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+FROM claims WHERE pod_uid = %s AND state <> 'fenced'
+"""
+LIVE_PODS = """
+-- live_pods: held for a job, or handed a runner and not ended
+SELECT pod_uid FROM claims WHERE state <> 'fenced' UNION SELECT pod_uid FROM sessions WHERE ended_at IS NULL
+"""
+COUNTS_BY_POOL = """
+-- claims_by_pool
+SELECT pool, count(*) FROM claims WHERE state <> 'fenced' GROUP BY pool
+"""
+COUNTS_BY_ACCOUNT = """
+-- claims_by_account
+SELECT account_id, count(*) FROM claims WHERE state <> 'fenced' GROUP BY account_id
+"""
+
+
+class Claims:
+    def __init__(self, database: Database, clock: Clock, chance: random.Random, wakeups: Wakeups) -> None:
+        self._database = database
+        self._clock = clock
+        self._chance = chance
+        self._wakeups = wakeups
+
+    async def claim(self, pool: str, pod: Pod, *, by: str = "dispatch", dispatcher: int | None = None) -> Claim:
+        """The pool's next job for one waiting Pod, or why there is none."""
+        return (await self.claim_many(pool, [pod], by=by, dispatcher=dispatcher))[0]
+
+    async def claim_many(
+        self, pool: str, pods: Sequence[Pod], *, by: str = "dispatch", dispatcher: int | None = None
+    ) -> list[Claim]:
+        """The pool's next jobs for waiting Pods, in one statement: one answer a Pod, in the order of `pods`.
+
+        Jobs go out fairest first (`docs/design/ledger.md`). An answer ACCOUNT_BUSY or LOST_RACE means that rivals were
+        quicker and that it is worth asking again at once.
+        """
+        if not pods:
+            return []
+        if len(pods) > LARGEST_BATCH:
+            raise InvalidEntryError(f"{len(pods)} Pods in one batch: give at most {LARGEST_BATCH} at once")
+        if not pool:
+            raise InvalidEntryError("pool is empty: say for which pool the Pods wait")
+        for pod in pods:
+            _check_pod(pod)
+        if len({pod.uid for pod in pods}) != len(pods):
+            raise InvalidEntryError("a Pod appears twice in one batch: give each uid once")
+        answers = await self._ask(
+            CLAIM_JOBS,
+            {
+                "pool": pool,
+                "uids": [pod.uid for pod in pods],
+                "names": [pod.name for pod in pods],
+                "dispatcher": dispatcher,
+                "by": by,
+                "now": self._clock.now(),
+            },
+        )
+        of_pod = {answer.pod_uid: answer for answer in answers}
+        return [of_pod[pod.uid] for pod in pods]
+
+    async def attempt(self, job_id: int, pod: Pod, *, by: str = "dispatch", dispatcher: int | None = None) -> Claim:
+        """This very job for this Pod, out of turn: the same admission, without ranking and without backoff."""
+        _check_pod(pod)
+        if job_id <= 0:
+            raise InvalidEntryError(f"job_id is {job_id}: it must be a positive number")
+        params = {
+            "job_id": job_id,
+            "uid": pod.uid,
+            "name": pod.name,
+            "dispatcher": dispatcher,
+            "by": by,
+            "now": self._clock.now(),
+        }
+        return (await self._ask(ATTEMPT, params))[0]
+
+    async def mark_running(self, claim: Claim | HeldPod, runner_name: str, *, by: str = "dispatch") -> None:
+        """The runner is minted: claim and job become running together.
+
+        StaleClaimError or JobGoneError means that the runner must not be handed out, and nothing was changed.
+        """
+        await self._confirm(claim, runner_name, session=False, by=by)
+
+    async def commit(self, claim: Claim | HeldPod, runner_name: str, *, by: str = "dispatch") -> None:
+        """`mark_running` and the session in one transaction: after this, and only after this, answer the Pod.
+
+        Errors are those of `mark_running`. Repeating it after a lost answer is safe.
+        """
+        await self._confirm(claim, runner_name, session=True, by=by)
+
+    async def release(self, claim: Claim | HeldPod, *, by: str, why: str, not_before: datetime | None = None) -> Ended:
+        """Give a claim back: the row goes and its job waits again in its old place, in one transaction.
+
+        StaleClaimError if it was released before, which a caller that only cleans up may ignore.
+        """
+        return await self._release(claim, by=by, why=why, not_before=not_before, failed=False)
+
+    async def mint_failed(
+        self,
+        claim: Claim,
+        *,
+        by: str,
+        why: str,
+        scope: Scope = "job",
+        retry_after: float | None = None,
+    ) -> Ended:
+        """Give a claim back because minting failed, and leave whom it speaks for alone for a while.
+
+        The pause doubles with every failure in a row, up to a quarter of an hour, and is at least `retry_after` seconds.
+        A mint that succeeds ends the pause of its repository and account.
+        """
+        now = self._clock.now()
+        wait = timedelta(seconds=_MINT_BACKOFF.delay(claim.mint_failures + 1, self._chance, retry_after))
+        first = now + timedelta(seconds=_MINT_BACKOFF.delay(1, self._chance, retry_after))
+        setback = {
+            "account_id": claim.account_id,
+            "repository": claim.repository if scope == "repository" else "",
+            "first": first,
+            "why": why,
+            "now": now,
+            "base": max(_MINT_BACKOFF.base, retry_after or 0.0),
+            "cap": max(_MINT_BACKOFF.cap, retry_after or 0.0),
+        }
+        return await self._release(
+            claim,
+            by=by,
+            why=why,
+            not_before=now + wait,
+            failed=True,
+            setback=None if scope == "job" else setback,
+        )
+
+    async def of_pod(self, pod_uid: str) -> HeldPod | None:
+        """The Pod's live claim, if it has one."""
+        return await self._database.row(HeldPod, OF_POD, [pod_uid])
+
+    async def all(self) -> list[HeldPod]:
+        """Every live claim, oldest first."""
+        return await self._database.rows(HeldPod, ALL)
+
+    async def live_pods(self) -> frozenset[str]:
+        """The uids of Pods that hold a claim, or an open session. List Pods first, then ask this, never the other way."""
+        async with self._database.connection() as connection:
+            return frozenset(uid for (uid,) in await (await connection.execute(LIVE_PODS)).fetchall())
+
+    async def count_by_pool(self) -> dict[str, int]:
+        async with self._database.connection() as connection:
+            return dict(await (await connection.execute(COUNTS_BY_POOL)).fetchall())
+
+    async def count_by_account(self) -> dict[int, int]:
+        async with self._database.connection() as connection:
+            return dict(await (await connection.execute(COUNTS_BY_ACCOUNT)).fetchall())
+
+    async def _ask(self, statement: LiteralString, params: dict[str, Any]) -> list[Claim]:
+        async with self._database.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(statement, params)
+            return [_answer(row) for row in await cursor.fetchall()]
+
+    async def _confirm(self, claim: Claim | HeldPod, runner_name: str, *, session: bool, by: str) -> None:
+        if not runner_name:
+            raise InvalidEntryError("runner_name is empty: give the name that the runner was minted with")
+        params = {
+            "uid": claim.pod_uid,
+            "generation": claim.generation,
+            "runner_name": runner_name,
+            "session": session,
+            "by": by,
+            "why": f"runner {runner_name} was minted",
+            "now": self._clock.now(),
+        }
+        answer = await self._database.value(COMMIT, params)
+        if answer == "stale":
+            raise StaleClaimError(f"claim {claim.generation} of Pod {claim.pod_name} is not current any more")
+        if answer == "job_gone":
+            raise JobGoneError(f"job {claim.job_id} finished or runs elsewhere: release claim {claim.generation}")
+
+    async def _release(
+        self,
+        claim: Claim | HeldPod,
+        *,
+        by: str,
+        why: str,
+        not_before: datetime | None,
+        failed: bool,
+        setback: dict[str, Any] | None = None,
+    ) -> Ended:
+        params = {
+            "uid": claim.pod_uid,
+            "generation": claim.generation,
+            "not_before": not_before,
+            "failed": failed,
+            "by": by,
+            "why": why,
+            "now": self._clock.now(),
+        }
+        async with self._database.transaction() as connection:
+            ended = await fetch_all(connection, Ended, RELEASE, params)
+            if not ended:
+                raise StaleClaimError(f"claim {claim.generation} of Pod {claim.pod_name} is not current any more")
+            if setback is not None:
+                await connection.execute(SETBACK, setback)
+        await self._wakeups.hint(ended[0].pool)
+        return ended[0]
+
+
+def _answer(row: dict[str, Any]) -> Claim:
+    outcome = Outcome(row.pop("outcome"))
+    if outcome is Outcome.CLAIMED:
+        return Claim(outcome=outcome, **row)
+    return Claim(outcome=outcome, pod_uid=row["pod_uid"], pod_name=row["pod_name"])
+
+
+def _check_pod(pod: Pod) -> None:
+    if not pod.uid or not pod.name:
+        raise InvalidEntryError(f"Pod {pod.name!r} with uid {pod.uid!r}: neither may be empty")

@@ -1,0 +1,78 @@
+"""The ledger of CI jobs as one object: a part for each thing it keeps."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from psycopg_pool import PoolTimeout
+
+from paddock.base.chance import unseeded
+from paddock.base.clock import Clock
+from paddock.runners.ledger.accounts import Accounts
+from paddock.runners.ledger.claims import Claims
+from paddock.runners.ledger.database import Database, Pool, make_pool, prepare
+from paddock.runners.ledger.deliveries import Deliveries
+from paddock.runners.ledger.dispatchers import Dispatchers
+from paddock.runners.ledger.errors import LedgerUnavailableError
+from paddock.runners.ledger.fences import Fences
+from paddock.runners.ledger.jobs import Jobs
+from paddock.runners.ledger.limits import Limits
+from paddock.runners.ledger.recovery import Recovery
+from paddock.runners.ledger.sessions import Sessions
+from paddock.runners.ledger.signals import Signals
+from paddock.runners.ledger.transitions import Transitions
+from paddock.runners.ledger.wakeups import Wakeups
+
+__all__ = ["SCHEMA", "Ledger"]
+
+SCHEMA: Final = "paddock_ledger"
+
+
+class Ledger:
+    """Jobs, claims, sessions, completions, deliveries, limits and their log, over a pool of connections.
+
+    The pool is the caller's, works in the ledger's schema (`make_pool`) and is open. Any number of processes may use one
+    ledger at once; everything that must not happen twice is settled by the database.
+    """
+
+    def __init__(self, pool: Pool, clock: Clock, chance: random.Random | None = None) -> None:
+        chance = chance or unseeded()
+        database = Database(pool)
+        self.wakeups = Wakeups(database)
+        self.accounts = Accounts(database, clock)
+        self.limits = Limits(database, clock)
+        self.deliveries = Deliveries(database, clock, chance)
+        self.jobs = Jobs(database, clock, self.wakeups)
+        self.claims = Claims(database, clock, chance, self.wakeups)
+        self.sessions = Sessions(database, clock)
+        self.fences = Fences(database, clock)
+        self.recovery = Recovery(database, clock, self.wakeups, self.sessions)
+        self.dispatchers = Dispatchers(database, clock)
+        self.transitions = Transitions(database)
+        self.signals = Signals(database, clock)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        conninfo: str,
+        *,
+        clock: Clock,
+        chance: random.Random | None = None,
+        schema: str = SCHEMA,
+        size: int = 8,
+        patience: float = 10.0,
+    ) -> AsyncIterator["Ledger"]:
+        """Bring the tables up to date and use them, with a pool of its own that is closed at the end."""
+        await prepare(conninfo, schema=schema, clock=clock)
+        pool = make_pool(conninfo, schema=schema, size=size, patience=patience)
+        try:
+            await pool.open(wait=True, timeout=patience)
+        except PoolTimeout as error:
+            await pool.close()
+            raise LedgerUnavailableError(f"the ledger's database does not answer: {error}") from error
+        try:
+            yield cls(pool, clock, chance)
+        finally:
+            await pool.close()

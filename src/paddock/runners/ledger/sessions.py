@@ -1,0 +1,115 @@
+"""Which Pods were handed a runner. A session is recorded before the Pod is answered, and ends when the Pod has.
+
+An open session means: the Pod was sent its runner and may be executing a job, whatever became of its claim. A Pod has one
+session in its life; the table's key is its uid.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from paddock.base.clock import Clock
+from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.errors import StaleClaimError
+from paddock.runners.ledger.rows import Claim, HeldPod, Session
+
+__all__ = ["Sessions"]
+
+RECORD = """
+-- record_session: only while its claim is current and minted
+WITH held AS (
+    SELECT c.* FROM claims c
+    WHERE c.pod_uid = %(uid)s AND c.generation = %(generation)s AND c.state = 'running' FOR UPDATE
+), opened AS (
+    INSERT INTO sessions (pod_uid, pod_name, generation, account_id, job_id, pool, platform, vcpus, memory_mb, runner_name,
+                          repository, workflow_name, started_at)
+    SELECT h.pod_uid, h.pod_name, h.generation, h.account_id, h.job_id, h.pool, h.platform, h.vcpus, h.memory_mb,
+           h.runner_name, coalesce(j.repository, ''), coalesce(j.workflow_name, ''), h.claimed_at
+    FROM held h LEFT JOIN jobs j USING (job_id)
+    ON CONFLICT DO NOTHING
+    RETURNING *
+), logged AS (
+    INSERT INTO transitions (at, subject, job_id, account_id, pod_uid, generation, was, became, by, why)
+    SELECT %(now)s, 'session', o.job_id, o.account_id, o.pod_uid, o.generation, '', 'open', %(by)s, 'the Pod is answered next'
+    FROM opened o
+)
+SELECT EXISTS (SELECT FROM opened)
+    OR EXISTS (SELECT FROM sessions s JOIN held h USING (pod_uid, generation)) AS recorded
+"""
+END = """
+-- end_sessions: of two reports the earlier moment counts, and never one before the start
+WITH reported AS (
+    SELECT * FROM unnest(%(uids)s::text[], %(ends)s::timestamptz[]) AS r (pod_uid, ended_at)
+), old AS (
+    SELECT s.pod_uid, s.ended_at FROM sessions s JOIN reported USING (pod_uid) ORDER BY s.pod_uid FOR UPDATE OF s
+), ended AS (
+    UPDATE sessions s SET ended_at = least(s.ended_at, greatest(s.started_at, r.ended_at)),
+        end_reason = CASE WHEN s.ended_at IS NULL THEN %(why)s ELSE s.end_reason END
+    FROM reported r JOIN old USING (pod_uid)
+    WHERE s.pod_uid = r.pod_uid AND (s.ended_at IS NULL OR (NOT %(only_open)s AND r.ended_at < s.ended_at))
+    RETURNING s.*, old.ended_at AS before
+), logged AS (
+    INSERT INTO transitions (at, subject, job_id, account_id, pod_uid, generation, was, became, by, why)
+    SELECT %(now)s, 'session', e.job_id, e.account_id, e.pod_uid, e.generation, 'open', 'ended', %(by)s, %(why)s
+    FROM ended e WHERE e.before IS NULL
+)
+SELECT count(*) FROM ended
+"""
+OF_POD = """
+-- session_of_pod
+SELECT * FROM sessions WHERE pod_uid = %s
+"""
+OPEN = """
+-- open_sessions: oldest first
+SELECT * FROM sessions WHERE ended_at IS NULL AND started_at < %s ORDER BY started_at, pod_uid
+"""
+OF_JOB = """
+-- sessions_of_job: every Pod that was minted for it or executed it
+SELECT * FROM sessions WHERE job_id = %s
+UNION SELECT s.* FROM jobs j JOIN sessions s ON s.account_id = j.account_id AND s.runner_name = j.runner_name
+WHERE j.job_id = %s ORDER BY started_at
+"""
+
+
+class Sessions:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def record(self, claim: Claim | HeldPod, *, by: str = "dispatch") -> None:
+        """Record that the Pod is about to be answered. StaleClaimError: do not answer. Safe to repeat.
+
+        `Claims.commit` does this and `mark_running` in one transaction, and is what a dispatcher should use.
+        """
+        params = {"uid": claim.pod_uid, "generation": claim.generation, "by": by, "now": self._clock.now()}
+        if not await self._database.value(RECORD, params):
+            raise StaleClaimError(f"claim {claim.generation} of Pod {claim.pod_name} is not current and running")
+
+    async def end(self, pod_uid: str, ended_at: datetime, *, by: str, why: str) -> bool:
+        """The Pod ended then. Of two reports the earlier moment counts. False: no session, or nothing new."""
+        return await self._end({pod_uid: ended_at}, by=by, why=why, only_open=False) == 1
+
+    async def end_absent(self, ends: Mapping[str, datetime], *, by: str, why: str) -> int:
+        """End the sessions of Pods that are proven gone, at the best known moments; those that ended stay as they are."""
+        return await self._end(ends, by=by, why=why, only_open=True) if ends else 0
+
+    async def of_pod(self, pod_uid: str) -> Session | None:
+        return await self._database.row(Session, OF_POD, [pod_uid])
+
+    async def of_job(self, job_id: int) -> list[Session]:
+        """The sessions of Pods that were minted for the job, or that executed it."""
+        return await self._database.rows(Session, OF_JOB, [job_id, job_id])
+
+    async def open(self, *, started_before: datetime | None = None) -> list[Session]:
+        """Sessions that have not ended, oldest first."""
+        return await self._database.rows(Session, OPEN, [started_before or datetime.max.replace(tzinfo=UTC)])
+
+    async def _end(self, ends: Mapping[str, datetime], *, by: str, why: str, only_open: bool) -> int:
+        params = {
+            "uids": list(ends),
+            "ends": list(ends.values()),
+            "only_open": only_open,
+            "by": by,
+            "why": why,
+            "now": self._clock.now(),
+        }
+        return await self._database.value(END, params)

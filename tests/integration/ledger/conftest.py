@@ -1,0 +1,39 @@
+"""One Postgres for the whole run; every test gets a ledger in a schema of its own, and is checked for contradictions."""
+
+import itertools
+import random
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+from integration.ledger.rig import Bench, StandingClock
+
+from paddock.base.clock import SystemClock
+from paddock.embedded.postgres import EmbeddedPostgres
+from paddock.runners.ledger import Ledger
+
+_schemas = itertools.count()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def server() -> AsyncIterator[EmbeddedPostgres]:
+    # Not pytest's own temporary folder: that one is closed to the account that the server runs as under root.
+    folder = Path(tempfile.mkdtemp(prefix="paddock-ledger-"))
+    folder.chmod(0o755)
+    try:
+        async with EmbeddedPostgres(folder / "pg", clock=SystemClock(), chance=random.Random(1)) as postgres:
+            yield postgres
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest_asyncio.fixture
+async def bench(server: EmbeddedPostgres) -> AsyncIterator[Bench]:
+    clock = StandingClock()
+    schema = f"ledger_{next(_schemas)}"
+    async with Ledger.open(server.dsn, clock=clock, chance=random.Random(7), schema=schema, size=16) as ledger:
+        bench = Bench(ledger, clock, server.dsn, schema)
+        yield bench
+        assert await bench.problems() == []

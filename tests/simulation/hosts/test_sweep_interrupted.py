@@ -1,0 +1,30 @@
+"""A reclaim that is interrupted at every effect: the stranded host comes home, and only that one."""
+
+from simulation.hosts.interrupting import Ward, from_here, interrupt_everywhere, quick, small_fleet
+
+from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.simulator.fleet_world import FleetWorld
+from paddock.simulator.process import World
+
+
+async def force_delete(fleet: FleetWorld, name: str) -> None:
+    """What `kubectl patch --type=merge -p '{"metadata":{"finalizers":[]}}'` and a delete do: nobody is told."""
+    await fleet.api.merge_patch(Machine, name, {"metadata": {"finalizers": []}}, "default")
+    await fleet.api.delete(Machine, name, "default")
+
+
+async def _a_stranded_host_is_reclaimed(world: World) -> None:
+    fleet = small_fleet(world, hosts=2, settings=quick(claim_name_prefix="m-", reclaim_interval=20.0))
+    await fleet.machine("m-1")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    stranded = next(m.status.server_id for m in await fleet.machines() if m.metadata.name == "m-1")
+    from_here(world)
+    await force_delete(fleet, "m-1")
+    await Ward(fleet).healthy()
+    assert fleet.cloud.host(stranded).install >= 2
+    assert {wipe.server_id for wipe in fleet.wipes} == {stranded}
+
+
+def test_a_reclaim_survives_every_interruption_of_every_effect() -> None:
+    assert interrupt_everywhere(_a_stranded_host_is_reclaimed) >= 20
