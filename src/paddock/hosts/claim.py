@@ -185,7 +185,7 @@ def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
     if not status.delivered:
         return "not delivered"
     if status.cloud_status != "ready":
-        return status.cloud_status
+        return status.cloud_status or "without a status"
     if host.spec.not_before is not None and now < host.spec.not_before:
         return "settling"
     return None

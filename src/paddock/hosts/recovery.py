@@ -7,7 +7,16 @@ A threshold is compared with >=, so that an API error at the threshold is tried 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-__all__ = ["GiveBack", "Reboot", "Recovery", "Retry", "Tiers", "after_failure", "sealed_for_too_long", "seconds_until_retry"]
+__all__ = [
+    "GiveBack",
+    "Reboot",
+    "Recovery",
+    "Retry",
+    "Tiers",
+    "after_failure",
+    "sealed_for_too_long",
+    "seconds_until_retry",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,16 @@ import asyncio
 
 import pytest
 
+from paddock.base.chance import seeded
+from paddock.base.clock import SystemClock
 from paddock.base.secrets import Secret
 from paddock.clients.ssh import (
     AsyncSsh,
     AuthRefused,
+    BudgetedSsh,
     ConnectionLost,
+    DialBudget,
+    DialRules,
     Hanging,
     HostKeyChanged,
     KeyUnusable,
@@ -157,3 +162,11 @@ async def test_more_logins_at_once_than_sshd_starts_are_dropped(mac, key):
     for _, writer in [*raw, *silent]:
         writer.close()
     assert mac.sshd.peak_startups == 10
+
+
+async def test_many_tasks_with_one_budget_never_fill_the_backlog(mac, key):
+    budget = DialBudget(SystemClock(), seeded(1), DialRules(apart=0.0, parallel=4))
+    ssh = BudgetedSsh(AsyncSsh(), budget)
+    await asyncio.gather(*(login(ssh, mac.target(key.private)) for _ in range(15)))
+    assert mac.sshd.peak_startups == 1
+    assert mac.sshd.logins == 15

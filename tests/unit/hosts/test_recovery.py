@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.hosts.made import NOW, later
 
-from paddock.hosts.recovery import GiveBack, Reboot, Retry, Tiers, after_failure, sealed_for_too_long, seconds_until_retry
+from paddock.hosts.recovery import (
+    GiveBack,
+    Reboot,
+    Retry,
+    Tiers,
+    after_failure,
+    sealed_for_too_long,
+    seconds_until_retry,
+)
 
 TIERS = Tiers()
 

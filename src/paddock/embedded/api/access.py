@@ -6,8 +6,8 @@ from typing import Any
 from paddock.base.clock import Clock
 from paddock.embedded.api import status
 from paddock.embedded.api.calls import User
-from paddock.embedded.api.objects import decode
 from paddock.embedded.api.rbac import MASTERS, Attributes, Authorizer
+from paddock.embedded.api.representation import decode
 from paddock.embedded.api.tokens import StaticTokens, TokenIssuer, VerifiedToken, user_info
 from paddock.embedded.store import Key, Store
 

@@ -14,7 +14,8 @@ from typing import Any
 from paddock.base.clock import rfc3339
 from paddock.base.logs import get_logger
 from paddock.embedded.api.feed import Feed
-from paddock.embedded.api.objects import Objects, Write, decode
+from paddock.embedded.api.objects import Objects, Write
+from paddock.embedded.api.representation import decode
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.store import Change, Key
 from paddock.kube.quantity import parse_quantity

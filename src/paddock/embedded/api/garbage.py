@@ -13,7 +13,8 @@ from typing import Any
 from paddock.base.logs import get_logger
 from paddock.embedded.api.deletion import FOREGROUND, ORPHAN, DeleteOptions
 from paddock.embedded.api.feed import Feed
-from paddock.embedded.api.objects import Objects, Write, decode
+from paddock.embedded.api.objects import Objects, Write
+from paddock.embedded.api.representation import decode
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.store import Change, Key
 

@@ -6,7 +6,8 @@ from paddock.base.logs import get_logger
 from paddock.embedded.api.deletion import CLEANUP, DeleteOptions
 from paddock.embedded.api.feed import Feed
 from paddock.embedded.api.kinds import Kind, Kinds, kinds_from_crd
-from paddock.embedded.api.objects import Objects, Write, decode
+from paddock.embedded.api.objects import Objects, Write
+from paddock.embedded.api.representation import decode
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.store import Change, Key, Store
 

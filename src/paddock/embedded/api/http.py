@@ -16,8 +16,9 @@ from paddock.embedded.api.calls import Call, Target, User, aim, flag, verb_of
 from paddock.embedded.api.documents import discovery, openapi, tables
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
-from paddock.embedded.api.objects import Objects, decode, listed, seen, shown
+from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.rbac import Attributes
+from paddock.embedded.api.representation import decode, listed, seen, shown
 from paddock.embedded.api.reviews import Reviews
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.api.watches import Frames, watch

@@ -11,7 +11,7 @@ import msgspec
 from paddock.embedded.api import status
 from paddock.embedded.api.builtin.catalogue import FIELD_LABELS
 from paddock.embedded.api.kinds import Kind
-from paddock.embedded.api.objects import decode
+from paddock.embedded.api.representation import decode
 from paddock.embedded.api.selectors import FieldSelector, LabelSelector, parse_fields, parse_labels
 from paddock.embedded.api.status import Cause
 from paddock.embedded.api.validation.causes import forbidden, unsupported

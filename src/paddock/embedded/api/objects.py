@@ -21,6 +21,7 @@ from paddock.embedded.api.builtin import catalogue as builtins
 from paddock.embedded.api.deletion import DeleteOptions, ended, marked_for_deletion
 from paddock.embedded.api.kinds import Kind, Kinds
 from paddock.embedded.api.ownership import apply as server_side
+from paddock.embedded.api.representation import decode, shown
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.store import (
     ExistsError,
@@ -32,7 +33,7 @@ from paddock.embedded.store import (
     StoreUnavailableError,
 )
 
-__all__ = ["Objects", "Outcome", "Write", "decode", "listed", "seen", "shown"]
+__all__ = ["Objects", "Outcome", "Write"]
 
 Json = dict[str, Any]
 
@@ -48,7 +49,6 @@ _NOT_TAKEN_FROM_CLIENTS = (
     "generation",
 )
 
-_decode = msgspec.json.Decoder(type=dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -72,37 +72,6 @@ class Outcome:
     code: int
     body: bytes
     warnings: list[str] = field(default_factory=list)
-
-
-def decode(record: Record) -> Json:
-    """A fresh dict of a stored object, which the caller may change."""
-    return _decode(record.value)
-
-
-def seen(kind: Kind, record: Record) -> Json:
-    """The object in the version that was asked for, and as today's definition has it.
-
-    Versions differ in their name only. What was stored under an earlier definition lacks the defaults that came since.
-    """
-    obj = {**decode(record), "apiVersion": kind.api_version}
-    return admission.refreshed(kind, obj) if record.revision < kind.since else obj
-
-
-def shown(kind: Kind, record: Record) -> bytes:
-    """`seen` as JSON, which is mostly what is stored."""
-    if kind.version == kind.storage_version and record.revision >= kind.since:
-        return record.value
-    return _encode(seen(kind, record))
-
-
-def listed(kind: Kind, record: Record) -> bytes:
-    """An object as an item of a list: the list of a built-in kind does not repeat the kind in every item."""
-    if kind.custom:
-        return shown(kind, record)
-    head = b'{"apiVersion":"%b","kind":"%b",' % (kind.api_version.encode(), kind.kind.encode())
-    if record.value.startswith(head):
-        return b"{" + record.value[len(head) :]
-    return _encode({name: part for name, part in decode(record).items() if name not in ("apiVersion", "kind")})
 
 
 class Objects:

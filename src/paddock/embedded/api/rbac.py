@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddock.embedded.api.calls import User
-from paddock.embedded.api.objects import decode
+from paddock.embedded.api.representation import decode
 from paddock.embedded.store import Key, Store
 
 __all__ = ["Attributes", "Authorizer", "rule_allows"]

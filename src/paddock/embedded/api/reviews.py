@@ -5,8 +5,9 @@ from typing import Any
 from paddock.embedded.api import status
 from paddock.embedded.api.access import API_AUDIENCE, Access
 from paddock.embedded.api.calls import Call, Target, User, decode_body
-from paddock.embedded.api.objects import Objects, decode
+from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.rbac import MASTERS, Attributes
+from paddock.embedded.api.representation import decode
 from paddock.embedded.api.tokens import VerifiedToken, self_subject_review, token_review
 from paddock.embedded.store import Key
 

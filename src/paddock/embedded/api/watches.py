@@ -14,7 +14,7 @@ from paddock.embedded.api.calls import flag
 from paddock.embedded.api.documents import tables
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import Selection, list_objects, parse_revision, selection_of
-from paddock.embedded.api.objects import decode, seen, shown
+from paddock.embedded.api.representation import decode, seen, shown
 from paddock.embedded.api.status import Cause
 from paddock.embedded.api.validation.causes import forbidden, unsupported
 from paddock.embedded.store import Change, CompactedError, Record, Store

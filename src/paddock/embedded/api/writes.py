@@ -11,9 +11,10 @@ from paddock.embedded.api.builtin import catalogue as builtins
 from paddock.embedded.api.calls import Call, Target, decode_body, from_yaml
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
-from paddock.embedded.api.objects import Objects, Outcome, Write, decode
+from paddock.embedded.api.objects import Objects, Outcome, Write
 from paddock.embedded.api.options import delete_options, delete_options_from, write_of
 from paddock.embedded.api.patching import patches
+from paddock.embedded.api.representation import decode
 
 __all__ = ["Writes", "makes_what_is_absent"]
 

@@ -170,7 +170,7 @@ def _machine(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
             own: Uid = (slot, machine.generation)
             server = state.servers[number]
             used = state._replace(servers=_swap(state.servers, number, server._replace(tenant=own)))
-            yield Outcome(used, None, "works on the host")
+            yield Outcome(used, None, "works on the host", _misuse(state, slot, machine))
             hostless = item._replace(stage="hostless", host=number)
             yield Outcome(
                 state,
@@ -303,11 +303,9 @@ def _arrive(state: State, item: Parked) -> Outcome:
         to = cast("Name", item.what[1])
         server = server._replace(name=to)
         return Outcome(state._replace(servers=_swap(state.servers, number, server)), item.then, f"cloud: named {to}")
-    broken, wished = "", state.hosts[number].release
-    for slot, machine in enumerate(state.machines):
-        in_use = machine is not None and machine.server == number and machine.verified and not machine.deleting
-        if in_use and (wished is None or wished.by != (slot, machine.generation)):
-            broken = f"the host in use by machine {slot} is wiped"
+    broken, user, wished = "", _user(state, number), state.hosts[number].release
+    if user is not None and (wished is None or wished.by != user):
+        broken = f"the host in use by machine {user[0]} is wiped"
     state = state._replace(servers=_swap(state.servers, number, server._replace(wiping=True)))
     return Outcome(state, item.then, "cloud: begins to wipe", broken)
 
@@ -352,14 +350,23 @@ def _write_machine(state: State, item: Parked, older: int, rules: Rules) -> Iter
     yield Outcome(state, rest, said, broken)
 
 
+def _user(state: State, number: int) -> Uid | None:
+    """The live Machine that uses a host: its claim names it, and it has proven the claim."""
+    claim = state.hosts[number].claim
+    machine = state.machines[claim[0]] if claim is not None else None
+    if claim is None or machine is None or machine.generation != claim[1] or machine.deleting:
+        return None
+    return claim[:2] if machine.verified and machine.server == number else None
+
+
 def _misuse(state: State, slot: int, machine: M) -> str:
-    server = state.servers[machine.server]
-    for other, rival in enumerate(state.machines):
-        if other != slot and rival and rival.server == machine.server and rival.verified and not rival.deleting:
-            return f"machines {slot} and {other} use one host"
-    if server.tenant not in {None, (slot, machine.generation)}:
-        return f"machine {slot} uses a host with the traces of {server.tenant}"
-    return "a host is used while it is wiped" if server.wiping else ""
+    """What is wrong with a machine that begins or goes on to work on its host."""
+    server, own = state.servers[machine.server], (slot, machine.generation)
+    if _user(state, machine.server) not in {None, own}:
+        return f"machine {slot} works on the host that another machine uses"
+    if server.tenant not in {None, own}:
+        return f"machine {slot} works on a host with the traces of {server.tenant}"
+    return f"machine {slot} works on a host that is being wiped" if server.wiping else ""
 
 
 def _write_host(state: State, item: Parked, older: int, rules: Rules) -> Iterator[Outcome]:

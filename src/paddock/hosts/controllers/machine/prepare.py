@@ -22,7 +22,7 @@ Host = ScalewayAppleSiliconHost
 _WHEN_THE_CLOUD_FAILS = 30.0
 _WHEN_SEALED = 60.0
 _AT_THE_GATES = 0.1
-_DIAGNOSTIC_LOOKS = 5
+_DIAGNOSTIC_LOOKS = 20  # the provider takes about 20 s
 _DIAGNOSTIC_EVERY = 2.0
 
 
