@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from paddock.base import logs
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World, simulate
 
@@ -16,6 +17,7 @@ _SHARED = ("list", "list_products", "list_server_types", "list_os")
 
 
 def calls_per_claim(quick: bool) -> Iterator[Row]:
+    logs.set_up(level="critical")  # a world that closes kills its processes in the middle of their work, as it should
     found: dict[int, Counter[str]] = {}
     for pooled in (10, 100) if quick else (10, 100, 1_000):
         found[pooled] = simulate(lambda world, pooled=pooled: _claims(world, pooled), seed=1).result

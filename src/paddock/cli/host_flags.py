@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from paddock.hosts.bootstrap import FleetConfig
     from paddock.hosts.settings import HostSettings
 
-__all__ = ["Duration", "host_flags", "host_settings"]
+__all__ = ["Duration", "fleet_config", "host_flags", "host_settings"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -30,22 +31,29 @@ class Duration(click.ParamType):
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-def host_flags(command: F) -> F:
-    """Add the flags to a command; `host_settings` turns them into values."""
-    options = [
-        click.option("--default-adopt-pool-prefix", default="tuist-pool-", show_default=True, help="Cloud names of free hosts start with this, unless a machine says otherwise."),
+def host_flags(pool_prefix: str = "") -> Callable[[F], F]:
+    """Adds the flags to a command; `host_settings` turns them into values. `pool_prefix` is the default pool, if any."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(_options(pool_prefix)):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
+    return [
+        click.option("--default-adopt-pool-prefix", default=pool_prefix, show_default=bool(pool_prefix), help="Cloud names of free hosts start with this, unless a machine says otherwise."),
         click.option("--orphan-reclaim-zones", default="fr-par-1", show_default=True, help="Zones that are always swept, separated by commas; those of the machines are swept anyway."),
         click.option("--orphan-reclaim-claim-name-prefix", default="", help="Reclaim stranded hosts whose name starts with this; without it they are only reported."),
         click.option("--orphan-reclaim-interval", type=Duration(), default="15m", show_default=True, help="How often the cloud is swept for stranded hosts."),
         click.option("--bootstrap-reboot-after", type=click.IntRange(0), default=3, show_default=True, help="Reboot a host once after this many failed bootstraps; 0 never."),
         click.option("--bootstrap-max-attempts", type=click.IntRange(0), default=8, show_default=True, help="Give a host back after this many failed bootstraps; 0 never."),
-        click.option("--fleet-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="TOML file: what is put on every Mac (payloads, firewall, agent)."),
+        click.option("--fleet-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file: what is put on every Mac (payloads, firewall, agent)."),
         click.option("--namespace", default="default", show_default=True, help="Where the Host objects live."),
         click.option("--watch-filter", default="", help="Only look at machines with the label cluster.x-k8s.io/watch-filter of this value."),
     ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def host_settings(flags: dict[str, Any], **more: Any) -> "HostSettings":
@@ -77,3 +85,15 @@ def host_settings(flags: dict[str, Any], **more: Any) -> "HostSettings":
         watch_filter=flags["watch_filter"],
         **more,
     )
+
+
+def fleet_config(flags: dict[str, Any]) -> "FleetConfig":
+    """What is put on every Mac: the file's, or the default; UsageError names what is wrong in it."""
+    from paddock.hosts.bootstrap import FleetConfig, PlanError
+    from paddock.hosts.bootstrap.fleet_file import load_fleet
+
+    path = flags["fleet_config"]
+    try:
+        return load_fleet(path) if path is not None else FleetConfig()
+    except (OSError, PlanError) as error:
+        raise click.UsageError(f"--fleet-config {path}: {error}") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paddock.cli.host_flags import host_flags, host_settings
+from paddock.cli.host_flags import fleet_config, host_flags, host_settings
 
 if TYPE_CHECKING:
     import random
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from paddock.base.clock import Clock
     from paddock.base.metrics import CollectorRegistry
+    from paddock.hosts.bootstrap import FleetConfig
     from paddock.hosts.settings import HostSettings
     from paddock.kube.client import Client
     from paddock.kube.leader import LeaderElector
@@ -50,7 +51,7 @@ class BindAddress(click.ParamType):
 
 
 @click.command("operator")
-@host_flags
+@host_flags()
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=True,
@@ -68,6 +69,9 @@ class BindAddress(click.ParamType):
     help="Where /healthz and /readyz are.",
 )
 @click.option(
+    "--api-server-url", default="", help="Where the Macs find the API server; without it, where this process finds it."
+)
+@click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The cluster; without it $KUBECONFIG, then the cluster this runs in, then ~/.kube/config.",
@@ -79,6 +83,7 @@ def command(
     leader_elect: bool,
     metrics_bind_address: tuple[str, int] | None,
     health_probe_bind_address: tuple[str, int] | None,
+    api_server_url: str,
     kubeconfig: Path | None,
     log_level: str,
     **flags: Any,
@@ -96,12 +101,13 @@ def command(
         "--metrics-bind-address": metrics_bind_address,
         "--health-probe-bind-address": health_probe_bind_address,
     }
-    sys.exit(asyncio.run(_run(settings, flags["fleet_config"], kubeconfig, leader_elect, addresses)))
+    sys.exit(asyncio.run(_run(settings, fleet_config(flags), api_server_url, kubeconfig, leader_elect, addresses)))
 
 
 async def _run(
     settings: "HostSettings",
-    fleet_config: Path | None,
+    fleet: "FleetConfig",
+    api_server_url: str,
     kubeconfig: Path | None,
     elect: bool,
     addresses: dict[str, tuple[str, int] | None],
@@ -114,10 +120,11 @@ async def _run(
     from paddock.clients.scaleway import ScalewayClient, ScalewaySettings, SettingsError
     from paddock.clients.ssh import AsyncSsh
     from paddock.embedded.listening import PortInUseError, bind, listening
-    from paddock.hosts.bootstrap import BootstrapError
-    from paddock.hosts.bootstrap.config_file import read_fleet_config
-    from paddock.hosts.bootstrap.over_ssh import ssh_bootstrapper
+    from paddock.hosts.bootstrap import Sequencing
+    from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
+    from paddock.hosts.bootstrap.identity import ApiEndpoint
     from paddock.hosts.operator import HostOperator
+    from paddock.hosts.roles import NODE_ROLE
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
     from paddock.kube.errors import ConfigError
@@ -127,7 +134,6 @@ async def _run(
     clock, chance, metrics = SystemClock(), unseeded(), KubeMetrics(CollectorRegistry())
     try:
         async with AsyncExitStack() as stack:
-            config = read_fleet_config(fleet_config)
             connection = kube_config.load(kubeconfig, clock=clock)
             at_scaleway = replace(ScalewaySettings.from_env(os.environ), request_timeout=settings.request_timeout)
             client = await stack.enter_async_context(
@@ -140,7 +146,17 @@ async def _run(
                 manager,
                 client,
                 cloud,
-                ssh_bootstrapper(client, cloud, AsyncSsh(), config, settings, clock=clock, chance=chance),
+                FleetBootstrapper(
+                    client,
+                    cloud,
+                    AsyncSsh(),
+                    fleet,
+                    clock=clock,
+                    chance=chance,
+                    endpoint=ApiEndpoint(api_server_url or connection.server, connection.ca),
+                    cluster_role=NODE_ROLE,
+                    sequencing=Sequencing(clock, chance, parallel=settings.workers, spread=settings.bootstrap_spread),
+                ),
                 settings,
                 clock=clock,
                 chance=chance,
@@ -155,7 +171,7 @@ async def _run(
                     await stack.enter_async_context(listening(apps[flag], bind(address[1], flag, address[0])))
             _stop_on_signals(manager)
             await manager.run()
-    except (BootstrapError, ConfigError, PortInUseError, SettingsError) as error:
+    except (ConfigError, PortInUseError, SettingsError) as error:
         click.echo(f"paddock: {error}", err=True)
         return 1
     return 0

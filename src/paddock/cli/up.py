@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paddock.cli.host_flags import host_flags, host_settings
+from paddock.cli.host_flags import fleet_config, host_flags, host_settings
 
 if TYPE_CHECKING:
     from paddock.embedded.all_in_one import Options
@@ -46,13 +46,11 @@ _SIMULATED_REQUEST_TIMEOUT = 2.0
 @click.option(
     "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
 )
-@host_flags
+@host_flags("tuist-pool-")
 def command(log_level: str, **flags: Any) -> None:
     """Run everything on this machine: database, Kubernetes-compatible API, controllers and the page."""
     from paddock.base import logs
     from paddock.embedded.all_in_one import Options
-    from paddock.hosts.bootstrap import PlanError
-    from paddock.hosts.bootstrap.config_file import read_fleet_config
 
     logs.set_up(level=log_level)
     # One process leads by itself, so there is no lease to outlive; a simulated cloud answers at once.
@@ -61,10 +59,6 @@ def command(log_level: str, **flags: Any) -> None:
         if flags["simulate"]
         else {}
     )
-    try:
-        fleet = read_fleet_config(flags["fleet_config"])
-    except PlanError as error:
-        raise click.UsageError(f"--fleet-config: {error}") from error
     options = Options(
         data=flags["data"],
         port=flags["port"],
@@ -74,7 +68,7 @@ def command(log_level: str, **flags: Any) -> None:
         hosts=flags["hosts"],
         speed=flags["speed"],
         seed=flags["seed"],
-        fleet=fleet,
+        fleet=fleet_config(flags),
         settings=host_settings(flags, lease_duration=0.0, **pace),
     )
     sys.exit(asyncio.run(_run(options)))

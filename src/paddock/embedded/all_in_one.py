@@ -25,10 +25,12 @@ from paddock.embedded.kubeconfig import write_kubeconfig
 from paddock.embedded.listening import Tls, bind, listening
 from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
 from paddock.embedded.store.postgres import PostgresStore
-from paddock.hosts.bootstrap import FleetConfig
-from paddock.hosts.bootstrap.over_ssh import ssh_bootstrapper
+from paddock.hosts.bootstrap import FleetConfig, Sequencing
+from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
+from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.controllers.tools import Bootstrapper
 from paddock.hosts.operator import HostOperator
+from paddock.hosts.roles import NODE_ROLE, node_role
 from paddock.hosts.settings import HostSettings
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
@@ -118,6 +120,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             admin_token=house.folder.admin_token(),
             signing_key=house.folder.signing_key(),
             definitions=definitions(),
+            roles=[node_role()],
         )
         await stack.enter_async_context(
             listening(plane.app, kube_socket, Tls(certificates.certificate, certificates.key))
@@ -175,8 +178,17 @@ async def _simulated(house: _House, stack: AsyncExitStack, client: Client) -> _O
 
 
 def _bootstrapper(house: _House, client: Client, cloud: Cloud, ssh: Ssh) -> Bootstrapper:
-    return ssh_bootstrapper(
-        client, cloud, ssh, house.options.fleet, house.options.settings, clock=house.clock, chance=house.chance
+    settings = house.options.settings
+    return FleetBootstrapper(
+        client,
+        cloud,
+        ssh,
+        house.options.fleet,
+        clock=house.clock,
+        chance=house.chance,
+        endpoint=ApiEndpoint(client.config.server, client.config.ca),
+        cluster_role=NODE_ROLE,
+        sequencing=Sequencing(house.clock, house.chance, parallel=settings.workers, spread=settings.bootstrap_spread),
     )
 
 

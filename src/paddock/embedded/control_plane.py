@@ -22,7 +22,6 @@ from paddock.embedded.store import Store
 
 __all__ = ["ControlPlane"]
 
-_CRD = "customresourcedefinitions"
 _MANAGER = Write(manager="paddock")
 
 
@@ -42,10 +41,12 @@ class ControlPlane:
         admin_token: Secret,
         signing_key: Secret,
         definitions: Iterable[dict[str, Any]] = (),
+        roles: Iterable[dict[str, Any]] = (),
     ) -> None:
         self._clock = clock
         self._chance = chance
         self._definitions = tuple(definitions)
+        self._roles = tuple(roles)
         self.kinds = Kinds(builtins.KINDS)
         self.objects = Objects(store, self.kinds, clock, chance)
         self.access = Access(
@@ -59,7 +60,7 @@ class ControlPlane:
         store = self.objects.store
         await serve_stored_kinds(store, self.kinds)
         await create_first_namespaces(self.objects)
-        await self._install_definitions()
+        await self._install()
         work = {
             "housekeeping": Housekeeping(self.objects).run,
             "garbage": lambda: Garbage(self.objects).run(),
@@ -77,10 +78,10 @@ class ControlPlane:
                 for task in tasks:
                     task.cancel()
 
-    async def _install_definitions(self) -> None:
-        """Our own kinds, brought up to date at every start."""
-        kind = self.kinds.get("apiextensions.k8s.io", "v1", _CRD)
-        assert kind is not None
-        for definition in self._definitions:
-            await self.objects.apply(kind, "", definition["metadata"]["name"], definition, _MANAGER, force=True)
+    async def _install(self) -> None:
+        """Our own kinds and roles, brought up to date at every start."""
+        for manifest in (*self._definitions, *self._roles):
+            kind = self.kinds.by_group_kind(manifest["apiVersion"], manifest["kind"])
+            assert kind is not None, f"{manifest['kind']} is not served"
+            await self.objects.apply(kind, "", manifest["metadata"]["name"], manifest, _MANAGER, force=True)
         await serve_stored_kinds(self.objects.store, self.kinds)

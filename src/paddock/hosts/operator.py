@@ -24,6 +24,7 @@ from paddock.hosts.controllers.machine.reconcile import MachineReconciler
 from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
 from paddock.hosts.controllers.tools import Bootstrapper, Tools
 from paddock.hosts.fencing import Hands
+from paddock.hosts.phases import Phases
 from paddock.hosts.settings import HostSettings
 from paddock.hosts.strays import State
 from paddock.kube.client import Client
@@ -89,6 +90,7 @@ class HostOperator:
             claim_name_prefix=settings.claim_name_prefix,
         )
         self.sweep = Sweep(self.tools, self.zones, SweepMetrics(metrics.registry))
+        metrics.registry.register(Phases(self.machines.reader.list, self.hosts.reader.list))
         manager.add_runnable("events", recorder.run)
         manager.add_periodic("inventory", self.inventory.cycle, every=settings.inventory_interval)
         manager.add_periodic(

@@ -66,7 +66,7 @@ class GlassStore(MemoryStore):
 
 
 class LaggingTransport(httpx2.AsyncBaseTransport):
-    """Watches of this client are late: every chunk waits `seconds`, so caches show the past."""
+    """Watches of this client are late: what comes is held for `seconds`, so caches show the past."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, clock: Clock, seconds: float) -> None:
         self._inner = inner
@@ -92,9 +92,13 @@ class _LateBody(httpx2.AsyncByteStream):
         self._seconds = seconds
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        asked = self._clock.monotonic()
         async for chunk in self._inner:
-            await self._clock.sleep(self._seconds)
+            # What came while the last chunk waited has waited, too: the lag does not add up.
+            if self._clock.monotonic() > asked:
+                await self._clock.sleep(self._seconds)
             yield chunk
+            asked = self._clock.monotonic()
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -166,6 +166,13 @@ async def test_a_payload_that_is_no_longer_named_is_stopped_and_removed(live: Ri
     assert (await live.update(fleet=fleet)).changed_steps == ()
 
 
+async def test_the_virtualisation_tool_is_never_removed_from_under_running_machines(live: Rig):
+    _, agent = live.fleet.payloads
+    assert (await live.update(fleet=dataclasses.replace(live.fleet, payloads=(agent,)))).changed_steps == ()
+    assert live.mac.exists("/usr/local/bin/tart")
+    assert live.mac.effects == []
+
+
 async def test_the_ingress_guard_is_installed_where_there_is_a_second_way_in_and_survives_a_reboot(live: Rig):
     fleet = dataclasses.replace(live.fleet, ingress_guard=GUARD)
     updated = await live.update(fleet=fleet)

@@ -21,9 +21,20 @@ from paddock.simulator.process import World, simulate
 from paddock.simulator.realwait import unguarded
 from paddock.simulator.seeds import chosen_seeds
 
-__all__ = ["INTERRUPTIONS", "Ward", "effects", "from_here", "interrupt_everywhere", "quick", "small_fleet", "until_here"]
+__all__ = ["INTERRUPTIONS", "Cut", "Ward", "effects", "from_here", "interrupt_everywhere", "quick", "small_fleet", "until_here", "who_has_it"]
 
 Scenario = Callable[[World], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A call gets this fault, and its process then reaches nobody for a while: a leader that is deposed and lives on."""
+
+    fault: Fault
+    seconds: float
+
+
+Kind = Fault | Cut
 INTERRUPTIONS: tuple[Fault, ...] = (Crash(Moment.BEFORE), Crash(Moment.AFTER), LoseAnswer(), Fail())
 _FROM_HERE = "from here on calls are interrupted"
 _UNTIL_HERE = "from here on calls are left alone"
@@ -73,6 +84,10 @@ class Ward:
             self.leaving,
         )
 
+    def wrong(self) -> list[str]:
+        """What is not as it should be in the end."""
+        return unsettled(self.picture())
+
     def safe(self) -> None:
         wrong = unsafe(self.picture())
         assert not wrong, "\n".join(wrong)
@@ -80,7 +95,7 @@ class Ward:
     async def healthy(self, within: float = 900.0) -> None:
         fleet = self.fleet
         deadline = fleet.clock.monotonic() + within
-        while wrong := unsettled(self.picture()):
+        while wrong := self.wrong():
             self.safe()
             if fleet.clock.monotonic() > deadline:
                 raise AssertionError(
@@ -105,10 +120,15 @@ def effects(call: Call) -> bool:
     return call.method != "GET" and "/events" not in call.path and "/leases" not in call.path
 
 
+def who_has_it(call: Call) -> bool:
+    """Effects on the cloud, and what a Host intends: who has it, and whether it is given back."""
+    return effects(call) and ("/servers/" in call.path or call.path.rpartition("/")[0].endswith("siliconhosts"))
+
+
 def interrupt_everywhere(
     scenario: Scenario,
     *,
-    kinds: Sequence[Fault] = INTERRUPTIONS,
+    kinds: Sequence[Kind] = INTERRUPTIONS,
     only: Callable[[Call], bool] = effects,
     seeds: int = 1,
 ) -> int:
@@ -135,7 +155,7 @@ class _Branches:
 
     AT_A_TIME = 2
 
-    def __init__(self, kinds: Sequence[Fault], only: Callable[[Call], bool]) -> None:
+    def __init__(self, kinds: Sequence[Kind], only: Callable[[Call], bool]) -> None:
         self.begun = 0
         self._kinds = kinds
         self._only = only
@@ -150,7 +170,8 @@ class _Branches:
 
         async def run(world: World) -> None:
             for kind in self._kinds:
-                world.faults.inject(kind, where=partial(self._branch, world, kind))
+                fault = kind.fault if isinstance(kind, Cut) else kind
+                world.faults.inject(fault, where=partial(self._branch, world, kind))
             try:
                 await scenario(world)
             except Exception as error:
@@ -162,7 +183,7 @@ class _Branches:
 
         return run
 
-    def _branch(self, world: World, kind: Fault, call: Call) -> bool:
+    def _branch(self, world: World, kind: Kind, call: Call) -> bool:
         """Whether this process is the copy in which this call gets this fault."""
         self._reached = (self._reached or call.name == _FROM_HERE) and call.name != _UNTIL_HERE
         if self._outlet is not None or not self._reached or not call.process or not self._only(call):
@@ -180,6 +201,10 @@ class _Branches:
             return False
         asyncio._set_running_loop(loop)  # asyncio forgets it in a forked process, where it usually cannot run
         self._outlet = outlet
+        if isinstance(kind, Cut):
+            until = world.clock.monotonic() + kind.seconds
+            later = lambda other: other.number > call.number  # noqa: E731 - a condition, no function
+            world.faults.inject(Fail(), process=call.process, where=later, until=until)
         self._what = f"interrupted: {kind} at {call}, seed {world.seed}\n"
         return True
 

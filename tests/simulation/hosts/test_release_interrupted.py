@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from simulation.hosts.interrupting import Ward, effects, from_here, interrupt_everywhere, small_fleet
+from simulation.hosts.interrupting import Ward, from_here, interrupt_everywhere, small_fleet, who_has_it
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.lifecycle import RELEASE_POLICY
-from paddock.simulator.faults import Call, Crash, LoseAnswer, Moment
+from paddock.simulator.faults import Crash, LoseAnswer, Moment
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 
@@ -58,12 +58,7 @@ async def _the_host_of_one_serves_the_next(world: World) -> None:
 def test_the_next_tenant_gets_a_clean_host_whatever_interrupts_the_change() -> None:
     """The second machine waits for the host from the moment the first lets go: it is never early."""
     kinds = (Crash(Moment.AFTER), LoseAnswer())
-    assert interrupt_everywhere(_the_host_of_one_serves_the_next, kinds=kinds, only=_claims_and_releases) >= 20
-
-
-def _claims_and_releases(call: Call) -> bool:
-    """Effects on the cloud, and what the Host intends: who has it, and whether it is given back."""
-    return effects(call) and ("/servers/" in call.path or call.path.rpartition("/")[0].endswith("siliconhosts"))
+    assert interrupt_everywhere(_the_host_of_one_serves_the_next, kinds=kinds, only=who_has_it) >= 20
 
 
 def _terminated(*, below_floor: bool, shape: str = "typed"):

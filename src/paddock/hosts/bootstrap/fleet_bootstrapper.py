@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from paddock.base.clock import Clock
 from paddock.clients.scaleway import Cloud, Credentials, ScalewayError
-from paddock.clients.ssh import Ssh, SshError
+from paddock.clients.ssh import BudgetedSsh, DialBudget, Ssh, SshError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.config_hash import config_hash
 from paddock.hosts.bootstrap.errors import PlanError
@@ -53,7 +53,8 @@ def fleet_of(machine: Machine, fleet: FleetConfig) -> FleetConfig:
 class FleetBootstrapper:
     """Keeps the controller's contract (`controllers.tools.Bootstrapper`) with real steps over SSH.
 
-    `ssh` should keep to a dial budget. `endpoint` is where nodes find the API; without one, nodes get no identity.
+    Its dials keep to a budget, `dials`: tell it to `forgive` a host that was rebooted or reinstalled. `endpoint` is where
+    nodes find the API; without one, nodes get no identity.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class FleetBootstrapper:
         self._cluster_role = cluster_role
         self._port = port
         self._sequencing = sequencing or Sequencing(clock, chance)
-        self._bootstrap = bootstrap or Bootstrap(ssh, clock, chance)
+        self.dials = DialBudget(clock, chance)
+        self._bootstrap = bootstrap or Bootstrap(BudgetedSsh(ssh, self.dials), clock, chance)
         self._keys: dict[str, FleetKeys] = {}
 
     async def prepare_claim(self, machine: Machine) -> str | None:

@@ -16,10 +16,12 @@ async def record_release(
     family: str,
     reason: str,
     message: str,
-    cloud_name: str = "",
+    cloud_name: str,
 ) -> None:
     """Write it under the version of the Host that was judged; ConflictError when anything about it changed since.
 
+    `cloud_name` is the name by which the caller knows the host to be ours, never just the one that the cloud shows:
+    whoever renamed a host took it, and a release that accepts that name would wipe what is theirs.
     The Host controller does everything else. Recording a release that is recorded already is the caller's mistake.
     """
     release = {
@@ -28,7 +30,7 @@ async def record_release(
         "message": message,
         "poolPrefix": prefix,
         "osFamily": family,
-        "cloudName": cloud_name or host.status.cloud_name,
+        "cloudName": cloud_name,
         "requestedAt": rfc3339(tools.clock.now()),
     }
     await tools.patch_host(host, {"release": release})

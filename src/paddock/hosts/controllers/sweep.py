@@ -89,7 +89,9 @@ class Sweep:
                 count = self._sightings.count(server.id, server.name, judged.reason)
                 seen[server.id] = (server.name, judged.reason, count)
                 orphans += counts_as_orphan(judged)
-                action = judge(server.name, judged, count, settings.claim_name_prefix)
+                # Without a pool to go back to, nothing can be reclaimed, whatever the other flag says.
+                may_reclaim = settings.claim_name_prefix if settings.default_adopt_pool_prefix else ""
+                action = judge(server.name, judged, count, may_reclaim)
                 findings.append(Finding(zone, server, judged, action))
             self._orphans[zone] = orphans
         self.findings, self._sightings = findings, Sightings(seen)
@@ -130,11 +132,11 @@ class Sweep:
         if host is None:
             return False  # the inventory makes it; then it is judged again
         server = (await tools.cloud.get_server(finding.zone, server_id)).server
-        machines = (await tools.fresh.list(Machine)).items
+        owners = Owners.of(list((await tools.fresh.list(Machine)).items))
         again = verdict(
             server,
             host,
-            Owners.of(list(machines)),
+            owners,
             pool_prefix=settings.default_adopt_pool_prefix,
             claim_name_prefix=settings.claim_name_prefix,
         )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
@@ -61,7 +61,9 @@ async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...
             cursor = await connection.execute("SELECT to_regnamespace(%s) IS NULL", [schema])
             row = await cursor.fetchone()
             if row is None or row[0]:
-                await connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+                # Postgres itself lets two that create it at once collide, IF NOT EXISTS or not: either way it is there.
+                with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DuplicateSchema):
+                    await connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
             await connection.execute(sql.SQL("SET search_path TO {}").format(name))
             return await migrate(connection, name="ledger", package="paddock.runners.ledger", clock=clock)
     except psycopg.OperationalError as error:

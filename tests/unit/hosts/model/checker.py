@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from unit.hosts.model import passes
+from unit.hosts.model import effects, passes
 from unit.hosts.model.decisions import Rules
 from unit.hosts.model.world import NOBODY, M, Parked, State, initial
 
@@ -20,9 +20,9 @@ class Bounds:
     """How often a Machine of each name is made; a second one has the name of the first and another uid."""
     claims: int = 2
     """How often a host is claimed."""
-    parked: int = 2
+    parked: int = 1
     """How many passes are half-way at once, beside the one that runs."""
-    parkings: int = 2
+    parkings: int = 1
     """How often, in all, a pass is parked: every crash, late call, lost answer and stale read begins with one."""
     lagging: bool = False
     """Whether the inventory may fall behind; that, too, is paid for like a parking."""
@@ -80,9 +80,7 @@ class Explored:
         return None if lost < 0 else self.trace(lost, f"stuck in {self.states[lost]}")
 
 
-def explore(
-    bounds: Bounds, rules: Rules, broken: Callable[[State, Rules], str], *, limit: int = 2_000_000
-) -> Explored:
+def explore(bounds: Bounds, rules: Rules, broken: Callable[[State, Rules], str], *, limit: int = 2_000_000) -> Explored:
     """Every state within the bounds, or the first violation. `broken` names what is wrong with a state, if anything is."""
     found = Explored(bounds, rules)
     start = initial(bounds.hosts, bounds.parkings)
@@ -98,7 +96,7 @@ def explore(
                 found.violation = found.trace(at, wrong, said)
                 return found
             if state.parked:
-                state = passes.without_the_refused(state, rules)
+                state = effects.without_the_refused(state, rules)
             known = number.get(state)
             if known is None:
                 known = number[state] = len(found.states)
@@ -127,14 +125,14 @@ def _successors(state: State, bounds: Bounds, rules: Rules) -> Iterator[_Step]:
     for number, server in enumerate(state.servers):
         if server.wiping:
             clean = server._replace(wiping=False, tenant=None)
-            servers = passes._swap(state.servers, number, clean)
+            servers = effects.swap(state.servers, number, clean)
             yield "calm", f"cloud: host {number} is wiped", state._replace(servers=servers), ""
     for number, host in enumerate(state.hosts):
         if host.shown is not None:
             host = host._replace(shown=None)
-            yield "calm", f"inventory sees host {number}", passes.write_host(state, number, host), ""
+            yield "calm", f"inventory sees host {number}", effects.write_host(state, number, host), ""
         elif bounds.lagging and state.budget:
-            late = passes._swap(state.hosts, number, passes.mirrored(state, number))
+            late = effects.swap(state.hosts, number, effects.mirrored(state, number))
             yield "fault", f"inventory loses host {number}", state._replace(hosts=late, budget=state.budget - 1), ""
     for who, first in _beginnings(state, bounds, rules):
         yield from _run(state, first, f"{who}: ", bounds, rules)
@@ -155,15 +153,15 @@ def _people(state: State, bounds: Bounds) -> Iterator[_Step]:
         if machine is None:
             # Machines differ in nothing but their names: the first one made has the first name.
             if state.made[slot] < bounds.makes[slot] and (slot == 0 or state.made[0]):
-                made = passes._swap(state.made, slot, state.made[slot] + 1)
-                after = passes.write_machine(state, slot, M(state.made[slot]))._replace(made=made)
+                made = effects.swap(state.made, slot, state.made[slot] + 1)
+                after = effects.write_machine(state, slot, M(state.made[slot]))._replace(made=made)
                 yield "fault", f"machine {slot} is made", after, ""
             continue
         if not machine.deleting:
-            after = passes.write_machine(state, slot, machine._replace(deleting=True))
+            after = effects.write_machine(state, slot, machine._replace(deleting=True))
             yield "delete", f"machine {slot} is deleted", after, ""
         if bounds.forced:
-            yield "fault", f"machine {slot} is removed by force", passes.write_machine(state, slot, None), ""
+            yield "fault", f"machine {slot} is removed by force", effects.write_machine(state, slot, None), ""
 
 
 def _beginnings(state: State, bounds: Bounds, rules: Rules) -> Iterator[tuple[str, Parked]]:
@@ -203,7 +201,7 @@ def _run(state: State, item: Parked, said: str, bounds: Bounds, rules: Rules) ->
             yield from _run(after, outcome.next, told, bounds, rules)
 
 
-def _within(outcome: passes.Outcome, bounds: Bounds) -> State | None:
+def _within(outcome: effects.Outcome, bounds: Bounds) -> State | None:
     if any(host.epoch > bounds.claims for host in outcome.state.hosts):
         return None
     if outcome.next is not None and outcome.next.stage == "intend":
@@ -214,7 +212,7 @@ def _within(outcome: passes.Outcome, bounds: Bounds) -> State | None:
 
 
 def _park(state: State, item: Parked, place: int) -> State:
-    if item.stage not in passes._RESTING and item.waits:
+    if item.stage not in effects.RESTING and item.waits:
         item = item._replace(waits=0)
     return state._replace(parked=(*state.parked[:place], item, *state.parked[place:]))
 

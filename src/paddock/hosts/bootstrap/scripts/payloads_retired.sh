@@ -12,6 +12,10 @@ for record in $(as_root ls "$folder" 2>/dev/null || true); do
         continue
     fi
     of() { as_root sed -n "s/^$1 //p" "$folder/$record"; }
+    # What running machines depend on goes with the next wipe of the disk, not from under them.
+    if [ -n "$(of needed-by-vms)" ]; then
+        continue
+    fi
     label="$(of job)"
     if [ -n "$label" ]; then
         unload_job "$label"

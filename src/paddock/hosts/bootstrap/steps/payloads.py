@@ -70,7 +70,7 @@ class InstalledPayload:
 
 
 class RetiredPayloads:
-    """Nothing runs that only an earlier configuration asked for."""
+    """Nothing runs that only an earlier configuration asked for, except what running virtual machines depend on."""
 
     name = "retired-payloads"
     timeout = 120.0
@@ -111,4 +111,6 @@ def _record(payload: Payload) -> str:
         lines.append(f"command {payload.command}")
     if payload.job is not None:
         lines.append(f"job {payload.job.label}")
+    if not payload.swap_under_vms:
+        lines.append("needed-by-vms yes")
     return "\n".join(lines)

@@ -49,10 +49,16 @@ class Acquire:
         self._order = Order(tools)
 
     async def run(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
-        """Take steps until the machine is bound, no host fits, or the cloud fails. Lost races only cost a step."""
+        """Take steps until the machine is bound, no host fits, or the cloud fails. Lost races only cost a step.
+
+        A host that was given up is not reached for again in this run: the cache that offered it may be behind for a
+        while, and offers it again at once.
+        """
+        refused: set[str] = set()
         for _ in range(_STEPS_AT_A_TIME):
+            reached_for = machine.status.claiming
             try:
-                outcome = await self._step(machine, pool_prefix)
+                outcome = await self._step(machine, pool_prefix, refused)
             except ConflictError:
                 machine = await self._tools.again(machine)
                 if machine.metadata.deletion_timestamp is not None or PAUSED in machine.metadata.annotations:
@@ -67,14 +73,16 @@ class Acquire:
             machine = outcome
             if machine.status.server_id:
                 return machine
+            if reached_for and not machine.status.claiming:
+                refused.add(reached_for)
         return RequeueAfter(1.0)
 
-    async def _step(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
+    async def _step(self, machine: Machine, pool_prefix: str, refused: set[str]) -> Machine | RequeueAfter:
         now = self._tools.clock.now()
         if not machine.status.claiming:
             if machine.spec.source == "Order":
                 return await self._order.run(machine, now)
-            return await self._intend(machine, pool_prefix, now)
+            return await self._intend(machine, pool_prefix, refused, now)
         host = await self._tools.fresh_host(machine.status.claiming)
         step = claim_step(machine, host, None, pool_prefix, now)
         if step is None:
@@ -96,14 +104,18 @@ class Acquire:
         await self._tools.save(machine, ready(status, False, "HostNotReady", message, now))
         return RequeueAfter(_WHEN_NOT_USABLE)
 
-    async def _intend(self, machine: Machine, pool_prefix: str, now: datetime) -> Machine | RequeueAfter:
-        others = frozenset(
+    async def _intend(
+        self, machine: Machine, pool_prefix: str, refused: set[str], now: datetime
+    ) -> Machine | RequeueAfter:
+        others = {
             other.status.claiming
             for other in self._tools.machines.list()
             if other.status.claiming and other.metadata.uid != machine.metadata.uid
-        )
+        }
         hosts = self._tools.hosts.list()
-        choice = already_claimed(machine, hosts) or choose(machine.spec, pool_prefix, hosts, others, now)
+        choice = already_claimed(machine, [host for host in hosts if host.metadata.name not in refused]) or choose(
+            machine.spec, pool_prefix, hosts, frozenset(others | refused), now
+        )
         match choice:
             case Candidate(host):
                 status = replace(machine.status, claiming=host.metadata.name, phase="Adopting")

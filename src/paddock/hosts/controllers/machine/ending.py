@@ -51,6 +51,7 @@ class End:
                     family=machine.spec.os,
                     reason="MachineDeleted",
                     message=f"machine {machine.metadata.namespace}/{machine.metadata.name} was deleted",
+                    cloud_name=machine.metadata.name,
                 )
                 reason = "Deleting" if policy == "terminate" else "Releasing"
                 tools.say(machine, "Normal", reason, f"host {host.metadata.name} is given back ({policy})")

@@ -146,6 +146,9 @@ class KeepHost:
         tools, claim = self._tools, host.spec.claim
         assert claim is not None
         now, settle = tools.clock.now(), tools.settings.settle
+        if machine.status.bound_at is None:  # restored or made by hand: the time to wait begins now
+            bound = replace(machine.status, bound_at=now.replace(microsecond=0))
+            machine = await tools.save(machine, bound, guarded=True)
         outcome = verification(machine, claim, None, now, settle)
         if outcome is None:
             try:

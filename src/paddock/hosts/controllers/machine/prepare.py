@@ -234,7 +234,14 @@ class Prepare:
         if fresh is None or fresh.spec.claim is None or fresh.spec.claim.machine_uid != machine.metadata.uid:
             return RequeueAfter(1.0)  # it is not ours any more: the next pass sees why
         await record_release(
-            tools, fresh, policy="pool", prefix=prefix, family=machine.spec.os, reason="BootstrapExhausted", message=why
+            tools,
+            fresh,
+            policy="pool",
+            prefix=prefix,
+            family=machine.spec.os,
+            reason="BootstrapExhausted",
+            message=why,
+            cloud_name=machine.metadata.name,
         )
         tools.say(machine, "Normal", "BootstrapExhausted", why)
         machine = await tools.save(

@@ -1,0 +1,200 @@
+"""People and other systems change the cloud and the cluster behind our back: nothing of theirs is touched."""
+
+from datetime import timedelta
+
+from simulation.hosts.interrupting import Ward, quick, small_fleet
+
+from paddock.hosts.api import MachineSpec, MachineStatus
+from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.hosts.recovery import Tiers
+from paddock.kube.objects import ObjectMeta
+from paddock.simulator.fleet_world import FleetWorld
+from paddock.simulator.process import World
+from paddock.simulator.seeds import simulated
+
+FOREIGN = "apple-silicon-romantic-curie"
+
+
+async def _ready(fleet: FleetWorld, name: str = "m-1") -> str:
+    """A ready machine's server."""
+    await fleet.machine(name)
+    await fleet.all_ready(1, within=900)
+    return next(machine.status.server_id for machine in await fleet.machines() if machine.metadata.name == name)
+
+
+async def _gone(fleet: FleetWorld) -> None:
+    async def none_left() -> bool:
+        return not await fleet.machines()
+
+    await fleet.eventually("the machine is gone", none_left, within=120)
+
+
+@simulated(seeds=2)
+async def test_a_host_that_was_renamed_by_hand_is_not_wiped_when_its_machine_is_deleted(world: World) -> None:
+    fleet = small_fleet(world, hosts=1)
+    server = await _ready(fleet)
+    fleet.cloud.foreign_rename(server, FOREIGN)
+    await world.clock.sleep(30.0)  # the inventory has seen the new name, which makes it no more ours
+    await fleet.api.delete(Machine, "m-1", "default")
+    await _gone(fleet)
+    await world.clock.sleep(120.0)
+    assert fleet.wipes == []
+    assert fleet.cloud.host(server).name == FOREIGN
+    host = (await fleet.hosts())[server]
+    assert (host.spec.claim, host.spec.release) == (None, None)
+    assert host.status.state == "stranded", "it is shown, and left alone"
+
+
+@simulated(seeds=2)
+async def test_a_host_that_was_renamed_by_hand_is_not_wiped_when_its_machine_gives_up_on_it(world: World) -> None:
+    fleet = small_fleet(world, hosts=2)
+    first = min(fleet.pool, key=lambda host: host.id).id
+    fleet.macs.broken.add(first)
+    await fleet.machine("m-1")
+
+    async def failed_once() -> bool:
+        return any(machine.status.bootstrap_attempts for machine in await fleet.machines())
+
+    await fleet.eventually("the first bootstrap failed", failed_once, within=300)
+    fleet.cloud.foreign_rename(first, FOREIGN)
+    await fleet.all_ready(1, within=900)
+    ward = Ward(fleet, elsewhere={first})
+    await ward.healthy()
+    assert fleet.wipes == []
+
+
+@simulated(seeds=3)
+async def test_a_host_that_a_rival_renames_before_the_claim_is_proven_is_let_go_untouched(world: World) -> None:
+    fleet = small_fleet(world, hosts=2)
+    await fleet.machine("m-1")
+
+    async def bound() -> bool:
+        return any(machine.status.server_id for machine in await fleet.machines())
+
+    await fleet.eventually("a host is bound", bound, within=120, every=0.2)
+    first = (await fleet.machines())[0].status.server_id
+    fleet.cloud.foreign_rename(first, FOREIGN)
+    await fleet.all_ready(1, within=900)
+    await Ward(fleet, elsewhere={first}).healthy()
+    assert fleet.wipes == []
+    assert all(touch.server_id != first for touch in fleet.macs.touched)
+
+
+@simulated(seeds=2)
+async def test_a_server_deleted_in_the_console_is_let_go_and_replaced(world: World) -> None:
+    fleet = small_fleet(world, hosts=3)
+    first = await _ready(fleet)
+    fleet.cloud.delete_host(first)
+    fleet.wipes.clear()  # that was a person, not us
+
+    async def replaced() -> bool:
+        return any(machine.status.ready and machine.status.server_id != first for machine in await fleet.machines())
+
+    await fleet.eventually("another host serves the machine", replaced, within=600)
+    await Ward(fleet).healthy()
+
+
+@simulated(seeds=2)
+async def test_of_two_machines_that_name_one_server_the_one_whose_name_the_cloud_shows_keeps_it(world: World) -> None:
+    fleet = small_fleet(world, hosts=2)
+    server = await _ready(fleet)
+    made = Machine(metadata=ObjectMeta(name="m-2", namespace="default"), spec=MachineSpec())
+    await fleet.create(made)
+    await fleet.api.merge_patch(
+        Machine, "m-2", {"status": {"serverID": server, "hostName": server}}, "default", subresource="status"
+    )
+    await fleet.all_ready(2, within=900)
+    await Ward(fleet).healthy()
+    owner = {machine.metadata.name: machine.status.server_id for machine in await fleet.machines()}
+    assert owner["m-1"] == server
+    assert owner["m-2"] != server
+    assert fleet.wipes == []
+
+
+@simulated(seeds=2)
+async def test_of_two_machines_from_a_backup_the_one_whose_name_the_cloud_shows_keeps_the_server(world: World) -> None:
+    """The ledger is lost, the machines are restored: no Host has a claim, only the cloud's name tells."""
+    fleet = small_fleet(world, hosts=0)
+    server = fleet.cloud.add_host("m-1", server_type="M2-L").id
+    spare = fleet.cloud.add_host("tuist-pool-spare", server_type="M2-L").id
+    status = MachineStatus(server_id=server, host_name=server)
+    await fleet.ready.wait()
+    for name in ("m-0", "m-1"):
+        await fleet.create(Machine(metadata=ObjectMeta(name=name, namespace="default")))
+        await fleet.api.merge_patch(
+            Machine,
+            name,
+            {"status": {"serverID": status.server_id, "hostName": status.host_name}},
+            "default",
+            subresource="status",
+        )
+    await fleet.all_ready(2, within=900)
+    await Ward(fleet).healthy()
+    owner = {machine.metadata.name: machine.status.server_id for machine in await fleet.machines()}
+    assert owner == {"m-1": server, "m-0": spare}
+    assert fleet.wipes == []
+
+
+@simulated(seeds=2)
+async def test_a_machine_whose_status_was_lost_is_bound_to_its_host_again(world: World) -> None:
+    fleet = small_fleet(world, hosts=2)
+    server = await _ready(fleet)
+    lost = {name: None for name in ("serverID", "hostName", "boundAt", "claimVerified", "ready", "conditions")}
+    await fleet.api.merge_patch(Machine, "m-1", {"status": lost}, "default", subresource="status")
+    await fleet.all_ready(1, within=900)
+    await Ward(fleet).healthy()
+    assert (await fleet.machines())[0].status.server_id == server
+    assert fleet.wipes == []
+
+
+@simulated(seeds=2)
+async def test_a_wipe_installs_the_newest_image_that_is_left_of_the_family(world: World) -> None:
+    fleet = small_fleet(world, hosts=1)
+    server = await _ready(fleet)
+    for image in list(fleet.cloud.state.images.values()):
+        if image.id == fleet.cloud.host(server).image:
+            fleet.cloud.retire_image(image.name)
+    newest = fleet.cloud.publish_image("macos-tahoe-26.9", "Tahoe", "26.9")
+    await fleet.api.delete(Machine, "m-1", "default")
+    await _gone(fleet)
+    await Ward(fleet).healthy()
+    assert fleet.cloud.host(server).image == newest.id
+
+
+@simulated(seeds=2)
+async def test_when_the_family_is_withdrawn_the_wipe_still_happens_and_the_next_machine_says_why_it_waits(
+    world: World,
+) -> None:
+    fleet = small_fleet(world, hosts=1)
+    server = await _ready(fleet)
+    default = next(image for image in fleet.cloud.state.images.values() if "tahoe" not in image.name.lower())
+    fleet.cloud.set_default_image("M2-L", default.name)
+    for image in list(fleet.cloud.state.images.values()):
+        if "tahoe" in image.family.lower() or "tahoe" in image.name.lower():
+            fleet.cloud.retire_image(image.name)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await fleet.machine("m-2")
+    await world.clock.sleep(240.0)
+    await Ward(fleet).healthy()
+    assert fleet.cloud.host(server).image == default.id
+    (machine,) = await fleet.machines()
+    said = next(each for each in machine.status.conditions if each.type == "Ready")
+    assert "1 wrong OS" in said.message
+
+
+@simulated(seeds=2)
+async def test_a_password_that_stays_sealed_counts_as_a_failure_and_moves_the_machine_on(world: World) -> None:
+    tiers = replace_patience(quick().tiers)
+    fleet = small_fleet(world, hosts=2, settings=quick(tiers=tiers))
+    first = min(fleet.pool, key=lambda host: host.id).id
+    fleet.cloud.seal(first, 100_000.0)
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=3600)
+    ward = Ward(fleet)
+    await ward.healthy(within=3600)
+    assert (await fleet.machines())[0].status.server_id != first
+    assert fleet.macs.wrong_passwords == []
+
+
+def replace_patience(tiers: Tiers) -> Tiers:
+    return Tiers(tiers.reboot_after, tiers.max_attempts, timedelta(seconds=60), tiers.retry_seconds)
