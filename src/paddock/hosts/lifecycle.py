@@ -1,11 +1,11 @@
 """The life of one machine: what its spec gets wrong, whether its host is still its own, what a deletion must do. Pure."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from paddock.clients.scaleway import Server
-from paddock.clients.scaleway.os_family import OSPinNotFamily, require_family
+from paddock.clients.scaleway.os_family import OSPinNotFamily, family_key, require_family
 from paddock.hosts import names
 from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import claim_marker
@@ -43,9 +43,17 @@ class BadInput:
 
 
 def bad_input(
-    machine: ScalewayAppleSiliconMachine, pool_prefix: str, *, zones: Collection[str], types: Collection[str] | None
+    machine: ScalewayAppleSiliconMachine,
+    pool_prefix: str,
+    *,
+    zones: Collection[str],
+    types: Collection[str] | None = None,
+    families: Mapping[str, str] | None = None,
 ) -> BadInput | None:
-    """What is wrong with a machine's spec, before any call to the cloud. `types` is None while they are not known."""
+    """What is wrong with a machine's spec, before any call to the cloud.
+
+    `types` and `families` (by their comparable form) are None while they are not known.
+    """
     spec = machine.spec
     if len(machine.metadata.name) > names.LONGEST_NAME:
         return BadInput(
@@ -63,6 +71,9 @@ def bad_input(
         require_family(spec.os)
     except OSPinNotFamily as problem:
         return BadInput("InvalidOSPin", f"spec.os: {problem}")
+    if families is not None and family_key(spec.os) not in families:
+        known = ", ".join(sorted(set(families.values())))
+        return BadInput("UnknownOS", f"spec.os {spec.os!r} is not published in {spec.zone}: use one of {known}")
     if types is not None and spec.type not in types:
         return BadInput(
             "UnknownType",

@@ -16,6 +16,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
 )
+from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.controllers.cluster import ClusterReconciler, ControlPlaneReconciler
 from paddock.hosts.controllers.fleet import FleetReconciler
 from paddock.hosts.controllers.host import HostReconciler
@@ -24,6 +25,7 @@ from paddock.hosts.controllers.machine.reconcile import MachineReconciler
 from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
 from paddock.hosts.controllers.tools import Bootstrapper, Tools
 from paddock.hosts.fencing import Hands
+from paddock.hosts.metrics import HostCollector
 from paddock.hosts.phases import Phases
 from paddock.hosts.settings import HostSettings
 from paddock.hosts.strays import State
@@ -39,6 +41,7 @@ __all__ = ["HostOperator"]
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
+_CATALOGUE_EVERY = 600.0
 
 
 class HostOperator:
@@ -66,6 +69,7 @@ class HostOperator:
         recorder = EventRecorder(client, "paddock", clock=clock, chance=chance, metrics=metrics)
         elector = manager.elector
         lease_left: Callable[[], float] = elector.lease_left if elector is not None else lambda: math.inf
+        catalogue = Catalogue(cloud, self.zones)
         self.tools = Tools(
             client=client,
             fresh=FreshReader(client),
@@ -75,6 +79,7 @@ class HostOperator:
             machines=self.machines.reader,
             recorder=recorder,
             bootstrapper=bootstrapper,
+            catalogue=catalogue,
             clock=clock,
             settings=settings,
         )
@@ -91,7 +96,9 @@ class HostOperator:
         )
         self.sweep = Sweep(self.tools, self.zones, SweepMetrics(metrics.registry))
         metrics.registry.register(Phases(self.machines.reader.list, self.hosts.reader.list))
+        metrics.registry.register(HostCollector(self.hosts.reader, self.machines.reader))
         manager.add_runnable("events", recorder.run)
+        manager.add_periodic("catalogue", catalogue.refresh, every=_CATALOGUE_EVERY)
         manager.add_periodic("inventory", self.inventory.cycle, every=settings.inventory_interval)
         manager.add_periodic(
             "sweep", self.sweep.cycle, every=settings.reclaim_interval, first_after=settings.inventory_interval

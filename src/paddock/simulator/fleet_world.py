@@ -18,6 +18,8 @@ from paddock.base.secrets import Secret
 from paddock.clients.scaleway import ScalewayClient
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
+from paddock.embedded.definitions import cluster_api_definitions
+from paddock.embedded.store.interface import Key
 from paddock.embedded.store.memory import MemoryStore
 from paddock.hosts import api as hosts_api
 from paddock.hosts.api import MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
@@ -109,6 +111,7 @@ class FleetWorld:
 
     With `elect=False` they do not, and each believes that it leads. `lag` is how many seconds their caches are behind.
     A second cluster in the same project is a second FleetWorld with the first one's `cloud` and a `name` of its own.
+    `cluster_api` serves Cluster API's kinds, too.
     """
 
     def __init__(
@@ -122,6 +125,7 @@ class FleetWorld:
         lag: float = 0.0,
         cloud: SimulatedCloud | None = None,
         name: str = "",
+        cluster_api: bool = False,
     ) -> None:
         self.world = world
         self.clock = world.clock
@@ -141,7 +145,10 @@ class FleetWorld:
             world.chance(self._api_name),
             admin_token=ADMIN,
             signing_key=generate_key(),
-            definitions=[crd_of(kind) for kind in hosts_api.KINDS],
+            definitions=[
+                *(crd_of(kind) for kind in hosts_api.KINDS),
+                *(cluster_api_definitions() if cluster_api else ()),
+            ],
         )
         self.ready = asyncio.Event()
         self.registry = CollectorRegistry()
@@ -232,6 +239,13 @@ class FleetWorld:
     async def create(self, obj: KubeObject) -> KubeObject:
         await self.ready.wait()
         return await self.api.create(obj)
+
+    async def force_delete(self, name: str) -> None:
+        """Remove a machine past its finalizer, at one stroke: no operator hears of it before it is gone."""
+        key = Key(f"{Machine.RESOURCE.plural}.{Machine.RESOURCE.group}", "default", name)
+        found = await self.store.get(key)
+        assert found is not None, f"there is no machine {name}"
+        await self.store.delete(key, found.revision)
 
     async def machines(self) -> Sequence[Machine]:
         return self.store.present(Machine)

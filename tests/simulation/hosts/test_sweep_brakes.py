@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from simulation.hosts.interrupting import Ward, quick, small_fleet
-from simulation.hosts.test_sweep_interrupted import force_delete
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.simulator.cloud.faults import Fault, FaultKind
@@ -41,7 +40,7 @@ async def test_report_only_shows_a_stranded_host_and_touches_nothing(world: Worl
     fleet = _sweeping(world, hosts=2, claim_name_prefix="")
     servers = await _ready(fleet, ["m-1", "m-2"])
     before = len([entry for entry in fleet.cloud.audit if entry.effect])
-    await force_delete(fleet, "m-1")
+    await fleet.force_delete("m-1")
     await world.clock.sleep(6 * CYCLE)
     operator = fleet.running["operator-0"]
     stranded = [finding for finding in operator.sweep.findings if finding.verdict.state == "stranded"]
@@ -55,7 +54,7 @@ async def test_report_only_shows_a_stranded_host_and_touches_nothing(world: Worl
 async def test_active_reclaim_wipes_a_stranded_host_within_two_cycles(world: World) -> None:
     fleet = _sweeping(world, hosts=2)
     servers = await _ready(fleet, ["m-1", "m-2"])
-    await force_delete(fleet, "m-1")
+    await fleet.force_delete("m-1")
     await world.clock.sleep(1.0)
     assert _reclaims(fleet) == set(), "one sighting is not enough"
     await world.clock.sleep(2 * CYCLE + 10.0)
@@ -68,7 +67,7 @@ async def test_no_more_are_reclaimed_in_a_cycle_than_the_cap_allows(world: World
     fleet = _sweeping(world, hosts=5, reclaim_cap=1)
     await _ready(fleet, ["m-1", "m-2", "m-3", "m-4", "m-5"])
     for name in ("m-1", "m-2", "m-3"):
-        await force_delete(fleet, name)
+        await fleet.force_delete(name)
     counts = []
     for _ in range(8):
         counts.append(len(_reclaims(fleet)))
@@ -84,7 +83,7 @@ async def test_when_every_machine_vanishes_at_once_one_cycle_passes_before_anyth
     await _ready(fleet, ["m-1", "m-2"])
     await world.clock.sleep(2 * CYCLE)
     for name in ("m-1", "m-2"):
-        await force_delete(fleet, name)
+        await fleet.force_delete(name)
     await world.clock.sleep(CYCLE)
     assert _reclaims(fleet) == set()
     await Ward(fleet).healthy()
@@ -127,7 +126,7 @@ async def test_a_host_that_a_machine_names_again_before_the_reclaim_is_left_alon
     """Adopted since the scan: the machine comes back from a backup just before the second sighting acts."""
     fleet = _sweeping(world, hosts=1)
     servers = await _ready(fleet, ["m-1"])
-    await force_delete(fleet, "m-1")
+    await fleet.force_delete("m-1")
     await world.clock.sleep(EVERY)
     await fleet.machine("m-1")
     await fleet.api.merge_patch(
@@ -144,7 +143,7 @@ async def test_a_host_that_a_machine_names_again_before_the_reclaim_is_left_alon
 async def test_a_host_of_a_former_machine_of_the_same_name_is_wiped_and_not_inherited(world: World) -> None:
     fleet = _sweeping(world, hosts=2)
     servers = await _ready(fleet, ["m-1"])
-    await force_delete(fleet, "m-1")
+    await fleet.force_delete("m-1")
     await fleet.machine("m-1")
     await fleet.all_ready(1, within=900)
     await Ward(fleet).healthy()

@@ -2,15 +2,7 @@
 
 from simulation.hosts.interrupting import Ward, from_here, interrupt_everywhere, quick, small_fleet
 
-from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
-
-
-async def force_delete(fleet: FleetWorld, name: str) -> None:
-    """What `kubectl patch --type=merge -p '{"metadata":{"finalizers":[]}}'` and a delete do: nobody is told."""
-    await fleet.api.merge_patch(Machine, name, {"metadata": {"finalizers": []}}, "default")
-    await fleet.api.delete(Machine, name, "default")
 
 
 async def _a_stranded_host_is_reclaimed(world: World) -> None:
@@ -20,7 +12,7 @@ async def _a_stranded_host_is_reclaimed(world: World) -> None:
     await fleet.all_ready(2, within=900)
     stranded = next(m.status.server_id for m in await fleet.machines() if m.metadata.name == "m-1")
     from_here(world)
-    await force_delete(fleet, "m-1")
+    await fleet.force_delete("m-1")
     await Ward(fleet).healthy()
     assert fleet.cloud.host(stranded).install >= 2
     assert {wipe.server_id for wipe in fleet.wipes} == {stranded}

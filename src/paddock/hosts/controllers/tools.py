@@ -11,6 +11,7 @@ from paddock.base.clock import Clock, rfc3339
 from paddock.base.secrets import Password
 from paddock.clients.scaleway import Cloud, Credentials
 from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.fencing import Hands
 from paddock.hosts.settings import HostSettings
 from paddock.kube.builtin import SecretObject
@@ -125,6 +126,7 @@ class Tools:
     machines: CachedReader[ScalewayAppleSiliconMachine]
     recorder: EventRecorder
     bootstrapper: Bootstrapper
+    catalogue: Catalogue
     clock: Clock
     settings: HostSettings
 

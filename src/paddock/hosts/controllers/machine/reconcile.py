@@ -46,6 +46,11 @@ class MachineReconciler:
         except LeaseTooShortError:
             return RequeueAfter(_WHEN_LEASE_IS_SHORT)
 
+    def _mine(self, machine: Machine) -> bool:
+        """Whether this operator looks after the machine: several can share a cluster, each with its own filter."""
+        wanted = self._tools.settings.watch_filter
+        return not wanted or machine.metadata.labels.get(cluster_api.WATCH_FILTER) == wanted
+
     async def _pass(self, machine: Machine) -> Result:
         owner, cluster = await self._owners(machine)
         if machine.metadata.deletion_timestamp is not None:
@@ -65,7 +70,13 @@ class MachineReconciler:
         tools = self._tools
         prefix = machine.spec.adopt_pool_prefix or tools.settings.default_adopt_pool_prefix
         if not machine.status.server_id:
-            wrong = bad_input(machine, prefix, zones={*KNOWN_ZONES, *tools.settings.zones}, types=None)
+            wrong = bad_input(
+                machine,
+                prefix,
+                zones={*KNOWN_ZONES, *tools.settings.zones},
+                types=tools.catalogue.types(machine.spec.zone),
+                families=tools.catalogue.families(machine.spec.zone),
+            )
             if wrong is not None:
                 now = tools.clock.now()
                 tools.say(machine, "Warning", wrong.reason, wrong.message)

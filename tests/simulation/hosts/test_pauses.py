@@ -1,0 +1,137 @@
+"""While something is paused, moved or taken off its host by hand, nothing is touched."""
+
+from typing import Any
+
+from simulation.hosts.interrupting import Ward, quick, small_fleet
+
+from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.hosts.cluster_api import DELETE_FOR_MOVE, PAUSED, cluster_resource, machine_resource
+from paddock.simulator.fleet_world import FleetWorld
+from paddock.simulator.process import World
+from paddock.simulator.seeds import simulated
+
+VERSION = "v1beta1"
+
+
+def _mutations(fleet: FleetWorld) -> list[tuple[str, str]]:
+    return [(entry.operation, entry.server_id) for entry in fleet.cloud.audit if entry.effect]
+
+
+async def _annotate(fleet: FleetWorld, name: str, annotation: str) -> None:
+    await fleet.api.merge_patch(Machine, name, {"metadata": {"annotations": {annotation: "true"}}}, "default")
+
+
+async def _take_off_its_host(fleet: FleetWorld, name: str) -> None:
+    """The recipe for a person with kubectl: pause, clear, delete."""
+    await _annotate(fleet, name, PAUSED)
+    await fleet.clock.sleep(1.0)  # whatever ran when it was paused has ended
+    await fleet.api.merge_patch(Machine, name, {"status": {"serverID": None}}, "default", subresource="status")
+    await fleet.api.merge_patch(Machine, name, {"spec": {"providerID": None}}, "default")
+    await fleet.api.delete(Machine, name, "default")
+
+
+async def _gone(fleet: FleetWorld, name: str) -> None:
+    async def left() -> bool:
+        return all(machine.metadata.name != name for machine in await fleet.machines())
+
+    await fleet.eventually(f"{name} is gone", left, within=120)
+
+
+@simulated(seeds=3)
+async def test_a_machine_that_is_taken_off_its_host_by_hand_touches_neither_it_nor_another(world: World) -> None:
+    fleet = small_fleet(world, hosts=2)
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=900)
+    server = (await fleet.machines())[0].status.server_id
+    before = _mutations(fleet)
+    await _take_off_its_host(fleet, "m-1")
+    await _gone(fleet, "m-1")
+    await world.clock.sleep(300.0)
+    assert _mutations(fleet) == before
+    assert fleet.cloud.host(server).name == "m-1"
+    assert (await fleet.hosts())[server].status.state == "stranded", "nobody has it, and that is shown"
+
+
+@simulated(seeds=2)
+async def test_the_second_of_two_machines_on_one_host_can_be_taken_off_while_the_sweep_reclaims(world: World) -> None:
+    fleet = small_fleet(world, hosts=1, settings=quick(claim_name_prefix="m-", reclaim_interval=20.0))
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=900)
+    server = (await fleet.machines())[0].status.server_id
+    before = _mutations(fleet)
+    await fleet.machine("m-2")
+    await fleet.api.merge_patch(Machine, "m-2", {"status": {"serverID": server}}, "default", subresource="status")
+    await _take_off_its_host(fleet, "m-2")
+    await _gone(fleet, "m-2")
+    await world.clock.sleep(120.0)
+    assert _mutations(fleet) == before
+    await Ward(fleet).healthy()
+
+
+async def _owned_by_cluster_api(fleet: FleetWorld) -> None:
+    """A Cluster, its Machine, and our machine below it, as Cluster API core makes them."""
+    api = fleet.api
+    await fleet.ready.wait()
+    group = f"cluster.x-k8s.io/{VERSION}"
+    cluster: dict[str, Any] = {
+        "apiVersion": group,
+        "kind": "Cluster",
+        "metadata": {"name": "c-1", "namespace": "default"},
+        "spec": {},
+        "status": {"infrastructureReady": True},
+    }
+    await api.create(cluster, cluster_resource(VERSION))
+    await api.merge_patch(
+        cluster_resource(VERSION), "c-1", {"status": cluster["status"]}, "default", subresource="status"
+    )
+    made = await api.create(
+        {
+            "apiVersion": group,
+            "kind": "Machine",
+            "metadata": {"name": "m-1", "namespace": "default"},
+            "spec": {"clusterName": "c-1"},
+        },
+        machine_resource(VERSION),
+    )
+    await fleet.machine("m-1")
+    owner = {"apiVersion": group, "kind": "Machine", "name": "m-1", "uid": made["metadata"]["uid"], "controller": True}
+    await api.merge_patch(Machine, "m-1", {"metadata": {"ownerReferences": [owner]}}, "default")
+
+
+async def _pause_cluster(fleet: FleetWorld, *, paused: bool) -> None:
+    await fleet.api.merge_patch(cluster_resource(VERSION), "c-1", {"spec": {"paused": paused}}, "default")
+
+
+@simulated(seeds=2)
+async def test_nothing_is_touched_while_the_cluster_is_paused_not_even_by_a_deletion(world: World) -> None:
+    fleet = small_fleet(world, hosts=1, cluster_api=True)
+    await _owned_by_cluster_api(fleet)
+    await fleet.all_ready(1, within=900)
+    await _pause_cluster(fleet, paused=True)
+    before = _mutations(fleet)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await world.clock.sleep(200.0)
+    assert _mutations(fleet) == before
+    assert len(await fleet.machines()) == 1, "it waits, with its finalizer"
+    await _pause_cluster(fleet, paused=False)
+    await _gone(fleet, "m-1")
+    await Ward(fleet).healthy()
+
+
+@simulated(seeds=2)
+async def test_a_machine_that_clusterctl_moves_away_leaves_its_host_alone(world: World) -> None:
+    fleet = small_fleet(world, hosts=1, cluster_api=True)
+    await _owned_by_cluster_api(fleet)
+    await fleet.all_ready(1, within=900)
+    server = (await fleet.machines())[0].status.server_id
+    before = _mutations(fleet)
+    # As clusterctl does it: pause, mark, delete, then take the finalizer away.
+    await _pause_cluster(fleet, paused=True)
+    await _annotate(fleet, "m-1", DELETE_FOR_MOVE)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await world.clock.sleep(30.0)
+    await fleet.api.merge_patch(Machine, "m-1", {"metadata": {"finalizers": None}}, "default")
+    await _gone(fleet, "m-1")
+    await world.clock.sleep(200.0)
+    assert _mutations(fleet) == before
+    assert fleet.cloud.host(server).name == "m-1"
