@@ -52,9 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 def _run_part(name: str, part: str, *, quick: bool) -> list[Row]:
     command = [sys.executable, "-m", "bench", "--part", part, *(["--quick"] if quick else [])]
     try:
-        done = subprocess.run(
-            command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, timeout=_LONGEST_PART, check=False
-        )
+        done = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, timeout=_LONGEST_PART, check=False)
     except subprocess.TimeoutExpired:
         return [Row(name, part, "-", "failed", f"took longer than {_LONGEST_PART:.0f} s")]
     rows = [Row(**json.loads(line)) for line in done.stdout.splitlines()]

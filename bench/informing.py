@@ -36,7 +36,9 @@ def informing(quick: bool) -> Iterator[Row]:
     for line in lines:
         msgspec.json.decode(line)
     bare = time.perf_counter() - began
-    note = f"{count:,} events over loopback, server in the same process; {seconds / bare:.1f}× the time of msgspec alone"
+    note = (
+        f"{count:,} events over loopback, server in the same process; {seconds / bare:.1f}× the time of msgspec alone"
+    )
     yield Row("kube", "informer", amount(count / seconds), "events/s", note)
 
 

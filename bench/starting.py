@@ -30,7 +30,9 @@ def starting(quick: bool) -> Iterator[Row]:
     folder.chmod(0o755)
     try:
         cold, stop = _up(folder / "data")
-        yield Row("startup", "paddock up, new folder", amount(cold), "s", "to a page with 20 live Macs; must be below 10")
+        yield Row(
+            "startup", "paddock up, new folder", amount(cold), "s", "to a page with 20 live Macs; must be below 10"
+        )
         warm = [_up(folder / "data") for _ in range(1 if quick else 2)]
         best = min(seconds for seconds, _ in warm)
         yield Row("startup", "paddock up, used folder", amount(best), "s", f"{best / cold:.2f}× a new one")

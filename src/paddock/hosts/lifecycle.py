@@ -27,11 +27,14 @@ __all__ = [
     "bad_input",
     "ending",
     "ownership",
+    "provider_id",
+    "server_in",
     "verification",
 ]
 
 RELEASE_POLICY = "tuist.dev/release-policy"
 KNOWN_ZONES = ("fr-par-1", "fr-par-3")
+_PROVIDER = "scw-applesilicon://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,26 @@ class LetGo:
 Ownership = Keep | WaitForInventory | WriteMissingClaim | LetGo
 
 
+def provider_id(zone: str, server_id: str) -> str:
+    """How a server is named in `spec.providerID` of a machine and of its Node."""
+    return f"{_PROVIDER}{zone}/{server_id}"
+
+
+def server_in(provider: str) -> str:
+    """The server that a provider id names; empty where it names none."""
+    return provider.rpartition("/")[2] if provider.startswith(_PROVIDER) else ""
+
+
+def _moved(machine: ScalewayAppleSiliconMachine, claim: HostClaim) -> bool:
+    """Whether the claim is this machine's under an earlier uid: clusterctl move and restores make new uids.
+
+    Two objects cannot have one name in one namespace, so the earlier one is gone; and only the machine that was bound to
+    the server carries its provider id.
+    """
+    same = (claim.machine_namespace, claim.machine_name) == (machine.metadata.namespace, machine.metadata.name)
+    return same and server_in(machine.spec.provider_id) == machine.status.server_id
+
+
 def ownership(
     machine: ScalewayAppleSiliconMachine,
     host: ScalewayAppleSiliconHost | None,
@@ -145,6 +168,8 @@ def ownership(
         )
     if claim is not None and claim.machine_uid == machine.metadata.uid:
         return Keep()
+    if claim is not None and _moved(machine, claim):
+        return WriteMissingClaim(host.spec.epoch + 1)
     if claim is not None:
         return LetGo(
             "DuplicateClaim",

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from paddock.clients.scaleway import Server
 from paddock.hosts import names
-from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.names import NameKind
 
 __all__ = ["Owners", "State", "Verdict", "verdict"]
@@ -90,6 +90,12 @@ def verdict(
         name = owners.by_server[server.id].metadata.name
         return Verdict(State.OWNED, "NamedByServerID", f"machine {name} names this server in its status", name)
     named = owners.by_name.get(server.name)
+    if named is not None and not named.status.server_id and _of_an_older_tenant(claim, named):
+        return Verdict(
+            State.STRANDED,
+            "OlderTenant",
+            f"the machine {server.name} of today is not the one that used this host: the disk is an older tenant's",
+        )
     if named is not None and not named.status.server_id:
         return Verdict(State.OWNED, "NamedByName", f"machine {server.name} has the name of this server", server.name)
     if named is not None:
@@ -134,6 +140,13 @@ def _has_another(claimant: ScalewayAppleSiliconMachine, server: Server) -> bool:
     host is another matter: it takes its claim up again by itself.
     """
     return bool(claimant.status.server_id) and claimant.status.server_id != server.id
+
+
+def _of_an_older_tenant(claim: HostClaim | None, named: ScalewayAppleSiliconMachine) -> bool:
+    """Whether the claim is of an earlier machine of that name. One that names the server in its spec was moved or
+    restored under a new uid, and takes its host up again by itself.
+    """
+    return claim is not None and claim.machine_uid != named.metadata.uid and not named.spec.provider_id
 
 
 def _lost(claimant: ScalewayAppleSiliconMachine | None) -> str:

@@ -21,7 +21,18 @@ from paddock.simulator.process import World, simulate
 from paddock.simulator.realwait import unguarded
 from paddock.simulator.seeds import chosen_seeds
 
-__all__ = ["INTERRUPTIONS", "Cut", "Ward", "effects", "from_here", "interrupt_everywhere", "quick", "small_fleet", "until_here", "who_has_it"]
+__all__ = [
+    "INTERRUPTIONS",
+    "Cut",
+    "Ward",
+    "effects",
+    "from_here",
+    "interrupt_everywhere",
+    "quick",
+    "small_fleet",
+    "until_here",
+    "who_has_it",
+]
 
 Scenario = Callable[[World], Awaitable[Any]]
 

@@ -91,9 +91,7 @@ def _proven_by_two(machines: Iterable[ScalewayAppleSiliconMachine]) -> list[str]
 # Not for long
 
 
-def _not_converged(
-    machine: ScalewayAppleSiliconMachine, hosts: dict[str, ScalewayAppleSiliconHost]
-) -> Iterable[str]:
+def _not_converged(machine: ScalewayAppleSiliconMachine, hosts: dict[str, ScalewayAppleSiliconHost]) -> Iterable[str]:
     name, status = machine.metadata.name, machine.status
     said = next((each for each in status.conditions if each.type == "Ready"), None)
     if machine.metadata.deletion_timestamp is not None:
@@ -146,7 +144,9 @@ def _unaccounted(
 
 def _without_server(picture: Picture) -> list[str]:
     known = {server.id for server in picture.servers}
-    return [f"Host {each.metadata.name} stands for no server" for each in picture.hosts if each.spec.server_id not in known]
+    return [
+        f"Host {each.metadata.name} stands for no server" for each in picture.hosts if each.spec.server_id not in known
+    ]
 
 
 def _claims_of_two_hosts(hosts: Iterable[ScalewayAppleSiliconHost]) -> list[str]:

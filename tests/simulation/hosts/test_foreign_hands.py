@@ -139,7 +139,7 @@ async def test_of_two_machines_from_a_backup_the_one_whose_name_the_cloud_shows_
 async def test_a_machine_whose_status_was_lost_is_bound_to_its_host_again(world: World) -> None:
     fleet = small_fleet(world, hosts=2)
     server = await _ready(fleet)
-    lost = {name: None for name in ("serverID", "hostName", "boundAt", "claimVerified", "ready", "conditions")}
+    lost = dict.fromkeys(("serverID", "hostName", "boundAt", "claimVerified", "ready", "conditions"))
     await fleet.api.merge_patch(Machine, "m-1", {"status": lost}, "default", subresource="status")
     await fleet.all_ready(1, within=900)
     await Ward(fleet).healthy()

@@ -86,10 +86,10 @@ def test_a_machine_that_is_being_deleted_still_owns_its_host():
     assert judged("x", host(), [machine("m", deleted=True, server_id=SERVER_ID)]).state is State.OWNED
 
 
-def test_a_new_machine_of_the_same_name_does_not_own_by_claim_what_an_older_one_claimed():
+def test_the_host_of_an_older_machine_of_the_same_name_is_stranded():
     reborn = machine(f"{OURS}m-1", uid=OTHER_UID)
     its = judged(f"{OURS}m-1", host(spec={"claim": claim(M1)}), [reborn])
-    assert its.reason == "NamedByName"
+    assert (its.state, its.reason) == (State.STRANDED, "OlderTenant")
 
 
 def test_the_verdict_names_its_owner():

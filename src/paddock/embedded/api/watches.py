@@ -23,6 +23,7 @@ __all__ = ["Frames", "watch"]
 
 _encode = msgspec.json.Encoder().encode
 _BOOKMARK_EVERY = 30.0
+_IN_ONE_GO = 64
 _DEFAULT_TIMEOUT = (1800.0, 3600.0)
 _NEEDS_MATCH = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
 _NEEDS_INITIAL = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
@@ -142,31 +143,24 @@ async def _frames(
 
 
 async def _until(changes: AsyncIterator[Change], clock: Clock, deadline: float) -> AsyncIterator[Change | None]:
-    """The changes until the deadline, with None whenever nothing happened for a while."""
-    pending: asyncio.Task[Change] | None = None
-    try:
-        while (left := deadline - clock.monotonic()) > 0:
-            if pending is None:
-                pending = asyncio.ensure_future(_next(changes))
-            done, _ = await asyncio.wait({pending}, timeout=min(left, _BOOKMARK_EVERY))
-            if not done:
-                yield None
-                continue
-            try:
-                change = pending.result()
-            except StopAsyncIteration:
-                return
-            finally:
-                pending = None
-            yield change
-    finally:
-        if pending is not None:
-            pending.cancel()
-            await asyncio.gather(pending, return_exceptions=True)
+    """The changes until the deadline, with None whenever nothing happened for a while.
 
-
-async def _next(changes: AsyncIterator[Change]) -> Change:
-    return await anext(changes)
+    A change is taken in the same step in which waiting for it ends, so a wait that is given up loses none.
+    """
+    taken = 0
+    while (left := deadline - clock.monotonic()) > 0:
+        try:
+            async with asyncio.timeout(min(left, _BOOKMARK_EVERY)):
+                change = await anext(changes)
+        except TimeoutError:
+            yield None
+            continue
+        except StopAsyncIteration:
+            return
+        taken += 1
+        if taken % _IN_ONE_GO == 0:
+            await asyncio.sleep(0)  # a long backlog must not keep the loop from everybody else
+        yield change
 
 
 def _frame(selection: Selection, frames: Frames, change: Change) -> bytes | None:

@@ -34,6 +34,7 @@ __all__ = ["Inventory", "observed"]
 log = get_logger("inventory")
 _MANAGER = "paddock-inventory"
 _WRITES_AT_A_TIME = 8
+_PRICES_KEPT = 3600.0
 GONE = "gone"
 """The state of a Host whose server two complete lists in a row did not show."""
 
@@ -92,6 +93,7 @@ class Inventory:
         self._pool_prefix = pool_prefix
         self._claim_name_prefix = claim_name_prefix
         self._writers = asyncio.Semaphore(_WRITES_AT_A_TIME)
+        self._prices: dict[str, tuple[float | None, dict[str, Price]]] = {}
         self._absent: dict[str, set[str]] = {}
         self.problems: dict[str, str] = {}
         """Zone → why its last list failed, for people."""
@@ -101,17 +103,31 @@ class Inventory:
         for zone in sorted(self._zones()):
             try:
                 servers = await self._cloud.list_servers(zone)
-                prices = await self._cloud.list_prices(zone)
             except ScalewayError as error:
                 self.problems[zone] = f"zone {zone} could not be listed, its hosts are shown as last seen: {error}"
                 log.warning("zone could not be listed", zone=zone, why=str(error))
                 continue
             self.problems.pop(zone, None)
+            prices = await self._prices_of(zone)
             owners = Owners.of(self._machines.list())
             async with asyncio.TaskGroup() as group:
                 for server in servers:
                     group.create_task(self._mirror(zone, server, owners, prices.get(server.type)))
             await self._missing(zone, {server.id for server in servers})
+
+    async def _prices_of(self, zone: str) -> dict[str, Price]:
+        """What an hour costs, by type. Told for people and rarely changed: an old list is better than an extra call."""
+        asked, prices = self._prices.get(zone, (None, {}))
+        now = self._clock.monotonic()
+        if asked is not None and now - asked < _PRICES_KEPT:
+            return prices
+        try:
+            prices = await self._cloud.list_prices(zone)
+        except ScalewayError as error:
+            log.warning("prices could not be read; the last ones stand", zone=zone, why=str(error))
+        else:
+            self._prices[zone] = (now, prices)
+        return prices
 
     async def _missing(self, zone: str, shown: set[str]) -> None:
         """Hosts that a complete list no longer shows, twice in a row: marked gone; forgotten when nobody claims them."""

@@ -1,7 +1,8 @@
 """Who asks, and what they may see: keys, projects, and the server a request speaks of."""
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -11,6 +12,7 @@ from paddock.simulator.cloud.state import ApiKey, CloudState, Host
 
 __all__ = ["Call", "authenticated", "checked_name", "host_of", "paged", "project_of"]
 
+T = TypeVar("T")
 _DEFAULT_PAGE = 20
 _LARGEST_PAGE = 100
 _LONGEST_NAME = 255
@@ -69,11 +71,13 @@ def host_of(state: CloudState, call: Call, action: str, server_id: str | None = 
     raise problems.missing("server", wanted, bare=state.behaviour.gone_shape == "bare")
 
 
-def paged(call: Call, key: str, entries: list[dict[str, Any]]) -> Answer:
+def paged(call: Call, key: str, entries: Sequence[T], render: Callable[[T], Any] = lambda entry: entry) -> Answer:
+    """One page of the entries; only those on it are rendered."""
     page, size = _number(call, "page", 1), _number(call, "page_size", _DEFAULT_PAGE)
     if size > _LARGEST_PAGE:
         raise problems.invalid("page_size", "constraint", f"must be at most {_LARGEST_PAGE}")
-    return json_answer(200, {key: entries[(page - 1) * size : page * size], "total_count": len(entries)})
+    shown = [render(entry) for entry in entries[(page - 1) * size : page * size]]
+    return json_answer(200, {key: shown, "total_count": len(entries)})
 
 
 def checked_name(value: Any) -> str:

@@ -42,7 +42,12 @@ class Hardware:
 
     def next_change(self) -> datetime | None:
         """When something will next happen by itself."""
-        moments = [moment for host in self.state.hosts.values() if (moment := _due_at(host)) is not None]
+        # Asked at every request: most hosts are at rest, and cost one look each.
+        moments = [
+            moment
+            for host in self.state.hosts.values()
+            if (host.activity is not None or host.deletion_scheduled) and (moment := _due_at(host)) is not None
+        ]
         moments.extend(request.at for request in self.state.late)
         return min(moments, default=None)
 

@@ -75,8 +75,9 @@ class ServersApi:
         hosts = [host for host in self._state.hosts.values() if host.zone == zone and host.project_id in projects]
         newest_first = call.query.get("order_by") == "created_at_desc"
         hosts.sort(key=lambda host: (host.created_at, host.id), reverse=newest_first)
-        entries = [wire.server_json(self._state, host, sealed=host.sealed(call.now)) for host in hosts]
-        return paged(call, "servers", entries)
+        return paged(
+            call, "servers", hosts, lambda host: wire.server_json(self._state, host, sealed=host.sealed(call.now))
+        )
 
     def _get(self, call: Call) -> Answer:
         host = host_of(self._state, call, "read")

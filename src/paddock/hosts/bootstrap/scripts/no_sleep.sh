@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # A host that sleeps is a host that is gone.
-if pmset -g custom </dev/null | awk '$1 ~ /^(sleep|displaysleep|disksleep)$/ && $2 != 0 { found = 1 } END { exit !found }'; then
+# Read first, so that a pmset that fails is a failure, and not a host that needs nothing.
+settings="$(pmset -g custom </dev/null)"
+if printf '%s\n' "$settings" | awk '$1 ~ /^(sleep|displaysleep|disksleep)$/ && $2 != 0 { found = 1 } END { exit !found }'; then
     as_root pmset -a sleep 0 displaysleep 0 disksleep 0
     changed "idle sleep"
 fi

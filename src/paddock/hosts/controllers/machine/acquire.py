@@ -27,7 +27,7 @@ from paddock.hosts.controllers.tools import Tools, condition, ready
 from paddock.kube.controller import RequeueAfter
 from paddock.kube.errors import ConflictError
 
-__all__ = ["Acquire", "provider_id"]
+__all__ = ["Acquire"]
 
 Machine = ScalewayAppleSiliconMachine
 _STEPS_AT_A_TIME = 24
@@ -37,18 +37,24 @@ _WHEN_NOT_USABLE = 10.0
 _AT_THE_GATES = 0.1  # somebody deleted or paused the machine meanwhile: the next pass judges that before all else
 
 
-def provider_id(zone: str, server_id: str) -> str:
-    return f"scw-applesilicon://{zone}/{server_id}"
-
-
 class Acquire:
     """Brings a machine without a host to a bound one, or says why it waits."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._order = Order(tools)
+        # Hosts that machines of this process reach for now: the cache learns of it too late, and without this all
+        # workers would reach for the same host. Only a hint: the claim on the Host decides.
+        self._reaching: dict[str, str] = {}
 
     async def run(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
+        """As `_run`; what the machine reaches for is known to the others meanwhile."""
+        try:
+            return await self._run(machine, pool_prefix)
+        finally:
+            self._reaching.pop(machine.metadata.uid, None)
+
+    async def _run(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
         """Take steps until the machine is bound, no host fits, or the cloud fails. Lost races only cost a step.
 
         A host that was given up is not reached for again in this run: the cache that offered it may be behind for a
@@ -112,12 +118,14 @@ class Acquire:
             for other in self._tools.machines.list()
             if other.status.claiming and other.metadata.uid != machine.metadata.uid
         }
+        others |= {name for uid, name in self._reaching.items() if uid != machine.metadata.uid}
         hosts = self._tools.hosts.list()
         choice = already_claimed(machine, [host for host in hosts if host.metadata.name not in refused]) or choose(
             machine.spec, pool_prefix, hosts, frozenset(others | refused), now
         )
         match choice:
             case Candidate(host):
+                self._reaching[machine.metadata.uid] = host.metadata.name
                 status = replace(machine.status, claiming=host.metadata.name, phase="Adopting")
                 status = condition(status, "Provisioned", False, "Claiming", f"claims host {host.metadata.name}", now)
                 status = ready(status, False, "Claiming", f"claims host {host.metadata.name}", now)

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from paddock.base.clock import rfc3339
 from paddock.clients.scaleway import ScalewayError
 from paddock.hosts.api import Address, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.controllers.machine.acquire import provider_id
 from paddock.hosts.controllers.tools import Tools, condition, ready
 from paddock.hosts.lifecycle import (
     Keep,
@@ -18,11 +17,12 @@ from paddock.hosts.lifecycle import (
     WaitForInventory,
     WriteMissingClaim,
     ownership,
+    provider_id,
     verification,
 )
 from paddock.kube.controller import RequeueAfter
 
-__all__ = ["KeepHost", "hostless"]
+__all__ = ["KeepHost", "forget_host", "hostless"]
 
 Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
@@ -54,6 +54,18 @@ def hostless(machine: Machine, reason: str, message: str, now: datetime) -> Mach
     status = condition(status, "Provisioned", False, reason, message, now, severity="Warning")
     status = condition(status, "Bootstrapped", False, reason, message, now, severity="Warning")
     return replace(machine, status=ready(status, False, reason, message, now))
+
+
+async def forget_host(tools: Tools, machine: Machine, reason: str, message: str) -> None:
+    """Make a machine hostless, whatever happens in between.
+
+    The provider id goes first: a machine that has one and no server is taken for one that lost its status in a move or a
+    restore, and would take the host up again. Died after any step, the next pass lets go again.
+    """
+    if machine.spec.provider_id:
+        machine = await tools.patch(machine, {"spec": {"providerID": None}})
+    machine = await tools.save(machine, hostless(machine, reason, message, tools.clock.now()).status, guarded=True)
+    await tools.forget_credentials(machine)
 
 
 class KeepHost:
@@ -93,13 +105,8 @@ class KeepHost:
 
     async def let_go(self, machine: Machine, reason: str, message: str) -> RequeueAfter:
         """Forget the host without touching it."""
-        tools = self._tools
-        tools.say(machine, "Warning", reason, message)
-        await tools.save(machine, hostless(machine, reason, message, tools.clock.now()).status, guarded=True)
-        machine = await tools.again(machine)
-        if machine.spec.provider_id:
-            await tools.patch(machine, {"spec": {"providerID": None}})
-        await tools.forget_credentials(machine)
+        self._tools.say(machine, "Warning", reason, message)
+        await forget_host(self._tools, machine, reason, message)
         return RequeueAfter(1.0)
 
     async def _write_claim(self, machine: Machine, host: Host, epoch: int) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from paddock.clients.scaleway import Credentials, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
-from paddock.hosts.controllers.machine.keep import hostless
+from paddock.hosts.controllers.machine.keep import forget_host
 from paddock.hosts.controllers.recording import record_release
 from paddock.hosts.controllers.tools import BootstrapFailed, Bootstrapped, Tools, condition, ready
 from paddock.hosts.fencing import LeaseTooShortError
@@ -244,11 +244,7 @@ class Prepare:
             cloud_name=machine.metadata.name,
         )
         tools.say(machine, "Normal", "BootstrapExhausted", why)
-        machine = await tools.save(
-            machine, hostless(machine, "HostReleased", why, tools.clock.now()).status, guarded=True
-        )
-        await tools.patch(machine, {"spec": {"providerID": None}})
-        await tools.forget_credentials(machine)
+        await forget_host(tools, machine, "HostReleased", why)
         return RequeueAfter(1.0)
 
 

@@ -1,6 +1,7 @@
 """One pass over one machine: gates, then the stages of its life in order, then the sentence that sums it up."""
 
 import msgspec
+from msgspec.structs import replace
 
 from paddock.hosts import cluster_api
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
@@ -12,7 +13,7 @@ from paddock.hosts.controllers.machine.prepare import Prepare
 from paddock.hosts.controllers.machine.upkeep import Upkeep
 from paddock.hosts.controllers.tools import GoneError, Tools, condition, ready
 from paddock.hosts.fencing import LeaseTooShortError
-from paddock.hosts.lifecycle import KNOWN_ZONES, bad_input
+from paddock.hosts.lifecycle import KNOWN_ZONES, bad_input, server_in
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.errors import NotFoundError
 
@@ -69,6 +70,8 @@ class MachineReconciler:
     async def _live(self, machine: Machine) -> Result:
         tools = self._tools
         prefix = machine.spec.adopt_pool_prefix or tools.settings.default_adopt_pool_prefix
+        if not machine.status.server_id and (server := server_in(machine.spec.provider_id)):
+            machine = await self._restore(machine, server)
         if not machine.status.server_id:
             wrong = bad_input(
                 machine,
@@ -100,6 +103,24 @@ class MachineReconciler:
         if isinstance(prepared, RequeueAfter):
             return prepared
         return await self._upkeep.run(prepared, host)
+
+    async def _restore(self, machine: Machine, server: str) -> Machine:
+        """Take up again the host that the spec names: clusterctl move and restores bring a machine without its status.
+
+        Nothing is proven by that: the claim is judged and verified as after any bind, before the host is touched.
+        """
+        tools, now = self._tools, self._tools.clock.now()
+        message = f"takes server {server} up again, which its spec names"
+        status = replace(
+            machine.status,
+            server_id=server,
+            host_name=server,
+            bound_at=now.replace(microsecond=0),
+            claim_verified=False,
+        )
+        machine = await tools.save(machine, ready(status, False, "Restored", message, now), guarded=True)
+        tools.say(machine, "Normal", "Restored", message)
+        return machine
 
     async def _no_key(self, machine: Machine, problem: str) -> Result:
         tools, now = self._tools, self._tools.clock.now()

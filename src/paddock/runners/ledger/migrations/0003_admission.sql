@@ -183,8 +183,8 @@ CREATE FUNCTION claim_jobs(
     p_pool text, p_pod_uids text[], p_pod_names text[], p_dispatcher bigint, p_by text, p_now timestamptz
 ) RETURNS SETOF admitted LANGUAGE plpgsql AS $$
 DECLARE
-    uids      text[] := p_pod_uids;   -- Pods that still wait, and their names beside them
-    names     text[] := p_pod_names;
+    uids      text[];                 -- Pods that still wait, and their names beside them
+    names     text[];
     later     text[];
     later_as  text[];
     aside     bigint[] := '{}';       -- limits to leave alone for the rest of this call
@@ -194,6 +194,24 @@ DECLARE
     answer    admitted;
     nothing   text := 'empty';
 BEGIN
+    -- A Pod that may not have a job must not use up another's turn, so it is answered before anything is ranked. One that
+    -- is taken from now on is found out by admission.
+    RETURN QUERY
+        SELECT CASE WHEN held.state = 'fenced' THEN 'pod_fenced' WHEN held.state IS NOT NULL THEN 'pod_in_use'
+                    ELSE 'pod_spent' END,
+               pod.uid, pod.name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::text,
+               NULL::integer, NULL::integer, NULL::text, NULL::text, NULL::text, NULL::integer,
+               NULL::timestamptz, NULL::timestamptz
+        FROM unnest(p_pod_uids, p_pod_names) AS pod (uid, name)
+        LEFT JOIN claims held ON held.pod_uid = pod.uid
+        LEFT JOIN sessions spent ON spent.pod_uid = pod.uid
+        WHERE held.pod_uid IS NOT NULL OR spent.pod_uid IS NOT NULL;
+    SELECT coalesce(array_agg(pod.uid ORDER BY pod.place), '{}'), coalesce(array_agg(pod.name ORDER BY pod.place), '{}')
+    INTO uids, names
+    FROM unnest(p_pod_uids, p_pod_names) WITH ORDINALITY AS pod (uid, name, place)
+    WHERE NOT EXISTS (SELECT FROM claims held WHERE held.pod_uid = pod.uid)
+      AND NOT EXISTS (SELECT FROM sessions spent WHERE spent.pod_uid = pod.uid);
+
     FOR round IN 1..4 LOOP
         EXIT WHEN cardinality(uids) = 0;
         -- Sixteen more than needed: rivals that rank at the same moment start with the same ones.
@@ -237,14 +255,10 @@ BEGIN
     END LOOP;
 
     RETURN QUERY
-        SELECT CASE WHEN held.state = 'fenced' THEN 'pod_fenced'
-                    WHEN held.state IS NOT NULL THEN 'pod_in_use'
-                    WHEN EXISTS (SELECT FROM sessions s WHERE s.pod_uid = pod.uid) THEN 'pod_spent'
-                    ELSE nothing END,
-               pod.uid, pod.name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::text,
+        SELECT nothing, pod.uid, pod.name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::text,
                NULL::integer, NULL::integer, NULL::text, NULL::text, NULL::text, NULL::integer,
                NULL::timestamptz, NULL::timestamptz
-        FROM unnest(uids, names) AS pod (uid, name) LEFT JOIN claims held ON held.pod_uid = pod.uid;
+        FROM unnest(uids, names) AS pod (uid, name);
 END $$;
 
 -- This very job for this Pod. What is being said about the job right now comes first.
