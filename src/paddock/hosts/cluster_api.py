@@ -14,7 +14,6 @@ __all__ = [
     "DELETE_FOR_MOVE",
     "GROUP",
     "PAUSED",
-    "WATCH_FILTER",
     "WATCH_FILTER_LABEL",
     "Cluster",
     "Go",
@@ -32,7 +31,6 @@ GROUP = "cluster.x-k8s.io"
 PAUSED = "cluster.x-k8s.io/paused"
 DELETE_FOR_MOVE = "clusterctl.cluster.x-k8s.io/delete-for-move"
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
-WATCH_FILTER = "cluster.x-k8s.io/watch-filter"
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
 
 

@@ -26,7 +26,6 @@ from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
 from paddock.hosts.controllers.tools import Bootstrapper, Tools
 from paddock.hosts.fencing import Hands
 from paddock.hosts.metrics import HostCollector
-from paddock.hosts.phases import Phases
 from paddock.hosts.settings import HostSettings
 from paddock.hosts.strays import State
 from paddock.kube.client import Client
@@ -95,8 +94,7 @@ class HostOperator:
             claim_name_prefix=settings.claim_name_prefix,
         )
         self.sweep = Sweep(self.tools, self.zones, SweepMetrics(metrics.registry))
-        metrics.registry.register(Phases(self.machines.reader.list, self.hosts.reader.list))
-        metrics.registry.register(HostCollector(self.hosts.reader, self.machines.reader))
+        metrics.registry.register(HostCollector(self.machines.reader.list, self.hosts.reader.list))
         manager.add_runnable("events", recorder.run)
         manager.add_periodic("catalogue", catalogue.refresh, every=_CATALOGUE_EVERY)
         manager.add_periodic("inventory", self.inventory.cycle, every=settings.inventory_interval)

@@ -1,6 +1,7 @@
 """What holds the sweep back, and that nothing else does: two sightings, the cap, the breaker, and each zone for itself."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from simulation.hosts.interrupting import Ward, quick, small_fleet
 
@@ -72,7 +73,7 @@ async def test_no_more_are_reclaimed_in_a_cycle_than_the_cap_allows(world: World
     for _ in range(8):
         counts.append(len(_reclaims(fleet)))
         await world.clock.sleep(EVERY)
-    assert max(later - earlier for earlier, later in zip(counts, counts[1:], strict=False)) == 1
+    assert max(later - earlier for earlier, later in pairwise(counts)) == 1
     await Ward(fleet).healthy()
     assert len(_reclaims(fleet)) == 3
 

@@ -5,7 +5,7 @@ about it changed, so an idle fleet costs one list per zone and cycle and no writ
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -93,7 +93,7 @@ class Inventory:
         self._pool_prefix = pool_prefix
         self._claim_name_prefix = claim_name_prefix
         self._writers = asyncio.Semaphore(_WRITES_AT_A_TIME)
-        self._prices: dict[str, tuple[float | None, dict[str, Price]]] = {}
+        self._prices: dict[str, tuple[float | None, Mapping[str, Price]]] = {}
         self._absent: dict[str, set[str]] = {}
         self.problems: dict[str, str] = {}
         """Zone → why its last list failed, for people."""
@@ -115,7 +115,7 @@ class Inventory:
                     group.create_task(self._mirror(zone, server, owners, prices.get(server.type)))
             await self._missing(zone, {server.id for server in servers})
 
-    async def _prices_of(self, zone: str) -> dict[str, Price]:
+    async def _prices_of(self, zone: str) -> Mapping[str, Price]:
         """What an hour costs, by type. Told for people and rarely changed: an old list is better than an extra call."""
         asked, prices = self._prices.get(zone, (None, {}))
         now = self._clock.monotonic()

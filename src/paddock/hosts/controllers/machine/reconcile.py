@@ -47,11 +47,6 @@ class MachineReconciler:
         except LeaseTooShortError:
             return RequeueAfter(_WHEN_LEASE_IS_SHORT)
 
-    def _mine(self, machine: Machine) -> bool:
-        """Whether this operator looks after the machine: several can share a cluster, each with its own filter."""
-        wanted = self._tools.settings.watch_filter
-        return not wanted or machine.metadata.labels.get(cluster_api.WATCH_FILTER) == wanted
-
     async def _pass(self, machine: Machine) -> Result:
         owner, cluster = await self._owners(machine)
         if machine.metadata.deletion_timestamp is not None:

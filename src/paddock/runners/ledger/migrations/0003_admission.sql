@@ -196,21 +196,23 @@ DECLARE
 BEGIN
     -- A Pod that may not have a job must not use up another's turn, so it is answered before anything is ranked. One that
     -- is taken from now on is found out by admission.
-    RETURN QUERY
-        SELECT CASE WHEN held.state = 'fenced' THEN 'pod_fenced' WHEN held.state IS NOT NULL THEN 'pod_in_use'
-                    ELSE 'pod_spent' END,
-               pod.uid, pod.name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::text,
-               NULL::integer, NULL::integer, NULL::text, NULL::text, NULL::text, NULL::integer,
-               NULL::timestamptz, NULL::timestamptz
-        FROM unnest(p_pod_uids, p_pod_names) AS pod (uid, name)
-        LEFT JOIN claims held ON held.pod_uid = pod.uid
-        LEFT JOIN sessions spent ON spent.pod_uid = pod.uid
-        WHERE held.pod_uid IS NOT NULL OR spent.pod_uid IS NOT NULL;
     SELECT coalesce(array_agg(pod.uid ORDER BY pod.place), '{}'), coalesce(array_agg(pod.name ORDER BY pod.place), '{}')
     INTO uids, names
     FROM unnest(p_pod_uids, p_pod_names) WITH ORDINALITY AS pod (uid, name, place)
     WHERE NOT EXISTS (SELECT FROM claims held WHERE held.pod_uid = pod.uid)
       AND NOT EXISTS (SELECT FROM sessions spent WHERE spent.pod_uid = pod.uid);
+    IF cardinality(uids) < cardinality(p_pod_uids) THEN
+        RETURN QUERY
+            SELECT CASE WHEN held.state = 'fenced' THEN 'pod_fenced'
+                        WHEN held.state IS NOT NULL THEN 'pod_in_use'
+                        WHEN EXISTS (SELECT FROM sessions spent WHERE spent.pod_uid = pod.uid) THEN 'pod_spent'
+                        ELSE 'lost_race' END,  -- set free between the two statements: worth asking again
+                   pod.uid, pod.name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::text,
+                   NULL::integer, NULL::integer, NULL::text, NULL::text, NULL::text, NULL::integer,
+                   NULL::timestamptz, NULL::timestamptz
+            FROM unnest(p_pod_uids, p_pod_names) AS pod (uid, name) LEFT JOIN claims held ON held.pod_uid = pod.uid
+            WHERE pod.uid <> ALL (uids);
+    END IF;
 
     FOR round IN 1..4 LOOP
         EXIT WHEN cardinality(uids) = 0;

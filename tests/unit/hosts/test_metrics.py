@@ -6,12 +6,12 @@ from prometheus_client import CollectorRegistry
 from unit.hosts.made import OTHER_ID, OTHER_UID, host, machine
 
 from paddock.base.metrics import exposition
-from paddock.hosts.phases import Phases
+from paddock.hosts.metrics import HostCollector
 
 
 def shown(machines: Any, hosts: Any = ()) -> list[str]:
     registry = CollectorRegistry()
-    registry.register(Phases(lambda: machines, lambda: hosts))
+    registry.register(HostCollector(lambda: machines, lambda: hosts))
     return [line for line in exposition(registry).decode().splitlines() if not line.startswith("#")]
 
 
