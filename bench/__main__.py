@@ -18,7 +18,7 @@ from .table import Part, Row, show
 BENCHES: dict[str, tuple[str, ...]] = {
     "kube": ("decoding:decoding", "informing:informing"),
     "api": ("serving:serving",),
-    "hosts": ("claiming:calls_per_claim", "fleet_at_rest:fleet_at_rest", "sweeping:sweeping"),
+    "hosts": ("claiming:calls_per_claim", "fleet_at_rest:brought_up", "fleet_at_rest:at_rest", "sweeping:sweeping"),
     "startup": ("starting:starting",),
 }
 _LONGEST_PART = 240.0

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from paddock.base.chance import seeded
+from paddock.base.chance import new_uuid, seeded
 from paddock.base.clock import SystemClock
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.secrets import Secret
@@ -15,6 +15,8 @@ from paddock.clients.scaleway import ScalewayClient
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.definitions import our_definitions
+from paddock.embedded.store import Key
+from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.settings import HostSettings
 from paddock.kube.client import Client
@@ -22,12 +24,13 @@ from paddock.kube.config import Config
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
+from paddock.kube.objects import KubeObject
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.fleet_world import POOL, GlassStore
 from paddock.simulator.paper_macs import PaperBootstrap, PaperMacs
 from paddock.simulator.transport import InProcessTransport
 
-__all__ = ["Rig", "rig"]
+__all__ = ["Rig", "fill", "rig"]
 
 _ADMIN = Secret("bench-admin")
 
@@ -71,3 +74,51 @@ async def rig(hosts: int, *, inventory_interval: float, sweep_interval: float = 
         bootstrap = PaperBootstrap(clock, PaperMacs(seconds=0.0), cloud)
         operator = HostOperator(manager, client, seen, bootstrap, settings, clock=clock, chance=chance, metrics=metrics)
         yield Rig(cloud, store, client, manager, operator)
+
+
+async def fill(house: Rig) -> None:
+    """Every host claimed by a machine of its own: written into the store as the API would have stored it."""
+    chance = seeded(2)
+    for number, server in enumerate(house.cloud.hosts()):
+        name, uid = f"m-{number:05}", new_uuid(chance)
+        server.name = name
+        claim = {"machineNamespace": "default", "machineName": name, "machineUID": uid, "epoch": 1}
+        host_status = {"state": "owned", "cloudName": name, "cloudStatus": "ready", "type": "M4-M", "delivered": True}
+        await _store(
+            house,
+            ScalewayAppleSiliconHost,
+            server.id,
+            new_uuid(chance),
+            {"zone": server.zone, "serverID": server.id, "claim": claim},
+            host_status,
+        )
+        machine_status = {
+            "serverID": server.id,
+            "hostName": server.id,
+            "ready": True,
+            "phase": "Ready",
+            "claimVerified": True,
+        }
+        await _store(house, ScalewayAppleSiliconMachine, name, uid, {"type": "M4-M"}, machine_status)
+
+
+async def _store(
+    house: Rig, kind: type[KubeObject], name: str, uid: str, spec: dict[str, object], status: dict[str, object]
+) -> None:
+    meta = {
+        "name": name,
+        "namespace": "default",
+        "uid": uid,
+        "generation": 1,
+        "creationTimestamp": "2026-06-01T00:00:00Z",
+        "finalizers": [FINALIZER] if kind is ScalewayAppleSiliconMachine else [],
+    }
+    resource = kind.RESOURCE
+    body = {
+        "apiVersion": f"{resource.group}/{resource.version}",
+        "kind": resource.kind,
+        "metadata": meta,
+        "spec": spec,
+        "status": status,
+    }
+    await house.store.create(Key(f"{resource.plural}.{resource.group}", "default", name), body)

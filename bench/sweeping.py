@@ -7,12 +7,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from paddock.base.chance import new_uuid, seeded
-from paddock.embedded.store import Key
-from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.kube.objects import KubeObject
-
-from .rig import Rig, rig
+from .rig import fill, rig
 from .table import Row, amount
 
 __all__ = ["sweeping"]
@@ -24,7 +19,7 @@ def sweeping(quick: bool) -> Iterator[Row]:
 
 async def _measure(count: int) -> list[Row]:
     async with rig(count, inventory_interval=3600.0) as house:
-        await _fill(house)
+        await fill(house)
         process = psutil.Process()
         before, rss = len(house.cloud.audit), process.memory_info().rss
         began = time.perf_counter()
@@ -41,44 +36,3 @@ async def _measure(count: int) -> list[Row]:
         Row("hosts", f"{what}: memory", amount(grown / 1e6), "MB", "growth of the process, API answers included"),
         Row("hosts", f"{what}: cloud calls", str(sum(calls.values())), "calls", f"{kinds}; pages of 100"),
     ]
-
-
-async def _fill(house: Rig) -> None:
-    """Every host claimed by a machine of its own: written into the store as the API would have stored it."""
-    chance = seeded(2)
-    for number, server in enumerate(house.cloud.hosts()):
-        name, uid = f"m-{number:05}", new_uuid(chance)
-        house.cloud.foreign_rename(server.id, name)
-        claim = {"machineNamespace": "default", "machineName": name, "machineUID": uid, "epoch": 1}
-        host_status = {"state": "owned", "cloudName": name, "cloudStatus": "ready", "type": "M4-M", "delivered": True}
-        await _store(
-            house,
-            ScalewayAppleSiliconHost,
-            server.id,
-            new_uuid(chance),
-            {"zone": server.zone, "serverID": server.id, "claim": claim},
-            host_status,
-        )
-        machine_status = {"serverID": server.id, "hostName": server.id, "ready": True, "phase": "Ready"}
-        await _store(house, ScalewayAppleSiliconMachine, name, uid, {"type": "M4-M"}, machine_status)
-
-
-async def _store(
-    house: Rig, kind: type[KubeObject], name: str, uid: str, spec: dict[str, object], status: dict[str, object]
-) -> None:
-    meta = {
-        "name": name,
-        "namespace": "default",
-        "uid": uid,
-        "generation": 1,
-        "creationTimestamp": "2026-06-01T00:00:00Z",
-    }
-    resource = kind.RESOURCE
-    body = {
-        "apiVersion": f"{resource.group}/{resource.version}",
-        "kind": resource.kind,
-        "metadata": meta,
-        "spec": spec,
-        "status": status,
-    }
-    await house.store.create(Key(f"{resource.plural}.{resource.group}", "default", name), body)

@@ -96,12 +96,14 @@ def command(
 
     logs.set_up(level=log_level)
     # A process that leads without a lease has no successor whose acts its own could meet.
-    settings = host_settings(flags) if leader_elect else host_settings(flags, lease_duration=0.0)
+    fleet = fleet_config(flags)
+    lease = {} if leader_elect else {"lease_duration": 0.0}
+    settings = host_settings(flags, expect_nodes=fleet.agent is not None, **lease)
     addresses = {
         "--metrics-bind-address": metrics_bind_address,
         "--health-probe-bind-address": health_probe_bind_address,
     }
-    sys.exit(asyncio.run(_run(settings, fleet_config(flags), api_server_url, kubeconfig, leader_elect, addresses)))
+    sys.exit(asyncio.run(_run(settings, fleet, api_server_url, kubeconfig, leader_elect, addresses)))
 
 
 async def _run(

@@ -59,6 +59,9 @@ def command(log_level: str, **flags: Any) -> None:
         if flags["simulate"]
         else {}
     )
+    fleet = fleet_config(flags)
+    # Simulated Macs always have an agent; real ones have one if the fleet's file names it.
+    expect_nodes = flags["simulate"] or fleet.agent is not None
     options = Options(
         data=flags["data"],
         port=flags["port"],
@@ -68,8 +71,8 @@ def command(log_level: str, **flags: Any) -> None:
         hosts=flags["hosts"],
         speed=flags["speed"],
         seed=flags["seed"],
-        fleet=fleet_config(flags),
-        settings=host_settings(flags, lease_duration=0.0, **pace),
+        fleet=fleet,
+        settings=host_settings(flags, lease_duration=0.0, expect_nodes=expect_nodes, **pace),
     )
     sys.exit(asyncio.run(_run(options)))
 

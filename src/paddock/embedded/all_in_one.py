@@ -36,6 +36,7 @@ from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
+from paddock.simulator.node import NodeTwins, with_simulated_agent
 from paddock.simulator.outside import SimulatedWorld, first_fleet, keep_saved, open_cloud, open_macs
 from paddock.web.app import create_app
 from paddock.web.live import Live
@@ -151,7 +152,7 @@ async def _store(house: _House, stack: AsyncExitStack) -> PostgresStore:
 async def _real(house: _House, stack: AsyncExitStack, client: Client) -> _Outside:
     settings = replace(ScalewaySettings.from_env(os.environ), request_timeout=house.options.settings.request_timeout)
     cloud = await stack.enter_async_context(ScalewayClient(settings, house.clock, house.chance))
-    return _Outside(cloud, _bootstrapper(house, client, cloud, AsyncSsh()))
+    return _Outside(cloud, _bootstrapper(house, client, cloud, AsyncSsh(), house.options.fleet))
 
 
 async def _simulated(house: _House, stack: AsyncExitStack, client: Client) -> _Outside:
@@ -173,17 +174,19 @@ async def _simulated(house: _House, stack: AsyncExitStack, client: Client) -> _O
     if not twin.hosts():
         await first_fleet(world, twin, client, cloud, options.settings)
     await _background(house, stack, "simulated cloud", twin.run)
+    await _background(house, stack, "simulated nodes", NodeTwins(macs, client, clock).run)
     await _background(house, stack, "simulation save", lambda: keep_saved(world, twin, clock))
-    return _Outside(cloud, _bootstrapper(house, client, cloud, macs.ssh()))
+    fleet = with_simulated_agent(options.fleet, house.folder.root / "agent")
+    return _Outside(cloud, _bootstrapper(house, client, cloud, macs.ssh(), fleet))
 
 
-def _bootstrapper(house: _House, client: Client, cloud: Cloud, ssh: Ssh) -> Bootstrapper:
+def _bootstrapper(house: _House, client: Client, cloud: Cloud, ssh: Ssh, fleet: FleetConfig) -> Bootstrapper:
     settings = house.options.settings
     return FleetBootstrapper(
         client,
         cloud,
         ssh,
-        house.options.fleet,
+        fleet,
         clock=house.clock,
         chance=house.chance,
         endpoint=ApiEndpoint(client.config.server, client.config.ca),

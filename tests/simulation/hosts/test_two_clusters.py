@@ -6,7 +6,7 @@ from simulation.hosts.interrupting import Ward, quick, small_fleet
 from simulation.hosts.invariants import Picture, unsafe
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.simulator.faults import Delay, LoseAnswer
+from paddock.simulator.faults import Delay, Late, LoseAnswer
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -72,6 +72,22 @@ async def test_two_clusters_that_reach_for_one_host_never_both_get_it(world: Wor
     _safe(first, second)
     assert first.cloud.host(ready[0].status.server_id).name == ready[0].metadata.name
     assert not first.wipes, "nobody wiped what the other had"
+
+
+@simulated(seeds=4)
+async def test_a_rivals_rename_that_arrives_late_is_noticed_before_anything_is_done_to_the_host(world: World) -> None:
+    """Both saw the host free; one's rename arrives when the other has long given it its name. This is why we settle."""
+    first, second = _two_clusters(world, hosts=1)
+    world.faults.inject(Late(8.0), name="PATCH */servers/*", process="second-operator-0", nth=1)
+    await first.machine("a-1")
+    await second.machine("b-1")
+    for _ in range(120):
+        await world.clock.sleep(1.0)
+        _safe(first, second)
+    await _settled(first, "b-")
+    await _settled(second, "a-")
+    assert len({touch.machine_uid for touch in first.macs.touched}) == 1
+    assert not first.wipes
 
 
 @simulated(seeds=3)

@@ -141,25 +141,39 @@ RETURN (
         ) after
     ), waiting AS (
         SELECT hop.account_id, hop.platform, l.vcpus, l.memory_mb,
-               coalesce(used.vcpus, 0) AS used_vcpus, coalesce(used.memory_mb, 0) AS used_memory
+               coalesce(used.vcpus, 0) AS used_vcpus, coalesce(used.memory_mb, 0) AS used_memory,
+               coalesce(resting.repositories, '{}') AS resting
         FROM hop JOIN limits l ON l.account_id = hop.account_id AND l.platform = hop.platform
         CROSS JOIN LATERAL (
             SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb FROM claims c WHERE c.limit_id = l.limit_id
         ) used
-        WHERE l.limit_id <> ALL (p_not)
-          AND NOT EXISTS (SELECT FROM setbacks s WHERE s.account_id = hop.account_id AND s.repository = ''
-                          AND s.not_before > p_now)
+        CROSS JOIN LATERAL (
+            SELECT array_agg(s.repository) AS repositories FROM setbacks s
+            WHERE s.account_id = hop.account_id AND s.not_before > p_now
+        ) resting
+        WHERE l.limit_id <> ALL (p_not) AND '' <> ALL (coalesce(resting.repositories, '{}'))
+    ), first_in_line AS (
+        -- An account whose first job comes after p_count others' has none among the first p_count.
+        SELECT w.* FROM waiting w CROSS JOIN LATERAL (
+            SELECT j.enqueued_at, j.job_id FROM jobs j
+            WHERE j.status = 'queued' AND j.pool = p_pool AND j.account_id = w.account_id AND j.platform = w.platform
+              AND j.enqueued_at > p_now - interval '7 days'
+              AND (j.not_before IS NULL OR j.not_before <= p_now) AND j.repository <> ALL (w.resting)
+              AND w.used_vcpus + j.vcpus <= w.vcpus AND w.used_memory + j.memory_mb <= w.memory_mb
+            ORDER BY j.enqueued_at, j.job_id LIMIT 1
+        ) head
+        ORDER BY greatest(w.used_vcpus::float8 / w.vcpus, w.used_memory::float8 / w.memory_mb),
+                 head.enqueued_at, head.job_id
+        LIMIT p_count
     ), candidates AS (
         SELECT job.job_id, job.enqueued_at, w.vcpus, w.memory_mb,
                w.used_vcpus + sum(job.vcpus) OVER in_line AS vcpus_after, job.vcpus AS own_vcpus,
                w.used_memory + sum(job.memory_mb) OVER in_line AS memory_after, job.memory_mb AS own_memory
-        FROM waiting w CROSS JOIN LATERAL (
+        FROM first_in_line w CROSS JOIN LATERAL (
             SELECT j.job_id, j.enqueued_at, j.vcpus, j.memory_mb FROM jobs j
             WHERE j.status = 'queued' AND j.pool = p_pool AND j.account_id = w.account_id AND j.platform = w.platform
               AND j.enqueued_at > p_now - interval '7 days'
-              AND (j.not_before IS NULL OR j.not_before <= p_now)
-              AND NOT EXISTS (SELECT FROM setbacks s WHERE s.account_id = j.account_id AND s.repository = j.repository
-                              AND s.not_before > p_now)
+              AND (j.not_before IS NULL OR j.not_before <= p_now) AND j.repository <> ALL (w.resting)
               -- One that can never fit beside what runs must not hold up the smaller ones behind it.
               AND w.used_vcpus + j.vcpus <= w.vcpus AND w.used_memory + j.memory_mb <= w.memory_mb
             ORDER BY j.enqueued_at, j.job_id
@@ -192,6 +206,7 @@ DECLARE
     picked    bigint[];
     candidate bigint;
     answer    admitted;
+    spare     integer := 4;
     nothing   text := 'empty';
 BEGIN
     -- A Pod that may not have a job must not use up another's turn, so it is answered before anything is ranked. One that
@@ -216,8 +231,8 @@ BEGIN
 
     FOR round IN 1..4 LOOP
         EXIT WHEN cardinality(uids) = 0;
-        -- Sixteen more than needed: rivals that rank at the same moment start with the same ones.
-        ranked := next_jobs(p_pool, cardinality(uids) + 16, p_now, aside);
+        -- A few more than needed, and many more after a collision: rivals that rank at the same moment start alike.
+        ranked := next_jobs(p_pool, cardinality(uids) + spare, p_now, aside);
         EXIT WHEN ranked IS NULL;
 
         picked := '{}';
@@ -227,9 +242,12 @@ BEGIN
                 EXIT WHEN cardinality(picked) = cardinality(uids);
             END IF;
         END LOOP;
+        IF cardinality(picked) < cardinality(uids) AND cardinality(ranked) > cardinality(picked) THEN
+            spare := 4 * spare;
+        END IF;
         IF cardinality(picked) = 0 THEN
             nothing := 'lost_race';
-            EXIT;
+            CONTINUE;
         END IF;
 
         later := uids[cardinality(picked) + 1:];
