@@ -11,6 +11,8 @@ from unit.bootstrap.fleets import AGENT, AGENT_LABEL
 from paddock.hosts.bootstrap import Failed, FailureKind, Progress, Ready, config_hash
 from paddock.hosts.bootstrap.kcpassword import decode
 from paddock.hosts.bootstrap.steps import all_steps
+from paddock.hosts.bootstrap.steps.no_sleep import NoSleep
+from paddock.simulator.mac import Pace
 
 
 async def test_a_fresh_mac_ends_ready_with_everything_in_its_place(rig: Rig):
@@ -163,9 +165,9 @@ async def test_a_program_that_was_changed_on_the_host_is_put_right(rig: Rig):
 
 
 async def test_a_step_has_its_own_time_and_says_so(rig: Rig, monkeypatch: pytest.MonkeyPatch):
-    from paddock.hosts.bootstrap.steps.no_sleep import NoSleep
-
-    monkeypatch.setattr(NoSleep, "timeout", 0.0001)
+    monkeypatch.setattr(NoSleep, "timeout", 3.0)
+    rig.mac.pace = Pace(speed=2000.0, seconds={"pmset": 200_000.0})
     outcome = await rig.run()
     assert isinstance(outcome, Failed)
     assert (outcome.step, outcome.kind) == ("no-sleep", FailureKind.STEP_TIMED_OUT)
+    assert outcome.message == "did not finish within 3 seconds"

@@ -99,9 +99,7 @@ class Bench:
         return claim
 
     async def started(self, one: NewJob, number: int | str):
-        return await self.ledger.jobs.started(
-            one, runner_name=f"runner-{number}-mint", started_at=self.clock.now()
-        )
+        return await self.ledger.jobs.started(one, runner_name=f"runner-{number}-mint", started_at=self.clock.now())
 
     async def completed(self, one: NewJob, number: int | str | None = None, conclusion: str = "success"):
         return await self.ledger.jobs.completed(
@@ -139,35 +137,47 @@ _CONTRADICTIONS: tuple[tuple[str, LiteralString], ...] = (
     ),
     (
         "a claimed job has no claim of its generation",
-        "SELECT j.job_id FROM jobs j LEFT JOIN claims c USING (job_id, generation)"
-        " WHERE j.status = 'claimed' AND c.pod_uid IS NULL",
+        (
+            "SELECT j.job_id FROM jobs j LEFT JOIN claims c USING (job_id, generation)"
+            " WHERE j.status = 'claimed' AND c.pod_uid IS NULL"
+        ),
     ),
     (
         "a claim's job is bound to another claim",
-        "SELECT c.pod_uid, j.generation, c.generation FROM claims c JOIN jobs j USING (job_id)"
-        " WHERE j.generation IS DISTINCT FROM c.generation AND j.status NOT IN ('completed', 'cancelled')",
+        (
+            "SELECT c.pod_uid, j.generation, c.generation FROM claims c JOIN jobs j USING (job_id)"
+            " WHERE j.generation IS DISTINCT FROM c.generation AND j.status NOT IN ('completed', 'cancelled')"
+        ),
     ),
     (
         "more is held than the limit allows",
-        "SELECT l.account_id, l.platform, sum(c.vcpus), l.vcpus FROM limits l JOIN claims c USING (limit_id)"
-        " GROUP BY l.limit_id, l.account_id, l.platform, l.vcpus, l.memory_mb"
-        " HAVING sum(c.vcpus) > l.vcpus OR sum(c.memory_mb) > l.memory_mb",
+        (
+            "SELECT l.account_id, l.platform, sum(c.vcpus), l.vcpus FROM limits l JOIN claims c USING (limit_id)"
+            " GROUP BY l.limit_id, l.account_id, l.platform, l.vcpus, l.memory_mb"
+            " HAVING sum(c.vcpus) > l.vcpus OR sum(c.memory_mb) > l.memory_mb"
+        ),
     ),
     (
         "a job that finished is not finished",
-        "SELECT j.job_id, j.status FROM jobs j JOIN completions USING (job_id)"
-        " WHERE j.status NOT IN ('completed', 'cancelled')",
+        (
+            "SELECT j.job_id, j.status FROM jobs j JOIN completions USING (job_id)"
+            " WHERE j.status NOT IN ('completed', 'cancelled')"
+        ),
     ),
     (
         "a job's row and the last line about it differ",
-        "SELECT j.job_id, j.status, t.became FROM jobs j JOIN LATERAL (SELECT became FROM transitions t"
-        " WHERE t.job_id = j.job_id AND t.subject = 'job' ORDER BY transition_id DESC LIMIT 1) t ON true"
-        " WHERE t.became <> j.status",
+        (
+            "SELECT j.job_id, j.status, t.became FROM jobs j JOIN LATERAL (SELECT became FROM transitions t"
+            " WHERE t.job_id = j.job_id AND t.subject = 'job' ORDER BY transition_id DESC LIMIT 1) t ON true"
+            " WHERE t.became <> j.status"
+        ),
     ),
     (
         "a line of a job does not continue the one before",
-        "SELECT job_id, was, before FROM (SELECT job_id, was, lag(became, 1, '') OVER"
-        " (PARTITION BY job_id ORDER BY transition_id) AS before FROM transitions WHERE subject = 'job') t"
-        " WHERE was <> before",
+        (
+            "SELECT job_id, was, before FROM (SELECT job_id, was, lag(became, 1, '') OVER"
+            " (PARTITION BY job_id ORDER BY transition_id) AS before FROM transitions WHERE subject = 'job') t"
+            " WHERE was <> before"
+        ),
     ),
 )

@@ -84,7 +84,9 @@ async def test_the_platforms_of_an_account_are_counted_apart(bench: Bench):
     await bench.claimed(1)
     await bench.claimed(2, "linux-6")
     assert (await bench.claim(3)).outcome is Outcome.EMPTY
-    usage = {row.platform: (row.used_vcpus, row.used_memory_mb, row.claims) for row in await bench.ledger.limits.usage(1)}
+    usage = {
+        row.platform: (row.used_vcpus, row.used_memory_mb, row.claims) for row in await bench.ledger.limits.usage(1)
+    }
     assert usage == {"macos": (6, 14_336, 1), "linux": (6, 14_336, 1)}
 
 
@@ -118,9 +120,7 @@ async def test_a_raised_limit_lets_the_next_job_in_and_a_lowered_one_ends_nothin
     await bench.ledger.limits.set(ACME, "macos", vcpus=12, memory_mb=28_672, by="ada", why="bigger plan")
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"uid": "", "name": "a"}, {"uid": "a", "name": ""}], ids=["no uid", "no name"]
-)
+@pytest.mark.parametrize("wrong", [{"uid": "", "name": "a"}, {"uid": "a", "name": ""}], ids=["no uid", "no name"])
 async def test_a_pod_without_uid_or_name_is_refused(bench: Bench, wrong: dict[str, str]):
     with pytest.raises(InvalidEntryError, match="empty"):
         await bench.ledger.claims.claim(POOL, Pod(**wrong))

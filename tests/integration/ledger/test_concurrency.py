@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from integration.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
+from psycopg.conninfo import make_conninfo
 
 from paddock.runners.ledger import Claim, Fence, Ledger, Outcome, Pod
 
@@ -26,6 +27,15 @@ async def test_of_eight_at_once_exactly_the_two_that_fit_get_in(bench: Bench):
     assert Counter(outcomes) == {Outcome.CLAIMED: 2, Outcome.LIMIT_REACHED: 6}
     usage = next(row for row in await bench.ledger.limits.usage(ACME) if row.platform == "macos")
     assert (usage.used_vcpus, usage.used_memory_mb, usage.claims) == (12, 28_672, 2)
+
+
+async def test_limits_hold_on_a_server_whose_transactions_are_isolated_otherwise_by_default(bench: Bench):
+    await bench.accounts(ACME, vcpus=12, memory_mb=28_672)
+    await bench.queue(*(job(10 + n) for n in range(8)))
+    strict = make_conninfo(bench.dsn, options="-c default_transaction_isolation=repeatable\\ read")
+    async with Ledger.open(strict, clock=bench.clock, schema=bench.schema, size=8) as ledger:
+        outcomes = await asyncio.gather(*(_insist(ledger, 10 + n, pod(n)) for n in range(8)))
+    assert Counter(outcomes) == {Outcome.CLAIMED: 2, Outcome.LIMIT_REACHED: 6}
 
 
 async def test_an_account_that_is_being_admitted_for_is_not_waited_for(bench: Bench):
@@ -64,9 +74,7 @@ async def test_one_pod_claimed_for_two_accounts_at_once_goes_to_one_of_them(benc
     for round_ in range(10):
         a, b = job(100 + round_), job(200 + round_, BOLT)
         await bench.queue(a, b)
-        answers = await asyncio.gather(
-            *(bench.ledger.claims.attempt(one.job_id, pod(f"p{round_}")) for one in (a, b))
-        )
+        answers = await asyncio.gather(*(bench.ledger.claims.attempt(one.job_id, pod(f"p{round_}")) for one in (a, b)))
         assert sorted(answer.outcome for answer in answers) == [Outcome.CLAIMED, Outcome.POD_IN_USE]
         for one in (a, b):
             await bench.completed(one)
@@ -161,7 +169,9 @@ async def test_batches_with_the_same_pods_in_other_orders_give_each_pod_one_job(
         return await bench.ledger.claims.claim_many(POOL, waiting)
 
     async with asyncio.timeout(20):
-        won = [claim for answers in await asyncio.gather(*(shuffled() for _ in range(6))) for claim in answers if claim.won]
+        won = [
+            claim for answers in await asyncio.gather(*(shuffled() for _ in range(6))) for claim in answers if claim.won
+        ]
     assert len({claim.pod_uid for claim in won}) == len({claim.job_id for claim in won}) == len(won)
     assert len(won) >= 20
 

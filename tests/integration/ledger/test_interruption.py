@@ -130,9 +130,7 @@ class _Doomed(Database):
 DEEDS: dict[str, Deed] = {
     "enqueue": lambda ledger: ledger.jobs.enqueue(job(30)),
     "claim": lambda ledger: ledger.claims.claim(POOL, pod(3)),
-    "started": lambda ledger: ledger.jobs.started(
-        job(21), runner_name="runner-1-mint", started_at=job(21).enqueued_at
-    ),
+    "started": lambda ledger: ledger.jobs.started(job(21), runner_name="runner-1-mint", started_at=job(21).enqueued_at),
     "completed": lambda ledger: ledger.jobs.completed(
         21,
         account_id=ACME,

@@ -1,7 +1,8 @@
 """A host that cannot be bootstrapped is rebooted once, given back and replaced, whatever interrupts that."""
 
-from simulation.hosts.interrupting import Ward, from_here, interrupt_everywhere, small_fleet, until_here
+from simulation.hosts.interrupting import Ward, effects, from_here, interrupt_everywhere, small_fleet, until_here
 
+from paddock.simulator.faults import Call
 from paddock.simulator.process import World
 
 
@@ -36,4 +37,9 @@ async def _a_broken_host_is_replaced(world: World) -> None:
 
 
 def test_giving_a_broken_host_back_survives_every_interruption_of_every_effect() -> None:
-    assert interrupt_everywhere(_a_broken_host_is_replaced) >= 60
+    assert interrupt_everywhere(_a_broken_host_is_replaced, only=_decisions) >= 50
+
+
+def _decisions(call: Call) -> bool:
+    """All effects but what the inventory mirrors into a Host's status, which the claim's test interrupts."""
+    return effects(call) and not ("siliconhosts/" in call.path and call.path.endswith("/status"))

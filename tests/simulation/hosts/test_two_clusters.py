@@ -84,10 +84,15 @@ async def test_a_rivals_rename_that_arrives_late_is_noticed_before_anything_is_d
     for _ in range(120):
         await world.clock.sleep(1.0)
         _safe(first, second)
+
+    async def one_is_ready() -> bool:
+        return sum(machine.status.ready for machine in [*await first.machines(), *await second.machines()]) == 1
+
+    # The marker that arrived late is nobody's any more: a sweep brings the host home before it serves one of them.
+    await first.eventually("one of the two has the host", one_is_ready, within=1200)
     await _settled(first, "b-")
     await _settled(second, "a-")
-    assert len({touch.machine_uid for touch in first.macs.touched}) == 1
-    assert not first.wipes
+    _safe(first, second)
 
 
 @simulated(seeds=3)

@@ -38,6 +38,8 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, patience: float = 10
 
     async def configure(connection: Connection) -> None:
         await connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
+        # Admission counts after it locked, and must see who came before: whatever the server's own default may be.
+        await connection.execute("SET default_transaction_isolation TO 'read committed'")
 
     return AsyncConnectionPool(
         conninfo,

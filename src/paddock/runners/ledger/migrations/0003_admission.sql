@@ -4,6 +4,9 @@
 --
 -- Locks are taken in one order everywhere: the job's advisory lock, claims by Pod uid, limits, jobs by id. Only the first
 -- thing a transaction does may wait for an advisory lock; admission never waits for one, nor for a limit.
+--
+-- The functions are planned once a session: planning anew for every set of values costs as much as the work itself. Every
+-- table is reached through an index, also by a session that planned when the tables were still empty.
 
 CREATE TYPE admitted AS (
     outcome       text,
@@ -195,7 +198,8 @@ END $$;
 -- Hand the pool's next jobs to these waiting Pods. One row a Pod: what it got, or why it got nothing.
 CREATE FUNCTION claim_jobs(
     p_pool text, p_pod_uids text[], p_pod_names text[], p_dispatcher bigint, p_by text, p_now timestamptz
-) RETURNS SETOF admitted LANGUAGE plpgsql AS $$
+) RETURNS SETOF admitted LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     uids      text[];                 -- Pods that still wait, and their names beside them
     names     text[];
@@ -284,7 +288,8 @@ END $$;
 -- This very job for this Pod. What is being said about the job right now comes first.
 CREATE FUNCTION attempt_job(
     p_job bigint, p_pod_uid text, p_pod_name text, p_dispatcher bigint, p_by text, p_now timestamptz
-) RETURNS SETOF admitted LANGUAGE plpgsql AS $$
+) RETURNS SETOF admitted LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     answer admitted;
 BEGIN
@@ -302,7 +307,8 @@ END $$;
 -- Saying it twice is the same as saying it once.
 CREATE FUNCTION commit_claim(
     p_pod_uid text, p_generation bigint, p_runner_name text, p_with_session boolean, p_by text, p_why text, p_now timestamptz
-) RETURNS text LANGUAGE plpgsql AS $$
+) RETURNS text LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     held claims;
     job  jobs;
@@ -351,7 +357,8 @@ CREATE FUNCTION end_claims(
     p_generations bigint[], p_requeue text, p_not_before timestamptz, p_failed boolean, p_by text, p_why text,
     p_now timestamptz
 ) RETURNS TABLE (generation bigint, pod_uid text, pod_name text, job_id bigint, account_id bigint, pool text,
-                 state text, requeued boolean) LANGUAGE plpgsql AS $$
+                 state text, requeued boolean) LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     ending bigint[];
