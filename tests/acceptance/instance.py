@@ -118,19 +118,23 @@ class Instance:
         """The state of every Host by its name, as `kubectl get sash` shows it."""
         return {host["metadata"]["name"]: host.get("status", {}).get("state", "") for host in self.items(HOSTS)}
 
-    def ready(self) -> dict[str, str]:
-        """The server of every Machine that is ready, by the Machine's name."""
-        machines = self.items(MACHINES)
-        return {m["metadata"]["name"]: m["status"]["serverID"] for m in machines if m.get("status", {}).get("ready")}
+    def bound(self, *, ready: bool = False) -> dict[str, str]:
+        """The server of every Machine that has one, by the Machine's name; on request only of those that are ready."""
+        told = {machine["metadata"]["name"]: machine.get("status", {}) for machine in self.items(MACHINES)}
+        return {
+            name: status["serverID"]
+            for name, status in told.items()
+            if status.get("serverID") and (status.get("ready") or not ready)
+        }
 
-    def all_ready(self, count: int, within: float = 45.0) -> dict[str, str]:
-        """Wait for a fleet of that size."""
+    def all_bound(self, count: int, *, ready: bool = False, within: float = 45.0) -> dict[str, str]:
+        """Wait until so many machines have a host, or are ready."""
 
         def seen() -> dict[str, str] | None:
-            ready = self.ready()
-            return ready if len(ready) == count else None
+            bound = self.bound(ready=ready)
+            return bound if len(bound) == count else None
 
-        return eventually(f"{count} machines are ready", seen, within, every=0.3)
+        return eventually(f"{count} machines {'are ready' if ready else 'have a host'}", seen, within, every=0.2)
 
     def cloud(self) -> dict[str, Json]:
         """The simulated cloud's servers by id, as last saved."""

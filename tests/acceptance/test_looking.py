@@ -71,7 +71,7 @@ def test_only_the_token_of_the_kubeconfig_opens_the_api(paddock: Instance) -> No
 
 
 def test_the_whole_fleet_becomes_ready(paddock: Instance) -> None:
-    ready = paddock.all_ready(5)
+    ready = paddock.all_bound(5, ready=True)
     assert len(set(ready.values())) == 5, "no host serves two machines"
     names = {server["id"]: server["name"] for server in paddock.cloud().values()}
     eventually(

@@ -31,8 +31,8 @@ def test_a_killed_paddock_finds_its_objects_and_its_cloud_and_strands_nothing(tm
         eventually("Postgres goes by itself", lambda: not first.left_over(), within=10.0)
     with running(data, "--hosts", "3", "--orphan-reclaim-interval", "1s") as second:
         assert {machine["metadata"]["uid"] for machine in second.items(MACHINES)} == uids
-        ready = second.all_ready(3)
-        assert set(ready.values()) == set(second.cloud()), "the same three Macs, each with one machine"
+        bound = second.all_bound(3)
+        assert set(bound.values()) == set(second.cloud()), "the same three Macs, each with one machine"
         eventually("the sweep has looked", lambda: second.metric("scaleway_orphan_servers") == 0.0)
         eventually("every Mac is owned", lambda: set(second.states().values()) == {"owned"}, within=15)
         assert second.interrupt() == 0

@@ -27,8 +27,9 @@ def force_delete(paddock: Instance, name: str) -> None:
 def test_a_forced_deletion_strands_a_host_which_is_reported_and_reclaimed_only_on_request(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data, *SWEEP) as reporting:
-        name, server = next(iter(reporting.all_ready(HOSTS_IN_ALL).items()))
+        name, server = next(iter(reporting.all_bound(HOSTS_IN_ALL).items()))
         eventually("the gauge starts at none", lambda: reporting.metric("scaleway_orphan_servers") == 0.0)
+        eventually("the saved cloud shows its name", lambda: reporting.cloud()[server]["name"] == name, within=5)
         before = reporting.cloud()[server]
         force_delete(reporting, name)
         eventually("the Host says stranded", lambda: reporting.states()[server] == "stranded", within=10)
@@ -42,7 +43,7 @@ def test_a_forced_deletion_strands_a_host_which_is_reported_and_reclaimed_only_o
     with running(data, *RECLAIM) as reclaiming:
         assert reclaiming.states()[server] == "stranded"
         eventually("it is given back", lambda: reclaiming.states()[server] == "releasing", within=20)
-        replaced = reclaiming.all_ready(HOSTS_IN_ALL, within=45)
+        replaced = reclaiming.all_bound(HOSTS_IN_ALL, within=45)
         assert server in replaced.values(), "it is wiped, pooled and claimed again"
         assert name not in replaced
         eventually("its disk was wiped", lambda: reclaiming.cloud()[server]["install"] == 2, within=3)

@@ -35,7 +35,8 @@ class _Server(uvicorn.Server):
 
 def bind(port: int, option: str, host: str = "127.0.0.1") -> socket.socket:
     """A socket that listens; PortInUseError names the option that chooses another port. Port 0 takes any free one."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Named as TCP, or asyncio leaves Nagle's algorithm on, and every answer waits 40 ms for the client's delayed ACK.
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))

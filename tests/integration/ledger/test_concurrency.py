@@ -29,13 +29,33 @@ async def test_of_eight_at_once_exactly_the_two_that_fit_get_in(bench: Bench):
     assert (usage.used_vcpus, usage.used_memory_mb, usage.claims) == (12, 28_672, 2)
 
 
-async def test_limits_hold_on_a_server_whose_transactions_are_isolated_otherwise_by_default(bench: Bench):
-    await bench.accounts(ACME, vcpus=12, memory_mb=28_672)
-    await bench.queue(*(job(10 + n) for n in range(8)))
+async def test_who_waited_for_a_pod_counts_those_who_were_admitted_meanwhile(bench: Bench):
+    """Also on a server whose transactions would, by default, see only what was there when they began."""
+    await bench.accounts(ACME, vcpus=6, memory_mb=14_336)
+    await bench.queue(job(10), job(11))
     strict = make_conninfo(bench.dsn, options="-c default_transaction_isolation=repeatable\\ read")
-    async with Ledger.open(strict, clock=bench.clock, schema=bench.schema, size=8) as ledger:
-        outcomes = await asyncio.gather(*(_insist(ledger, 10 + n, pod(n)) for n in range(8)))
-    assert Counter(outcomes) == {Outcome.CLAIMED: 2, Outcome.LIMIT_REACHED: 6}
+    async with (
+        Ledger.open(strict, clock=bench.clock, schema=bench.schema, size=2) as ledger,
+        await bench.connect() as rival,
+    ):
+        async with rival.transaction(force_rollback=True):
+            await rival.execute(
+                "INSERT INTO claims (pod_uid, pod_name, state, claimed_at, by, why)"
+                " VALUES ('uid-1', 'runner-1', 'fenced', %s, 'rival', 'not committed')",
+                [bench.clock.now()],
+            )
+            waiter = asyncio.create_task(ledger.claims.attempt(10, pod(1)))
+            await _until_somebody_waits(bench)
+            assert (await bench.ledger.claims.attempt(11, pod(2))).outcome is Outcome.CLAIMED
+        assert (await waiter).outcome is Outcome.LIMIT_REACHED
+
+
+async def _until_somebody_waits(bench: Bench) -> None:
+    async with asyncio.timeout(10):
+        while not await bench.ask(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'paddock-ledger' AND wait_event_type = 'Lock'"
+        ):
+            await asyncio.sleep(0.01)
 
 
 async def test_an_account_that_is_being_admitted_for_is_not_waited_for(bench: Bench):

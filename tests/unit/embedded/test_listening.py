@@ -58,6 +58,19 @@ def test_only_loopback_is_listened_on() -> None:
         assert sock.getsockname()[0] == "127.0.0.1"
 
 
+async def test_an_answer_never_waits_for_the_clients_delayed_acknowledgement() -> None:
+    sock = bind(0, "--port")
+    url = f"http://127.0.0.1:{sock.getsockname()[1]}/"
+    async with listening(app, sock), httpx2.AsyncClient(trust_env=False) as client:
+        await client.get(url)
+        quickest = 1.0
+        for _ in range(20):
+            began = time.perf_counter()
+            await client.get(url)
+            quickest = min(quickest, time.perf_counter() - began)
+    assert quickest < 0.03, "Nagle's algorithm makes it 40 ms"
+
+
 async def test_it_serves_while_the_block_runs_and_not_after() -> None:
     sock = bind(0, "--port")
     url = f"http://127.0.0.1:{sock.getsockname()[1]}/"
