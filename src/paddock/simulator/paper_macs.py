@@ -60,6 +60,9 @@ class PaperBootstrap:
     async def prepare_claim(self, machine: Machine) -> str | None:  # noqa: ARG002 - paper has no keys
         return None
 
+    async def identity_due(self, machine: Machine) -> bool:  # noqa: ARG002 - paper has no tokens
+        return False
+
     def desired_hash(self, machine: Machine) -> str:  # noqa: ARG002 - one configuration for all
         return "config-1"
 

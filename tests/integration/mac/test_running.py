@@ -159,3 +159,10 @@ async def test_a_secret_that_the_script_prints_is_hidden_in_outputs_and_errors(s
             timeout=0.5,
         )
     assert PLANTED not in f"{late.value} {late.value!r} {late.value.__cause__!r}"
+
+
+async def test_a_time_limit_that_ends_before_the_process_has_begun_ends_the_command_all_the_same(shell):
+    async with asyncio.timeout(20):
+        for limit in (0.0001, 0.001, 0.003):
+            with pytest.raises(CommandTimedOut):
+                await shell.run("exec tail -f /dev/null", timeout=limit)

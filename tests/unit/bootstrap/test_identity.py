@@ -112,3 +112,13 @@ def test_renewal_is_due_when_a_third_of_the_life_is_left():
     assert not renewal_due(start, end, start + timedelta(minutes=119))
     assert renewal_due(start, end, start + timedelta(minutes=121))
     assert renewal_due(start, end, end + timedelta(days=1))
+
+
+async def test_a_token_that_is_due_is_told_so_that_an_update_can_bring_the_new_one(client: Client, role: None):
+    clock = LaterClock()
+    theirs = identities(client, clock)
+    assert not await theirs.due("mac-1")
+    await theirs.ensure("mac-1")
+    assert not await theirs.due("mac-1")
+    clock.later = timedelta(days=25)
+    assert await theirs.due("mac-1")

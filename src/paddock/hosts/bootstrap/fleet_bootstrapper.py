@@ -110,6 +110,11 @@ class FleetBootstrapper:
     ) -> Bootstrapped | BootstrapFailed:
         return await self._perform(self._bootstrap.restart_agent, machine, host, credentials, progress)
 
+    async def identity_due(self, machine: Machine) -> bool:
+        """Whether the node's token must be renewed on its host before it expires."""
+        identities = self._identities(machine)
+        return identities is not None and await identities.due(machine.metadata.name)
+
     async def forget(self, machine: Machine) -> None:
         """Removes the node's identity. The fleet's key stays: other machines use it."""
         if (identities := self._identities(machine)) is not None:

@@ -117,6 +117,18 @@ class NodeIdentities:
         )
         return NodeIdentity(kubeconfig_text(self._endpoint, name, token), expires, renewed=True)
 
+    async def due(self, machine: str) -> bool:
+        """Whether the Machine's token should be renewed on its host: nothing else would start an update for it."""
+        stored = await self._stored(self.account_name(machine))
+        if stored is None:
+            return False
+        try:
+            issued = parse_rfc3339(stored.metadata.annotations.get(_ISSUED, ""))
+            expires = parse_rfc3339(stored.metadata.annotations.get(_EXPIRES, ""))
+        except ValueError:
+            return True
+        return renewal_due(issued, expires, self._clock.now())
+
     async def remove(self, machine: str) -> None:
         """No identity of this Machine is left. The rights go first, the account last: whatever dies in between, the
         token can do nothing any more.

@@ -94,6 +94,10 @@ class Bootstrapper(Protocol):
         """The hash of the configuration that the machine's host should carry."""
         ...
 
+    async def identity_due(self, machine: ScalewayAppleSiliconMachine) -> bool:
+        """Whether the node's own token must be renewed on its host: an update does that."""
+        ...
+
     @property
     def bootstrap(self) -> Run:
         """Everything, on a host on which nothing runs yet."""

@@ -42,15 +42,27 @@ class Execution:
         # Known before the process exists, because its first call may be quicker than we are.
         session = mac.new_session()
         words = [_LOGIN_SHELL, "-c", command] if isinstance(command, str) else command
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            env=await mac.environment(user, session),
-            cwd=mac.disk.root / "Users" / mac.username,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
+        environment = await mac.environment(user, session)
+        # Cancelled while the process is being made, asyncio waits for ever for one that nobody ends. So it is made whole
+        # first, and ended then.
+        making = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *words,
+                env=environment,
+                cwd=mac.disk.root / "Users" / mac.username,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
         )
+        try:
+            process = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            execution = cls(mac, session, user, await making)
+            execution.kill()
+            mac.close_session(execution)
+            raise
         execution = cls(mac, session, user, process)
         mac.running[session] = execution
         return execution

@@ -82,6 +82,8 @@ class Upkeep:
             now=now,
         )
         match verdict:
+            case UpToDate() if await tools.bootstrapper.identity_due(machine):
+                return await self._update(machine, host, desired, "the token of its node is renewed", 0)
             case UpToDate():
                 cleared = replace(status, failure_reason="", failure_message="", update_attempts=0)
                 return await self._well(machine, host, cleared, now)
