@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 UV = .tools/bin/uv
 BIN = .venv/bin
 RUN_ARGS ?=
+# One test process a core; WORKERS=0 runs everything in one, for a debugger.
+WORKERS ?= auto
 
 .PHONY: help run test check test-kube bench crds format clean
 .DEFAULT_GOAL := help
@@ -28,7 +30,7 @@ run: .venv/installed
 	@exec $(BIN)/paddock up --simulate $(RUN_ARGS)
 
 test: .venv/installed
-	@$(BIN)/pytest --ignore=tests/kube -q
+	@$(BIN)/pytest --ignore=tests/kube -q -n $(WORKERS) --dist worksteal
 
 check: .venv/installed
 	@$(BIN)/ruff format --check .

@@ -28,6 +28,7 @@ from paddock.hosts.fencing import Hands
 from paddock.hosts.metrics import HostCollector
 from paddock.hosts.settings import HostSettings
 from paddock.hosts.strays import State
+from paddock.kube.builtin import Node
 from paddock.kube.client import Client
 from paddock.kube.controller import Controller, Reconcile, Request, its_controller
 from paddock.kube.events import EventRecorder
@@ -101,10 +102,13 @@ class HostOperator:
         manager.add_periodic(
             "sweep", self.sweep.cycle, every=settings.reclaim_interval, first_after=settings.inventory_interval
         )
+        machines = self._controller("machine", MachineReconciler(self.tools))
+        machines.watches(self.machines).watches(self.hosts, self._concerned)
+        if settings.expect_nodes:
+            nodes = Informer(client, Node, clock=clock, chance=chance, metrics=metrics)
+            machines.watches(nodes, self._of_node, predicate=lambda change: change.kind != "updated")
         for controller in (
-            self._controller("machine", MachineReconciler(self.tools))
-            .watches(self.machines)
-            .watches(self.hosts, self._concerned),
+            machines,
             self._controller("host", HostReconciler(self.tools)).watches(self.hosts),
             self._controller("fleet", FleetReconciler(self.tools, chance))
             .watches(self.fleets)
@@ -134,6 +138,14 @@ class HostOperator:
             for machine in self.machines.reader.list()
             if machine.status.host_name == host.metadata.name
             or (free and not machine.status.server_id and _fits(machine, host))
+        ]
+
+    def _of_node(self, node: Node) -> list[Request]:
+        """The machine whose Node came or went; a Node has the name of its machine."""
+        return [
+            Request(machine.metadata.namespace, machine.metadata.name)
+            for machine in self.machines.reader.list()
+            if machine.metadata.name == node.metadata.name
         ]
 
     def zones(self) -> set[str]:
