@@ -141,8 +141,8 @@ class TestTheCommand:
         assert "paddock: " in outcome.output
 
 
-def test_a_foreign_machine_with_the_same_name_is_no_evidence_for_a_claim():
+def test_a_later_machine_with_the_same_name_is_no_evidence_for_a_claim():
     its = host(spec={"claim": claim()}, cloud_name="m-1")
     (finding,) = found([its], [machine(uid=OTHER_UID)])
-    assert finding.reason == "NamedByName"
+    assert finding.reason == "OlderTenant"
     assert FREE_NAME not in finding.message
