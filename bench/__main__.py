@@ -19,6 +19,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "kube": ("decoding:decoding", "informing:informing"),
     "api": ("serving:serving",),
     "hosts": ("claiming:calls_per_claim", "fleet_at_rest:brought_up", "fleet_at_rest:at_rest", "sweeping:sweeping"),
+    "bootstrap": ("bootstrapping:bootstrapping",),
     "startup": ("starting:starting",),
 }
 _LONGEST_PART = 240.0
