@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _SIMULATED_REQUEST_TIMEOUT = 2.0
+_SIMULATED_SWEEP_EVERY = 15.0
 
 
 @click.command("up")
@@ -59,6 +60,9 @@ def command(log_level: str, **flags: Any) -> None:
         if flags["simulate"]
         else {}
     )
+    source = click.get_current_context().get_parameter_source("orphan_reclaim_interval")
+    if flags["simulate"] and source is click.core.ParameterSource.DEFAULT:
+        flags["orphan_reclaim_interval"] = _SIMULATED_SWEEP_EVERY  # nobody waits a quarter of an hour to see a demo
     fleet = fleet_config(flags)
     # Simulated Macs always have an agent; real ones have one if the fleet's file names it.
     expect_nodes = flags["simulate"] or fleet.agent is not None
