@@ -22,32 +22,40 @@ help:
 	@"$(PYTHON)" -m venv .tools || { echo "Python's venv module is missing: install python3-venv." >&2; exit 1; }
 	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv
 
+SYNC = UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --quiet --frozen --extra embedded --python "$(PYTHON)"
+
+# What running needs; `--inexact` leaves the development tools alone where they are installed already.
 .venv/installed: pyproject.toml uv.lock | .tools/bin/uv
-	@UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --quiet --frozen --extra embedded --python "$(PYTHON)"
-	@touch .venv/installed
+	@$(SYNC) --no-dev --inexact
+	@touch $@
+
+# What checking and testing needs, too.
+.venv/installed-for-development: pyproject.toml uv.lock | .tools/bin/uv
+	@$(SYNC)
+	@touch $@ .venv/installed
 
 run: .venv/installed
 	@exec $(BIN)/paddock up --simulate $(RUN_ARGS)
 
-test: .venv/installed
+test: .venv/installed-for-development
 	@$(BIN)/pytest --ignore=tests/kube -q -n $(WORKERS) --dist worksteal
 
-check: .venv/installed
+check: .venv/installed-for-development
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=src $(BIN)/lint-imports
 
-test-kube: .venv/installed
+test-kube: .venv/installed-for-development
 	@$(BIN)/pytest tests/kube -q
 
-bench: .venv/installed
+bench: .venv/installed-for-development
 	@$(BIN)/python -m bench
 
-crds: .venv/installed
+crds: .venv/installed-for-development
 	@$(BIN)/python hack/crds.py
 
-format: .venv/installed
+format: .venv/installed-for-development
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
