@@ -121,7 +121,7 @@ class SpoilFirst:
     """Brings the first install of a Mac into a state; a reinstall is clean."""
 
     def __init__(self, kind: Breakage) -> None:
-        self._kind = kind
+        self._kind: Breakage = kind
         self.done = False
 
     def __call__(self, mac: SimulatedMac) -> None:
