@@ -320,14 +320,12 @@ class OperatingSystem(Struct, frozen=True):
 
 
 class HostHistory(Struct, frozen=True):
-    """What happened to this host across all its claims."""
+    """What happened to this host across all its claims; how often it was claimed is `spec.epoch`."""
 
-    claims: int = 0
     bootstraps: int = 0
     bootstrap_failures: int = 0
     reboots: int = 0
     releases: int = 0
-    last_claimed_by: str = ""
 
 
 class HostStatus(Struct, frozen=True):

@@ -43,9 +43,9 @@ def test_a_field_that_fell_back_to_its_default_is_removed():
 
 
 def test_a_struct_inside_is_compared_field_by_field():
-    before = HostStatus(history=HostHistory(claims=1, reboots=2), os=OperatingSystem(family="Tahoe"))
-    after = HostStatus(history=HostHistory(claims=2), os=OperatingSystem(family="Tahoe"))
-    assert merge_difference(before, after) == {"history": {"claims": 2, "reboots": None}}
+    before = HostStatus(history=HostHistory(releases=1, reboots=2), os=OperatingSystem(family="Tahoe"))
+    after = HostStatus(history=HostHistory(releases=2), os=OperatingSystem(family="Tahoe"))
+    assert merge_difference(before, after) == {"history": {"releases": 2, "reboots": None}}
 
 
 def test_a_list_is_replaced_whole():
@@ -65,7 +65,7 @@ statuses = st.builds(
     delivered=st.booleans(),
     deletable_at=st.sampled_from([None, NOW, later(days=1)]),
     os=st.builds(OperatingSystem, family=st.sampled_from(["", "Tahoe"]), version=st.sampled_from(["", "26.3"])),
-    history=st.builds(HostHistory, claims=st.integers(0, 2), reboots=st.integers(0, 2)),
+    history=st.builds(HostHistory, releases=st.integers(0, 2), reboots=st.integers(0, 2)),
     conditions=st.lists(
         st.builds(Condition, type=st.sampled_from(["A", "B"]), status=st.just("True"), reason=st.just("r")), max_size=2
     ).map(tuple),

@@ -45,10 +45,10 @@ def test_the_reason_and_the_message_are_those_of_the_verdict():
 
 
 def test_history_and_the_pinned_key_are_kept_whatever_the_cloud_shows():
-    before = HostStatus(host_key="SHA256:x", history=HostHistory(claims=3))
+    before = HostStatus(host_key="SHA256:x", history=HostHistory(releases=3))
     seen = status(before)
     assert seen.host_key == "SHA256:x"
-    assert seen.history.claims == 3
+    assert seen.history.releases == 3
 
 
 def test_a_price_that_could_not_be_read_keeps_the_last_one():

@@ -220,6 +220,16 @@ BEGIN
     FROM unnest(p_pod_uids, p_pod_names) WITH ORDINALITY AS pod (uid, name, place)
     WHERE NOT EXISTS (SELECT FROM claims held WHERE held.pod_uid = pod.uid)
       AND NOT EXISTS (SELECT FROM sessions spent WHERE spent.pod_uid = pod.uid);
+    -- A Pod that another batch has in hand is left to it, and never waited for: two batches that take the same Pods in
+    -- several rounds would otherwise wait for each other in a circle.
+    FOR place IN 1..cardinality(uids) LOOP
+        IF pg_try_advisory_xact_lock(hashtextextended('pod/' || uids[place], 0)) THEN
+            later := later || uids[place];
+            later_as := later_as || names[place];
+        END IF;
+    END LOOP;
+    uids := coalesce(later, '{}');
+    names := coalesce(later_as, '{}');
     IF cardinality(uids) < cardinality(p_pod_uids) THEN
         RETURN QUERY
             SELECT CASE WHEN held.state = 'fenced' THEN 'pod_fenced'
