@@ -1,34 +1,123 @@
-"""The kind of the runner half, and the labels that Pods carry."""
+"""The kind of the runner half, and every word that its processes and Pods have to agree on."""
 
-from typing import Annotated, ClassVar, Literal
+from datetime import datetime
+from typing import Annotated, ClassVar, Final, Literal
 
 from msgspec import Meta, field
 
 from paddock.kube.objects import Condition, KubeObject, Struct
 from paddock.kube.resource import Column, Resource, Scale
 
-__all__ = ["KINDS", "RunnerPool", "RunnerPoolSpec", "RunnerPoolStatus"]
+__all__ = [
+    "ACCOUNT_LABEL",
+    "AUDIENCE",
+    "DRAIN_ELIGIBLE_LABEL",
+    "FINALIZER",
+    "FLEET_LABEL",
+    "KINDS",
+    "LINUX_POOL_LABEL",
+    "OPERATOR_DRAIN_LABEL",
+    "OWNER_LABEL",
+    "POLLER",
+    "POOL_LABEL",
+    "RUNNER",
+    "RUNNER_LABEL",
+    "Autoscaling",
+    "Provisioning",
+    "Rollout",
+    "RunnerPool",
+    "RunnerPoolSpec",
+    "RunnerPoolStatus",
+]
+
+AUDIENCE: Final = "tuist-runners-dispatch"
+"""Whom a Pod's token is meant for. A token for anybody else, the API server included, opens nothing here."""
+
+RUNNER_LABEL: Final = "tuist.dev/runner"
+"""`true` on every runner Pod."""
+POOL_LABEL: Final = "tuist.dev/runner-pool"
+"""The pool's name, on Pod and ServiceAccount. Dispatch trusts the one on the ServiceAccount."""
+OWNER_LABEL: Final = "tuist.dev/runner-pool-owner"
+"""The stamp: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
+ACCOUNT_LABEL: Final = "tuist.dev/runner-account"
+"""The account's id, only after the dispatch was committed."""
+DRAIN_ELIGIBLE_LABEL: Final = "tuist.dev/drain-eligible"
+"""`true` on an idle Pod of an older image whose turn in the roll has come: dispatch answers it 410."""
+OPERATOR_DRAIN_LABEL: Final = "tuist.dev/runner-operator-drain"
+"""`true`, by a person's hand: retire this Pod after its job, and give it none if it has none."""
+FLEET_LABEL: Final = "tuist.dev/fleet"
+"""On the Nodes of a Mac fleet."""
+LINUX_POOL_LABEL: Final = "node.cluster.x-k8s.io/pool"
+"""On the Nodes of a Linux fleet."""
+FINALIZER: Final = "tuist.dev/runner-pool-drain"
+"""Holds a deleted pool until its busy Pods are done."""
+POLLER: Final = "poller"
+"""The init container of a Linux Pod that waits for a job; the only one with a token."""
+RUNNER: Final = "runner"
+"""The container that runs the job."""
+
+
+class Autoscaling(Struct, frozen=True):
+    """Zeros mean zero here, and are kept."""
+
+    enabled: bool = False
+    min_warm_pool_floor: Annotated[int, Meta(ge=0, description="Idle Pods to keep beyond the load.")] = 1
+    max_replicas: Annotated[int, Meta(ge=0, description="Never more Pods than this; 0 keeps none.")] = 0
+    scale_down_cooldown_seconds: Annotated[int, Meta(ge=0)] = 300
+
+
+class Provisioning(Struct, frozen=True):
+    max_concurrent_per_node: Annotated[
+        int, Meta(ge=1, description="How many Pods may be starting on one Node at once, over all pools of the fleet.")
+    ] = 6
+    start_timeout_seconds: Annotated[
+        int, Meta(ge=0, description="A Pod that has not started to wait for a job by then is replaced; 0 never.")
+    ] = 300
+
+
+class Rollout(Struct, frozen=True):
+    max_concurrent_percent: Annotated[
+        int, Meta(ge=1, le=100, description="How much of the pool may be replaced at once after the image changed.")
+    ] = 5
 
 
 class RunnerPoolSpec(Struct, frozen=True):
     """Which runners a pool keeps warm, and how many."""
 
+    image: Annotated[str, Meta(min_length=1, description="A VM image on macOS, a container image on Linux.")]
+    fleet_selector: Annotated[
+        str, Meta(min_length=1, description="The Nodes to run on; pools of one system and selector share capacity.")
+    ]
+    dispatch_label: Annotated[
+        str, Meta(min_length=1, description="The runs-on label that brings a job to this pool; no two pools share one.")
+    ]
+    runner_labels: Annotated[
+        tuple[str, ...], Meta(min_length=1, description="What the runners offer GitHub besides the dispatch label.")
+    ]
     replicas: Annotated[int, Meta(description="How many Pods to keep; the autoscaler writes this.", ge=0)] = 0
-    platform: Annotated[Literal["macos", "linux"], Meta(description="Which Pod shape and Nodes the runners need.")] = (
-        "macos"
-    )
-    labels: Annotated[tuple[str, ...], Meta(description="The runs-on labels that these runners answer to.")] = ()
-    image: Annotated[str, Meta(description="The runner image: a VM image on macOS, a container image on Linux.")] = ""
-    vcpu: Annotated[int, Meta(ge=0)] = field(default=0, name="vcpu")
-    memory_mb: Annotated[int, Meta(ge=0)] = field(default=0, name="memoryMB")
-    fleet: Annotated[str, Meta(description="Pods run on Nodes of this fleet; empty means any that fits.")] = ""
+    os: Annotated[Literal["darwin", "linux"], Meta(description="Which Pod shape and Nodes the runners need.")] = "darwin"
+    pod_cpu_milli: Annotated[int, Meta(ge=1)] = field(default=6000, name="podCPUMilli")
+    pod_memory_mb: Annotated[int, Meta(ge=1)] = field(default=14336, name="podMemoryMB")
+    runtime_class: Annotated[str, Meta(description="Linux Pods with a Docker sidecar need `kata-qemu`.")] = ""
+    docker: Annotated[bool, Meta(description="Linux: a Docker daemon beside the runner; needs a runtimeClass.")] = False
+    idle_timeout_seconds: Annotated[
+        int | None, Meta(ge=0, description="A registered runner without a job stops after this; 0 never.")
+    ] = None
+    autoscaling: Autoscaling = Autoscaling()
+    provisioning: Provisioning = Provisioning()
+    rollout: Rollout = Rollout()
 
 
 class RunnerPoolStatus(Struct, frozen=True):
     replicas: int = 0
     idle: int = 0
     busy: int = 0
+    starting: int = 0
+    stale: int = 0
+    queued: int = 0
+    withheld: int = 0
     selector: str = ""
+    last_scale_down_at: datetime | None = None
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 
@@ -45,11 +134,14 @@ class RunnerPool(KubeObject, frozen=True):
         categories=("paddock",),
         scale=Scale(label_selector=".status.selector"),
         columns=(
-            Column("Desired", ".spec.replicas", "integer"),
-            Column("Idle", ".status.idle", "integer"),
+            Column("Want", ".spec.replicas", "integer"),
+            Column("Warm", ".status.idle", "integer"),
             Column("Busy", ".status.busy", "integer"),
-            Column("Platform", ".spec.platform"),
+            Column("Starting", ".status.starting", "integer"),
+            Column("Queued", ".status.queued", "integer"),
             Column("Why", '.status.conditions[?(@.type=="Ready")].reason'),
+            Column("Label", ".spec.dispatchLabel", priority=1),
+            Column("Withheld", ".status.withheld", "integer", priority=1),
             Column("Image", ".spec.image", priority=1),
             Column("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1),
             Column("Age", ".metadata.creationTimestamp", "date"),
@@ -57,8 +149,18 @@ class RunnerPool(KubeObject, frozen=True):
         description="A set of warm runner Pods of one shape.",
     )
 
-    spec: RunnerPoolSpec = RunnerPoolSpec()
+    spec: RunnerPoolSpec
     status: RunnerPoolStatus = RunnerPoolStatus()
+
+    @property
+    def platform(self) -> Literal["linux", "macos"]:
+        """The platform that a job of this pool counts against."""
+        return "macos" if self.spec.os == "darwin" else "linux"
+
+    @property
+    def vcpus(self) -> int:
+        """What a Pod counts as: partial cores count whole, so that admission never counts too little."""
+        return -(-self.spec.pod_cpu_milli // 1000)
 
 
 KINDS: tuple[type[KubeObject], ...] = (RunnerPool,)

@@ -10,8 +10,12 @@ from unit.hosts.made import NOW, claim, host, machine, release
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost
 from paddock.kube.builtin import Event, ObjectReference, Pod, PodStatus
 from paddock.kube.objects import Condition, ObjectMeta
-from paddock.runners.api import RunnerPool
+from paddock.runners.api import RunnerPool, RunnerPoolSpec
 from paddock.web.view import FleetView, picture
+
+POOL = RunnerPool(
+    spec=RunnerPoolSpec(image="i", fleet_selector="mac-fleet", dispatch_label="tuist-macos", runner_labels=("macOS",))
+)
 
 
 def of(*hosts: ScalewayAppleSiliconHost) -> FleetView:
@@ -109,7 +113,7 @@ def test_numbers_of_machines_fleets_pools_and_pods() -> None:
         (),
         [machine("a", ready=True), machine("b")],
         [MacFleet()],
-        [RunnerPool(), RunnerPool()],
+        [POOL, POOL],
         pods,
         (),
         ("zone fr-par-1 could not be listed",),

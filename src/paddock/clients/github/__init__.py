@@ -1,0 +1,51 @@
+"""GitHub: the contract (`Forge`), its values and its errors."""
+
+from paddock.clients.github.errors import (
+    BudgetSpent,
+    Conflict,
+    Forbidden,
+    GitHubError,
+    IncompleteList,
+    Invalid,
+    NotFound,
+    RateLimited,
+    SettingsError,
+    Unauthenticated,
+    Unavailable,
+)
+from paddock.clients.github.forge import (
+    BudgetView,
+    Forge,
+    ForgeJob,
+    ForgeRunner,
+    HookDelivery,
+    Installation,
+    JobStatus,
+    MintedRunner,
+    Priority,
+    RunnerPlace,
+)
+
+__all__ = [
+    "BudgetSpent",
+    "BudgetView",
+    "Conflict",
+    "Forbidden",
+    "Forge",
+    "ForgeJob",
+    "ForgeRunner",
+    "GitHubError",
+    "HookDelivery",
+    "IncompleteList",
+    "Installation",
+    "Invalid",
+    "JobStatus",
+    "MintedRunner",
+    "NotFound",
+    "Priority",
+    "RateLimited",
+    "RunnerPlace",
+    "SettingsError",
+    "Unauthenticated",
+    "Unavailable",
+]

@@ -1,0 +1,67 @@
+"""The dispatch process's flags, as values."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from paddock.runners.api import AUDIENCE
+
+__all__ = ["DispatchSettings", "HealingSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class HealingSettings:
+    """When a disagreement counts as proven, and how much may be undone at once. See docs/design/healing.md."""
+
+    every: float = 60.0
+    report_only: frozenset[str] = frozenset()
+    """Kinds that are only reported; `*` for all."""
+    claim_grace: timedelta = timedelta(minutes=5)
+    silent_dispatcher: timedelta = timedelta(seconds=30)
+    stamp_grace: timedelta = timedelta(minutes=5)
+    registration_deadline: timedelta = timedelta(minutes=5)
+    finished_grace: timedelta = timedelta(minutes=3)
+    progress_grace: timedelta = timedelta(minutes=2)
+    missing_grace: timedelta = timedelta(minutes=10)
+    missing_confirm: timedelta = timedelta(minutes=5)
+    session_absence: timedelta = timedelta(minutes=15)
+    queued_verify: timedelta = timedelta(minutes=10)
+    queued_give_up: timedelta = timedelta(hours=24)
+    lookback: timedelta = timedelta(days=7)
+    redelivery_every: float = 60.0
+    redelivery_window: timedelta = timedelta(minutes=15)
+    cap: int = 25
+    """The most that one worker undoes in one pass."""
+    cap_share: float = 0.05
+    """And never more than this share of a pool's Pods in one pass, but at least one."""
+    breaker_share: float = 0.5
+    """A worker that finds more than this share of what it looked at gone stops and says so, from ten on."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchSettings:
+    """What the runner half is told from outside. The defaults are those of the flags."""
+
+    namespace: str = "default"
+    """Where pools, runner Pods and their ServiceAccounts are."""
+    controller: str = "system:serviceaccount:default:paddock-operator"
+    """Who may report stopped Pods and ask for Pods to be retired."""
+    audience: str = AUDIENCE
+    hold: float = 25.0
+    """The longest a request of a waiting Pod is held; what our own poll client asks for."""
+    hold_unasked: float = 8.0
+    """How long a request is held that does not say: below the ten seconds after which simple clients hang up."""
+    serve_deadline: float = 20.0
+    """From claim to answer; after it everything is undone."""
+    serving: int = 64
+    """How many Pods are served at once by one process."""
+    backstop: float = 2.0
+    beat: float = 5.0
+    body_limit: int = 256 * 1024
+    body_timeout: float = 5.0
+    healing: HealingSettings = field(default_factory=HealingSettings)
+
+    def __post_init__(self) -> None:
+        if self.hold <= 0 or self.hold_unasked < 0:
+            raise ValueError("hold and hold_unasked are seconds and cannot be negative; hold must be above zero")
+        if self.serving < 1:
+            raise ValueError("serving must be at least 1, or no Pod would ever be served")
