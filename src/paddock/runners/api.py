@@ -81,7 +81,7 @@ class Rollout(Struct, frozen=True):
     ] = 5
 
 
-class RunnerPoolSpec(Struct, frozen=True):
+class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
     """Which runners a pool keeps warm, and how many."""
 
     image: Annotated[str, Meta(min_length=1, description="A VM image on macOS, a container image on Linux.")]
@@ -95,13 +95,16 @@ class RunnerPoolSpec(Struct, frozen=True):
         tuple[str, ...], Meta(min_length=1, description="What the runners offer GitHub besides the dispatch label.")
     ]
     replicas: Annotated[int, Meta(description="How many Pods to keep; the autoscaler writes this.", ge=0)] = 0
-    os: Annotated[Literal["darwin", "linux"], Meta(description="Which Pod shape and Nodes the runners need.")] = "darwin"
+    os: Annotated[Literal["darwin", "linux"], Meta(description="Which Pod shape and Nodes the runners need.")] = (
+        "darwin"
+    )
     pod_cpu_milli: Annotated[int, Meta(ge=1)] = field(default=6000, name="podCPUMilli")
     pod_memory_mb: Annotated[int, Meta(ge=1)] = field(default=14336, name="podMemoryMB")
     runtime_class: Annotated[str, Meta(description="Linux Pods with a Docker sidecar need `kata-qemu`.")] = ""
     docker: Annotated[bool, Meta(description="Linux: a Docker daemon beside the runner; needs a runtimeClass.")] = False
     idle_timeout_seconds: Annotated[
-        int | None, Meta(ge=0, description="A registered runner without a job stops after this; 0 never.")
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="A registered runner without a job stops after this; 0 never."),
     ] = None
     autoscaling: Autoscaling = Autoscaling()
     provisioning: Provisioning = Provisioning()
@@ -122,7 +125,7 @@ class RunnerPoolStatus(Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class RunnerPool(KubeObject, frozen=True):
+class RunnerPool(KubeObject, frozen=True, kw_only=True):
     """A set of warm runner Pods of one shape."""
 
     RESOURCE: ClassVar[Resource] = Resource(
