@@ -1,11 +1,8 @@
-"""Both stores, held to one suite. One Postgres serves the whole run; every test gets a schema of its own."""
+"""Both stores, held to one suite; every test gets a schema of its own."""
 
 import itertools
 import random
-import shutil
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,18 +15,6 @@ from paddock.embedded.store.memory import MemoryStore
 from paddock.embedded.store.postgres import PostgresStore
 
 _schemas = itertools.count()
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def server() -> AsyncIterator[EmbeddedPostgres]:
-    # Not pytest's own temporary folder: that one is closed to the account that the server runs as under root.
-    folder = Path(tempfile.mkdtemp(prefix="paddock-store-"))
-    folder.chmod(0o755)
-    try:
-        async with EmbeddedPostgres(folder / "pg", clock=SystemClock(), chance=random.Random(1)) as postgres:
-            yield postgres
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One Postgres for the whole run; every test gets a ledger in a schema of its own, and is checked for contradictions."""
+"""One real Postgres for the whole run, and ledgers in schemas of their own, each checked for contradictions at the end."""
 
 import itertools
 import random
@@ -20,7 +20,7 @@ _schemas = itertools.count()
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def server() -> AsyncIterator[EmbeddedPostgres]:
     # Not pytest's own temporary folder: that one is closed to the account that the server runs as under root.
-    folder = Path(tempfile.mkdtemp(prefix="paddock-ledger-"))
+    folder = Path(tempfile.mkdtemp(prefix="paddock-tests-"))
     folder.chmod(0o755)
     try:
         async with EmbeddedPostgres(folder / "pg", clock=SystemClock(), chance=random.Random(1)) as postgres:
@@ -31,6 +31,7 @@ async def server() -> AsyncIterator[EmbeddedPostgres]:
 
 @pytest_asyncio.fixture
 async def bench(server: EmbeddedPostgres) -> AsyncIterator[Bench]:
+    """A ledger whose wall clock stands until it is told to move."""
     clock = StandingClock()
     schema = f"ledger_{next(_schemas)}"
     async with Ledger.open(server.dsn, clock=clock, chance=random.Random(7), schema=schema, size=16) as ledger:
