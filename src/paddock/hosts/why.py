@@ -1,0 +1,217 @@
+"""Why a Mac, a machine or a fleet is as it is: the same sentence for the command line and the page. Pure.
+
+A condition's message is written by the controller that acts; these functions add what only several objects together
+tell, such as which hosts a waiting machine was refused and when the next one comes free.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from paddock.base.explanation import Evidence, Explanation, ago, span
+from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.claim import NoneFits, choose
+from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.strays import State
+from paddock.kube.objects import Condition
+
+__all__ = ["why_fleet", "why_host", "why_machine"]
+
+Host = ScalewayAppleSiliconHost
+Machine = ScalewayAppleSiliconMachine
+_WAITS = {
+    "NoAvailableHost": "A host that is released or ordered is claimed within seconds of being free.",
+    "BootstrapFailed": "The bootstrap is tried again; after three failures the host is rebooted once, after eight it is given back.",
+    "RebootingForRecovery": "The bootstrap goes on when the Mac answers again, usually within five minutes.",
+    "Bootstrapping": "The machine is Ready when the last step is done.",
+    "WaitingForNode": "The machine is Ready as soon as its Node reports Ready.",
+}
+
+
+def why_machine(
+    machine: Machine, hosts: Sequence[Host], machines: Sequence[Machine], now: datetime, *, pool_prefix: str = ""
+) -> Explanation:
+    """Why a machine is, or is not, Ready."""
+    meta, status = machine.metadata, machine.status
+    ready = _ready(status.conditions)
+    host = next((host for host in hosts if host.metadata.name and host.metadata.name == status.host_name), None)
+    evidence = [Evidence("cluster", _of_machine(machine, ready, now))]
+    if host is not None:
+        evidence += _of_host(host, now)
+    elif status.server_id:
+        evidence.append(Evidence("cloud", f"server {status.server_id} is not in the inventory"))
+    said = Explanation(about=f"machine {meta.name}", sentence="", evidence=tuple(evidence), healthy=status.ready)
+    if meta.deletion_timestamp is not None:
+        return replace(
+            said,
+            sentence=f"being deleted {ago(meta.deletion_timestamp, now)}: {_message(ready, 'its host is being given back')}",
+            next="The machine goes as soon as the release is recorded on its host; the wipe needs nobody to wait.",
+        )
+    if PAUSED in meta.annotations:
+        return replace(
+            said,
+            sentence=f"paused by the annotation {PAUSED}: nothing is done to it or to its host",
+            commands=(f"kubectl annotate samm {meta.name} {PAUSED}-",),
+        )
+    if status.ready:
+        return replace(said, sentence=f"Ready {ago(_since(ready), now)}: {_message(ready, 'its Node reports Ready')}")
+    reason = ready.reason if ready is not None else ""
+    sentence = f"not Ready {ago(_since(ready), now)}: {_message(ready, 'no controller has looked at it yet')}"
+    commands = [f"paddock describe machine {meta.name}"]
+    then = _WAITS.get(reason, "The controller tries again by itself, with growing pauses.")
+    if not status.server_id and machine.spec.source == "Pool":
+        taken = frozenset(other.status.claiming for other in machines if other.status.claiming)
+        choice = choose(machine.spec, machine.spec.adopt_pool_prefix or pool_prefix, hosts, taken, now)
+        if isinstance(choice, NoneFits):
+            evidence.append(Evidence("cluster", f"hosts: {choice.message}"))
+        then = _next_host(machine, hosts, now) or then
+        commands.append("paddock sweep --explain")
+    return replace(
+        said, evidence=tuple(evidence), sentence=sentence, next=then, commands=tuple(commands), runbook=reason
+    )
+
+
+def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanation:
+    """Why a host is in its state, and what will happen to it."""
+    name, status, spec = host.metadata.name, host.status, host.spec
+    machine = next((m for m in machines if spec.claim is not None and m.metadata.uid == spec.claim.machine_uid), None)
+    judged = _ready(status.conditions)
+    evidence = list(_of_host(host, now))
+    if machine is not None:
+        evidence.append(Evidence("cluster", _of_machine(machine, _ready(machine.status.conditions), now)))
+    answer = Explanation(about=f"host {name}", sentence="", evidence=tuple(evidence))
+    if spec.quarantine:
+        return replace(
+            answer,
+            sentence=f"quarantined: {spec.quarantine}; it is not claimed by anybody",
+            next="" if spec.claim is None else "It stays with its machine; once released it is not claimed again.",
+            commands=(f"paddock unquarantine {name}",),
+            healthy=False,
+        )
+    if spec.release is not None:
+        doing = {"requested": "its wipe is asked for", "started": "it is being wiped"}.get(
+            spec.release.wipe, "it is about to be renamed and wiped"
+        )
+        end = "deleted for good" if spec.release.policy == "terminate" else "pooled again"
+        return replace(
+            answer,
+            sentence=f"being given back {ago(spec.release.requested_at, now)} ({spec.release.message or spec.release.reason or 'its machine is gone'}): {doing}",
+            next=f"It is {end} when the cloud shows the end of it; a reinstall takes 10 to 30 minutes.",
+        )
+    if machine is not None:
+        ready = machine.status.ready
+        return replace(
+            answer,
+            sentence=f"owned by machine {machine.metadata.name}, which is {'Ready' if ready else 'not Ready'}: {_message(_ready(machine.status.conditions), machine.status.phase)}",
+            next="" if ready else f"See `paddock why machine {machine.metadata.name}`.",
+            commands=(f"paddock release {machine.metadata.name}",),
+            healthy=ready,
+        )
+    said = _message(judged, f"the inventory calls it {status.state or 'unknown'}")
+    if status.state == State.STRANDED:
+        return replace(
+            answer,
+            sentence=f"stranded {ago(_since(judged), now)}: {said}; it bills {_price(host)}and does nothing",
+            next="Reported at every sweep; reclaimed only where the operator has --orphan-reclaim-claim-name-prefix.",
+            commands=("paddock sweep --explain --state stranded",),
+            runbook="PaddockStrandedHosts",
+            healthy=False,
+        )
+    if status.state == State.POOLED:
+        waits = spec.not_before is not None and now < spec.not_before
+        return replace(
+            answer,
+            sentence=f"pooled: {said}"
+            + (f"; claimable in {span(spec.not_before - now)}" if waits and spec.not_before else ""),
+            next="The next machine of its type and zone claims it.",
+        )
+    return replace(
+        answer, sentence=f"{status.state or 'not judged yet'}: {said}", healthy=status.state not in ("", "gone")
+    )
+
+
+def why_fleet(fleet: MacFleet, machines: Sequence[Machine], now: datetime) -> Explanation:
+    """Why a fleet has not all of its machines."""
+    own = [m for m in machines if any(r.uid == fleet.metadata.uid for r in m.metadata.owner_references)]
+    unready = [m for m in own if not m.status.ready and m.metadata.deletion_timestamp is None]
+    reasons = Counter(r.reason if (r := _ready(m.status.conditions)) else "NotLookedAt" for m in unready)
+    ready = _ready(fleet.status.conditions)
+    counts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    return Explanation(
+        about=f"fleet {fleet.metadata.name}",
+        sentence=f"{len(own) - len(unready)} of {fleet.spec.replicas} ready {ago(_since(ready), now)}"
+        + (f": {counts}" if counts else ""),
+        evidence=tuple(
+            Evidence("cluster", f"machine {m.metadata.name}: {_message(_ready(m.status.conditions), m.status.phase)}")
+            for m in unready[:10]
+        ),
+        next="Machines that are missing are made at once; each then claims a host of its own." if unready else "",
+        commands=tuple(f"paddock why machine {m.metadata.name}" for m in unready[:3]),
+        healthy=not unready,
+    )
+
+
+def _ready(conditions: Sequence[Condition]) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == "Ready"), None)
+
+
+def _since(condition: Condition | None) -> datetime | None:
+    return condition.last_transition_time if condition is not None else None
+
+
+def _message(condition: Condition | None, otherwise: str) -> str:
+    return (condition.message or condition.reason) if condition is not None else otherwise
+
+
+def _price(host: Host) -> str:
+    return f"{host.status.price_per_hour} {host.status.currency} an hour " if host.status.price_per_hour else ""
+
+
+def _of_machine(machine: Machine, ready: Condition | None, now: datetime) -> str:
+    status = machine.status
+    attempts = f", {status.bootstrap_attempts} failed bootstraps" if status.bootstrap_attempts else ""
+    step = f", at step {status.bootstrap_step}" if status.bootstrap_step and not status.ready else ""
+    return f"machine {machine.metadata.name}: {status.phase or 'new'}, {ready.reason if ready else 'no condition yet'} {ago(_since(ready), now)}{step}{attempts}"
+
+
+def _of_host(host: Host, now: datetime) -> tuple[Evidence, ...]:
+    status = host.status
+    floor = status.deletable_at
+    held = f", billing floor for {span(floor - now)}" if floor is not None and floor > now else ""
+    claim = host.spec.claim
+    return (
+        Evidence(
+            "cloud",
+            f"server {host.spec.server_id} is called {status.cloud_name or '?'} and {status.cloud_status or '?'}, {status.type}{held}",
+        ),
+        Evidence(
+            "cluster",
+            f"host {host.metadata.name}: {status.state or 'not judged'}"
+            + (f", claimed by {claim.machine_name} {ago(claim.since, now)}" if claim is not None else ", no claim")
+            + (f", claimed {host.spec.epoch} times so far" if host.spec.epoch else ""),
+        ),
+    )
+
+
+def _next_host(machine: Machine, hosts: Sequence[Host], now: datetime) -> str:
+    """When a host comes free that would fit, as far as anybody can know."""
+    coming = [
+        h
+        for h in hosts
+        if h.spec.zone == machine.spec.zone and h.status.type == machine.spec.type and h.spec.release is not None
+    ]
+    settling = [
+        h.spec.not_before
+        for h in hosts
+        if h.spec.zone == machine.spec.zone
+        and h.status.type == machine.spec.type
+        and h.spec.not_before is not None
+        and h.spec.not_before > now
+    ]
+    if settling:
+        return f"A host of its type is claimable in {span(min(settling) - now)}."
+    if coming:
+        return f"{len(coming)} of its type are being wiped; the first is claimed as soon as it is pooled."
+    return ""

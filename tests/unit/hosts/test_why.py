@@ -1,0 +1,90 @@
+"""Every answer to "why?" has a sentence with its numbers, evidence by ledger, and what happens next."""
+
+from datetime import timedelta
+
+import pytest
+from unit.hosts.made import FREE_NAME, NOW, POOL, claim, host, machine, release
+
+from paddock.base.explanation import span
+from paddock.hosts.api import MacFleet, MacFleetSpec
+from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.why import why_fleet, why_host, why_machine
+from paddock.kube.objects import Condition, ObjectMeta
+
+
+def ready(reason: str, message: str, status: str = "False", minutes: int = 7) -> tuple[Condition, ...]:
+    since = NOW - timedelta(minutes=minutes)
+    return (Condition(type="Ready", status=status, reason=reason, message=message, last_transition_time=since),)
+
+
+def test_a_machine_without_a_host_is_told_which_hosts_were_refused_and_when_one_comes_free() -> None:
+    waiting = machine(conditions=ready("NoAvailableHost", "no host fits"))
+    wiped = host(spec={"release": release(wipe="started")}, state="releasing", cloud_name=FREE_NAME, type="M2-L")
+    answer = why_machine(waiting, [wiped], [waiting], NOW, pool_prefix=POOL)
+    assert answer.sentence == "not Ready for 7 min: no host fits"
+    assert "hosts: 1 pooled: 1 being given back" in [item.fact for item in answer.evidence]
+    assert answer.next.startswith("1 of its type are being wiped")
+    assert (answer.healthy, answer.runbook) == (False, "NoAvailableHost")
+
+
+def test_a_settling_host_is_announced_with_the_time_that_is_left() -> None:
+    waiting = machine(conditions=ready("NoAvailableHost", "no host fits"))
+    settling = host(spec={"not_before": NOW + timedelta(seconds=45)})
+    assert why_machine(waiting, [settling], [waiting], NOW, pool_prefix=POOL).next == (
+        "A host of its type is claimable in 45 s."
+    )
+
+
+def test_a_paused_machine_says_how_to_go_on() -> None:
+    answer = why_machine(machine(annotations={PAUSED: "true"}), [], [], NOW)
+    assert "paused" in answer.sentence
+    assert answer.commands == (f"kubectl annotate samm m-1 {PAUSED}-",)
+
+
+def test_a_ready_machine_is_healthy_and_shows_what_the_cloud_says_of_its_host() -> None:
+    mac = host(spec={"claim": claim()}, state="owned", cloud_name="m-1")
+    mine = machine(ready=True, host_name=mac.metadata.name, conditions=ready("Ready", "all is well", "True"))
+    answer = why_machine(mine, [mac], [mine], NOW)
+    assert (answer.healthy, answer.sentence) == (True, "Ready for 7 min: all is well")
+    assert {item.ledger for item in answer.evidence} == {"cloud", "cluster"}
+
+
+def test_a_machine_being_deleted_says_that_nobody_waits_for_the_wipe() -> None:
+    assert why_machine(machine(deleted=True), [], [], NOW).sentence.startswith("being deleted")
+
+
+@pytest.mark.parametrize(
+    ("given", "start"),
+    [
+        (host(spec={"quarantine": "the fan rattles"}), "quarantined: the fan rattles"),
+        (host(spec={"release": release(wipe="started")}), "being given back"),
+        (host(state="stranded"), "stranded"),
+        (host(), "pooled"),
+        (host(state="foreign"), "foreign"),
+        (host(state=""), "not judged yet"),
+    ],
+)
+def test_every_state_of_a_host_has_a_sentence_and_evidence_of_two_ledgers(given, start) -> None:
+    answer = why_host(given, [], NOW)
+    assert answer.sentence.startswith(start)
+    assert {item.ledger for item in answer.evidence} == {"cloud", "cluster"}
+
+
+def test_an_owned_host_points_at_its_machine() -> None:
+    mine = machine(phase="Bootstrapping", conditions=ready("Bootstrapping", "step 3 of 9"))
+    answer = why_host(host(spec={"claim": claim(mine)}), [mine], NOW)
+    assert answer.sentence == "owned by machine m-1, which is not Ready: step 3 of 9"
+    assert answer.next == "See `paddock why machine m-1`."
+
+
+def test_a_fleet_counts_the_reasons_of_its_unready_machines() -> None:
+    fleet = MacFleet(metadata=ObjectMeta(name="f", uid="fleet-uid"), spec=MacFleetSpec(replicas=2))
+    answer = why_fleet(fleet, [], NOW)
+    assert answer.sentence.startswith("0 of 2 ready")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7500, "2 h 05 min"), (200_000, "2 d")]
+)
+def test_lengths_of_time_are_in_peoples_words(seconds, words) -> None:
+    assert span(timedelta(seconds=seconds)) == words
