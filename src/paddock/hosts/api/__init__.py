@@ -1,0 +1,76 @@
+"""The kinds of the host half. The CustomResourceDefinitions are generated from these structs (`make crds`).
+
+**No field without a default may ever be added to a served version**: templates written before it could no longer be
+cloned, and a fleet would stay short with every alert green. `tests/unit/hosts` holds the list of required fields fixed.
+"""
+
+from paddock.hosts.api.cluster import (
+    ClusterEndpoint,
+    ClusterSpec,
+    ClusterStatus,
+    ControlPlaneInitialization,
+    ControlPlaneStatus,
+    MachineTemplateResource,
+    MachineTemplateSpec,
+    ScalewayAppleSiliconCluster,
+    ScalewayAppleSiliconControlPlane,
+    ScalewayAppleSiliconMachineTemplate,
+    TemplateMeta,
+)
+from paddock.hosts.api.fleet import MacFleet, MacFleetSpec, MacFleetStatus, MacFleetTemplate
+from paddock.hosts.api.host import (
+    HostClaim,
+    HostHistory,
+    HostRelease,
+    HostSpec,
+    HostStatus,
+    OperatingSystem,
+    ScalewayAppleSiliconHost,
+)
+from paddock.hosts.api.machine import Address, Initialization, MachineSpec, MachineStatus, ScalewayAppleSiliconMachine
+from paddock.hosts.api.shared import CLUSTER_API_GROUP, FINALIZER, PADDOCK_GROUP
+from paddock.kube.objects import KubeObject
+
+__all__ = [
+    "CLUSTER_API_GROUP",
+    "FINALIZER",
+    "KINDS",
+    "PADDOCK_GROUP",
+    "Address",
+    "ClusterEndpoint",
+    "ClusterSpec",
+    "ClusterStatus",
+    "ControlPlaneInitialization",
+    "ControlPlaneStatus",
+    "HostClaim",
+    "HostHistory",
+    "HostRelease",
+    "HostSpec",
+    "HostStatus",
+    "Initialization",
+    "MacFleet",
+    "MacFleetSpec",
+    "MacFleetStatus",
+    "MacFleetTemplate",
+    "MachineSpec",
+    "MachineStatus",
+    "MachineTemplateResource",
+    "MachineTemplateSpec",
+    "OperatingSystem",
+    "ScalewayAppleSiliconCluster",
+    "ScalewayAppleSiliconControlPlane",
+    "ScalewayAppleSiliconHost",
+    "ScalewayAppleSiliconMachine",
+    "ScalewayAppleSiliconMachineTemplate",
+    "TemplateMeta",
+]
+
+KINDS: tuple[type[KubeObject], ...] = (
+    ScalewayAppleSiliconMachine,
+    ScalewayAppleSiliconMachineTemplate,
+    ScalewayAppleSiliconCluster,
+    ScalewayAppleSiliconControlPlane,
+    ScalewayAppleSiliconHost,
+    MacFleet,
+)
+"""Every kind of this half, in the order in which their definitions are written."""

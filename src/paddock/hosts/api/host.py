@@ -1,0 +1,128 @@
+"""The host: one rented Mac as our ledger has it. Its `spec.claim` is the compare-and-swap that the cloud lacks."""
+
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, field
+
+from paddock.hosts.api.shared import AGE, CLUSTER_API_GROUP, CONTRACT_LABELS, MESSAGE, REASON
+from paddock.kube.objects import Condition, KubeObject, Struct
+from paddock.kube.resource import Column, Resource
+
+__all__ = [
+    "HostClaim",
+    "HostHistory",
+    "HostRelease",
+    "HostSpec",
+    "HostStatus",
+    "OperatingSystem",
+    "ScalewayAppleSiliconHost",
+]
+
+
+class HostClaim(Struct, frozen=True, kw_only=True):
+    """Who owns the host. Written under the Host's resourceVersion: this is the compare-and-swap that the cloud lacks."""
+
+    machine_namespace: str
+    machine_name: str
+    machine_uid: str = field(name="machineUID")
+    epoch: Annotated[int, Meta(description="Grows with every claim of this host; later writes name it.")] = 0
+    since: datetime | None = None
+
+
+class HostRelease(Struct, frozen=True):
+    """A release that is under way: recorded before the first effect, so that whoever leads next can finish it."""
+
+    policy: Literal["pool", "terminate"] = "pool"
+    reason: str = ""
+    message: str = ""
+    pool_prefix: str = ""
+    os_family: str = ""
+    cloud_name: Annotated[str, Meta(description="The name that the host had when the release was decided.")] = ""
+    requested_at: datetime | None = None
+    wipe: Annotated[
+        Literal["", "requested", "started"],
+        Meta(description="How far the wipe is. It is part of the release, so that no later release can inherit it."),
+    ] = ""
+    wipe_requested_at: datetime | None = None
+
+
+class HostSpec(Struct, frozen=True):
+    """Which server this is, and what we intend with it."""
+
+    zone: str = ""
+    server_id: str = field(default="", name="serverID")
+    claim: HostClaim | None = None
+    release: HostRelease | None = None
+    epoch: Annotated[int, Meta(description="How often this host was claimed; never goes back.")] = 0
+    not_before: Annotated[
+        datetime | None,
+        Meta(description="Not claimable before this moment: late calls of a deposed leader may arrive."),
+    ] = None
+    quarantine: Annotated[str, Meta(description="Why this host must not be claimed; empty means it may be.")] = ""
+
+
+class OperatingSystem(Struct, frozen=True):
+    family: str = ""
+    name: str = ""
+    version: str = ""
+
+
+class HostHistory(Struct, frozen=True):
+    """What happened to this host across all its claims; how often it was claimed is `spec.epoch`."""
+
+    bootstraps: int = 0
+    bootstrap_failures: int = 0
+    reboots: int = 0
+    releases: int = 0
+
+
+class HostStatus(Struct, frozen=True):
+    """What the cloud shows, and what that means. Written only when something changed."""
+
+    state: Annotated[str, Meta(description="pooled, claiming, owned, releasing, foreign, stranded or gone.")] = ""
+    cloud_name: str = ""
+    cloud_status: str = ""
+    type: str = ""
+    os: OperatingSystem = OperatingSystem()
+    delivered: bool = False
+    ip: str = ""
+    deletable_at: Annotated[datetime | None, Meta(description="The end of Apple's billing floor.")] = None
+    deletion_scheduled: bool = False
+    price_per_hour: str = ""
+    currency: str = ""
+    host_key: Annotated[str, Meta(description="Fingerprint of the SSH host key, pinned since the last install.")] = ""
+    history: HostHistory = HostHistory()
+    conditions: tuple[Condition, ...] = ()
+
+
+class ScalewayAppleSiliconHost(KubeObject, frozen=True):
+    """One rented Mac as Paddock's ledger has it."""
+
+    RESOURCE: ClassVar[Resource] = Resource(
+        CLUSTER_API_GROUP,
+        "v1alpha1",
+        "ScalewayAppleSiliconHost",
+        "scalewayapplesiliconhosts",
+        short_names=("sash",),
+        categories=("paddock",),
+        labels={**CONTRACT_LABELS, "clusterctl.cluster.x-k8s.io/move": ""},
+        columns=(
+            Column("State", ".status.state", description="Whose it is, and what happens to it"),
+            Column("Machine", ".spec.claim.machineName", description="The machine that owns it"),
+            Column("Type", ".status.type", description="Scaleway server type"),
+            Column("Cloud", ".status.cloudStatus", description="What the cloud says it does"),
+            REASON,
+            Column("Zone", ".spec.zone", description="Scaleway zone", priority=1),
+            Column("Cloud-Name", ".status.cloudName", description="Its name in the cloud", priority=1),
+            Column("Deletable", ".status.deletableAt", description="The end of the billing floor", priority=1),
+            Column("Price", ".status.pricePerHour", description="What an hour costs", priority=1),
+            MESSAGE,
+            AGE,
+        ),
+        selectable=(".spec.zone", ".status.state"),
+        description="One rented Mac as Paddock's ledger has it.",
+    )
+
+    spec: HostSpec = HostSpec()
+    status: HostStatus = HostStatus()

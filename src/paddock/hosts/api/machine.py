@@ -1,0 +1,123 @@
+"""The machine: one Mac that a fleet wants, and the host that it has."""
+
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, field
+
+from paddock.hosts.api.shared import AGE, CLUSTER_API_GROUP, CONTRACT_LABELS, MESSAGE, REASON
+from paddock.kube.objects import Condition, KubeObject, Struct
+from paddock.kube.resource import Column, Resource
+
+__all__ = ["Address", "Initialization", "MachineSpec", "MachineStatus", "ScalewayAppleSiliconMachine"]
+
+
+class Address(Struct, frozen=True):
+    """One address of a machine, as Cluster API reads it."""
+
+    type: Literal["Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"]
+    address: str
+
+
+class Initialization(Struct, frozen=True):
+    """What Cluster API's v1beta2 contract asks of an infrastructure object."""
+
+    provisioned: bool = False
+
+
+class MachineSpec(Struct, frozen=True):
+    """What kind of Mac a machine wants, and from which pool."""
+
+    provider_id: Annotated[str, Meta(description="Set by Paddock: scw-applesilicon://<zone>/<server id>.")] = field(
+        default="", name="providerID"
+    )
+    type: Annotated[str, Meta(description="Scaleway server type, such as M2-L or M4-S.", min_length=1)] = "M2-L"
+    zone: Annotated[str, Meta(description="Scaleway zone, such as fr-par-1.", min_length=1)] = "fr-par-1"
+    os: Annotated[
+        str, Meta(description="macOS family, such as Tahoe; never a version, because images are retired.", min_length=1)
+    ] = "Tahoe"
+    fleet_name: Annotated[str, Meta(description="Machines of one fleet share an SSH key and a node label.")] = ""
+    adopt_pool_prefix: Annotated[
+        str, Meta(description="Cloud names of free hosts start with this; empty means the operator's default.")
+    ] = ""
+    source: Annotated[
+        Literal["Pool", "Order"],
+        Meta(description="Pool claims a free host; Order rents a new one, and deletes it at the end."),
+    ] = "Pool"
+    host_cpu: Annotated[int, Meta(description="CPUs that the Node offers; 0 means the operator's default.", ge=0)] = (
+        field(default=0, name="hostCPU")
+    )
+    host_memory_mb: Annotated[
+        int, Meta(description="Memory in MB that the Node offers; 0 means the operator's default.", ge=0)
+    ] = field(default=0, name="hostMemoryMB")
+
+
+class MachineStatus(Struct, frozen=True):
+    """What is known of a machine and its host."""
+
+    ready: bool = False
+    initialization: Initialization = Initialization()
+    phase: str = ""
+    claiming: Annotated[
+        str, Meta(description="The Host that this machine is about to claim; written before the claim.")
+    ] = ""
+    ordering: Annotated[
+        str, Meta(description="The cloud name under which a new server was ordered; written before.")
+    ] = ""
+    ordered_at: datetime | None = None
+    server_id: Annotated[str, Meta(description="The cloud's id of the host; empty while there is none.")] = field(
+        default="", name="serverID"
+    )
+    host_name: Annotated[str, Meta(description="The Host object of that server.")] = ""
+    bound_at: Annotated[datetime | None, Meta(description="When the host got this machine's name.")] = None
+    claim_verified: Annotated[bool, Meta(description="The name was read once more after late renames were past.")] = (
+        False
+    )
+    password_missing_since: datetime | None = None
+    addresses: tuple[Address, ...] = ()
+    failure_domain: str = ""
+    failure_reason: str = ""
+    failure_message: str = ""
+    bootstrap_attempts: Annotated[int, Meta(description="Failed bootstraps in a row on this host.", ge=0)] = 0
+    bootstrap_reboot_issued: Annotated[
+        bool, Meta(description="The one recovery reboot of this host was asked for.")
+    ] = False
+    bootstrap_failed_at: Annotated[
+        datetime | None, Meta(description="When a bootstrap of this host last failed; the next one keeps its distance.")
+    ] = None
+    bootstrap_step: Annotated[str, Meta(description="The step of the bootstrap that runs now, or ran last.")] = ""
+    host_config_hash: Annotated[str, Meta(description="Hash of the fleet configuration last put on the host.")] = ""
+    failed_host_config_hash: str = ""
+    update_attempts: Annotated[int, Meta(ge=0)] = 0
+    last_update_failure_time: datetime | None = None
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class ScalewayAppleSiliconMachine(KubeObject, frozen=True):
+    """One Mac that a fleet wants, and the host that it has."""
+
+    RESOURCE: ClassVar[Resource] = Resource(
+        CLUSTER_API_GROUP,
+        "v1alpha1",
+        "ScalewayAppleSiliconMachine",
+        "scalewayapplesiliconmachines",
+        short_names=("samm",),
+        categories=("cluster-api", "paddock"),
+        labels=CONTRACT_LABELS,
+        columns=(
+            Column("Host", ".status.hostName", description="The Host object that it has"),
+            Column("Phase", ".status.phase", description="Where it is in its life"),
+            Column("Ready", ".status.ready", "boolean", "Whether it can run work"),
+            REASON,
+            Column("Type", ".spec.type", description="Scaleway server type", priority=1),
+            Column("Zone", ".spec.zone", description="Scaleway zone", priority=1),
+            Column("ProviderID", ".spec.providerID", description="Cloud id of the host", priority=1),
+            MESSAGE,
+            AGE,
+        ),
+        description="A Mac that a fleet wants, and the host that it has.",
+    )
+
+    spec: MachineSpec = MachineSpec()
+    status: MachineStatus = MachineStatus()

@@ -1,0 +1,25 @@
+"""What the kinds of the host half share: groups, the finalizer, labels of the contract, printed columns."""
+
+from typing import Final
+
+from paddock.kube.resource import Column
+
+__all__ = ["AGE", "CLUSTER_API_GROUP", "CONTRACT_LABELS", "FINALIZER", "MESSAGE", "PADDOCK_GROUP", "REASON"]
+
+CLUSTER_API_GROUP: Final = "infrastructure.cluster.x-k8s.io"
+PADDOCK_GROUP: Final = "tuist.dev"
+FINALIZER: Final = "scalewayapplesilicon.cluster.x-k8s.io/finalizer"
+
+# Cluster API core looks these up to know which of our versions speaks which contract; clusterctl to know what to move.
+CONTRACT_LABELS: Final = {
+    "cluster.x-k8s.io/v1beta1": "v1alpha1",
+    "cluster.x-k8s.io/v1beta2": "v1alpha1",
+    "clusterctl.cluster.x-k8s.io": "",
+}
+AGE: Final = Column("Age", ".metadata.creationTimestamp", "date", "How long the object exists")
+REASON: Final = Column(
+    "Why", '.status.conditions[?(@.type=="Ready")].reason', description="Why it is, or is not, ready"
+)
+MESSAGE: Final = Column(
+    "Message", '.status.conditions[?(@.type=="Ready")].message', description="The reason in one sentence", priority=1
+)
