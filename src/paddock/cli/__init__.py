@@ -9,11 +9,25 @@ from paddock import __version__
 __all__ = ["main"]
 
 _COMMANDS = {
-    "up": ("paddock.cli.up", "Run everything on this machine."),
-    "operator": ("paddock.cli.operator", "Run the controllers of the hosts against a cluster."),
-    "sweep": ("paddock.cli.sweep", "Show whose every host is, and on what evidence."),
-    "detach": ("paddock.cli.detach", "Delete a machine without releasing its host."),
-    "prepare-host": ("paddock.cli.prepare_host", "Give a Mac passwordless sudo and automatic login, by hand."),
+    "up": ("paddock.cli.up", "command", "Run everything on this machine."),
+    "operator": ("paddock.cli.operator", "command", "Run the controllers of hosts and runner pools against a cluster."),
+    "get": ("paddock.cli.get", "command", "List hosts, machines, fleets, pools, pods, jobs and more."),
+    "why": ("paddock.cli.why", "command", "Explain why a host, a machine, a Pod or a job is as it is."),
+    "tree": ("paddock.cli.tree", "command", "Show fleets with their machines, hosts, Pods and jobs."),
+    "events": ("paddock.cli.events", "command", "Show what happened, and watch it happen."),
+    "sweep": ("paddock.cli.sweep", "command", "Show whose every host is, and on what evidence."),
+    "release": ("paddock.cli.release", "command", "Give a Mac back to the pool."),
+    "terminate": ("paddock.cli.release", "terminate_command", "Give a Mac back to the cloud for good."),
+    "detach": ("paddock.cli.detach", "command", "Delete a machine without releasing its host."),
+    "quarantine": ("paddock.cli.quarantine", "command", "Let nobody claim a host any more."),
+    "unquarantine": ("paddock.cli.quarantine", "unquarantine_command", "Let a host be claimed again."),
+    "drain": ("paddock.cli.drain", "command", "Let a Mac or a Pod finish, and take no more jobs."),
+    "undrain": ("paddock.cli.drain", "undrain_command", "Let a Mac take jobs again."),
+    "prepare-host": (
+        "paddock.cli.prepare_host",
+        "command",
+        "Give a Mac passwordless sudo and automatic login, by hand.",
+    ),
 }
 
 
@@ -26,11 +40,12 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        return importlib.import_module(_COMMANDS[cmd_name][0]).command
+        module, name, _ = _COMMANDS[cmd_name]
+        return getattr(importlib.import_module(module), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

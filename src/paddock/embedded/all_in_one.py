@@ -135,7 +135,9 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         outside = await (_simulated(house, stack, client) if options.simulate else _real(house, stack, client))
         page = await _controllers_and_page(house, stack, client, outside)
         await stack.enter_async_context(listening(page, page_socket))
-        yield Running(f"http://127.0.0.1:{page_socket.getsockname()[1]}/", url, house.folder.kubeconfig)
+        page_url = f"http://127.0.0.1:{page_socket.getsockname()[1]}"
+        house.folder.say_where(api=url, page=page_url)
+        yield Running(f"{page_url}/", url, house.folder.kubeconfig)
 
 
 async def _store(house: _House, stack: AsyncExitStack) -> PostgresStore:

@@ -42,6 +42,10 @@ class DataFolder:
         """The key that signs ServiceAccount tokens."""
         return self._kept("service-accounts.key", lambda: generate_key().reveal())
 
+    def say_where(self, *, api: str, page: str) -> None:
+        """Leave the addresses for commands that are run in the folder above; they go by the kubeconfig's address."""
+        (self.root / "server").write_text(f"{api} {page}\n", encoding="utf-8")
+
     def _kept(self, name: str, make: Callable[[], str]) -> Secret:
         path = self.certificates / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

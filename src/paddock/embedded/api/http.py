@@ -34,6 +34,8 @@ _encode = msgspec.json.Encoder().encode
 _JSON = "application/json"
 _LARGEST_BODY = 3 * 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+_ISSUER_PATHS = frozenset({"/openid/v1/jwks", "/.well-known/openid-configuration"})
+_ISSUER_HEADERS = {"Cache-Control": "public, max-age=3600"}
 
 log = get_logger("api")
 
@@ -186,6 +188,11 @@ class ApiServer:
             return Answer(200, _encode(discovery.core_versions() if core else discovery.groups(kinds)))
         if path == "/version":
             return Answer(200, _encode(self._version_info()))
+        if path == "/openid/v1/jwks":
+            return Answer(200, _encode(self._access.issuer.jwks()), "application/jwk-set+json", _ISSUER_HEADERS)
+        if path == "/.well-known/openid-configuration":
+            server = f"https://{call.headers.get('host', 'localhost')}"
+            return Answer(200, _encode(self._access.issuer.discovery(server)), headers=_ISSUER_HEADERS)
         if path == "/openapi/v2":
             return Answer(200, openapi.V2_DOCUMENT, openapi.V2_CONTENT_TYPE)
         found: dict[str, Any] | None = None
@@ -254,7 +261,11 @@ def _headers(sent: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def _public(call: Call) -> bool:
-    """Documents that every authenticated client may read, as the role `system:discovery` grants on a real server."""
+    """Documents that every authenticated client may read, as the role `system:discovery` grants on a real server; and
+    those about the issuer of tokens for every ServiceAccount (`system:service-account-issuer-discovery`).
+    """
+    if call.path in _ISSUER_PATHS:
+        return call.method == "GET" and "system:serviceaccounts" in call.user.groups
     return call.method == "GET" and call.path.split("/")[1] in ("api", "apis", "openapi", "version")
 
 

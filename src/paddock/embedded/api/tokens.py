@@ -104,6 +104,23 @@ class TokenIssuer:
     def __repr__(self) -> str:
         return f"TokenIssuer({self.issuer!r}, {self._algorithm}, key {self.key_id})"
 
+    def jwks(self) -> dict[str, Any]:
+        """The public key, as `/openid/v1/jwks` publishes it: whoever has it can verify tokens without asking us."""
+        made = jwt.algorithms.RSAAlgorithm if self._algorithm == "RS256" else jwt.algorithms.ECAlgorithm
+        key = made.to_jwk(self._public, as_dict=True)  # pyright: ignore[reportArgumentType] - the pair fits, as chosen above
+        key.pop("key_ops", None)
+        return {"keys": [{"use": "sig", "kid": self.key_id, "alg": self._algorithm, **key}]}
+
+    def discovery(self, server: str) -> dict[str, Any]:
+        """`/.well-known/openid-configuration`: whose tokens these are, and where their key is."""
+        return {
+            "issuer": self.issuer,
+            "jwks_uri": f"{server}/openid/v1/jwks",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [self._algorithm],
+        }
+
     def issue(
         self,
         kind: Kind,

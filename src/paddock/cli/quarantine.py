@@ -1,0 +1,55 @@
+"""`paddock quarantine` and `paddock unquarantine`: keep a Mac out of every pool without touching what runs on it."""
+
+import click
+
+from paddock.cli.finding import find_host
+from paddock.cli.output import confirmed
+from paddock.cli.reaching import DECLINED, Reach, connected, reach_flags, run
+
+__all__ = ["command", "unquarantine_command"]
+
+
+@click.command("quarantine")
+@click.argument("name")
+@click.option("--reason", required=True, help="Why; shown wherever the host is shown.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@reach_flags
+def command(name: str, reason: str, yes: bool, reach: Reach) -> None:
+    """Let nobody claim the host NAME from now on.
+
+    A machine that has it keeps it, and so does the job that runs on it; once released it is not claimed again.
+    """
+    run(_set(name, reason, reach, yes=yes))
+
+
+@click.command("unquarantine")
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@reach_flags
+def unquarantine_command(name: str, yes: bool, reach: Reach) -> None:
+    """Let the host NAME be claimed again."""
+    run(_set(name, "", reach, yes=yes))
+
+
+async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
+    from paddock.hosts.api import ScalewayAppleSiliconHost
+
+    async with connected(reach) as reached:
+        host = await find_host(reached, name)
+        meta, claim = host.metadata, host.spec.claim
+        if host.spec.quarantine == reason:
+            click.echo(f"host {meta.name} is {'quarantined' if reason else 'not quarantined'} already; nothing to do")
+            return 0
+        if reason:
+            plan = [f"host {meta.name} is not claimed by anybody any more: {reason}"]
+            if claim is not None:
+                plan.append(f"machine {claim.machine_name} keeps it, and its jobs, until it is released")
+        else:
+            plan = [f"host {meta.name} may be claimed again (it was quarantined: {host.spec.quarantine})"]
+        if not confirmed(plan, "Go on?", yes=yes):
+            return DECLINED
+        # The uid: a Host object that was made anew meanwhile is another one, and is not meant.
+        change = {"metadata": {"uid": meta.uid}, "spec": {"quarantine": reason or None}}
+        await reached.client.merge_patch(ScalewayAppleSiliconHost, meta.name, change, namespace=meta.namespace)
+        click.echo(f"host {meta.name} is {'quarantined' if reason else 'free to be claimed'}")
+        return 0

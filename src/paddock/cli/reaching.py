@@ -1,0 +1,190 @@
+"""How a command reaches what it asks: the cluster through a kubeconfig, the ledger through the dispatch service.
+
+The same command works against `paddock up` and against a cluster. Where nothing is given, a `paddock up` in this folder is
+what is meant; the ledger of a cluster is reached through the API server's own service proxy, so a kubeconfig is enough.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from paddock.kube.client import Client
+
+__all__ = [
+    "DECLINED",
+    "FAILED",
+    "TROUBLE",
+    "LedgerApi",
+    "Problem",
+    "Reach",
+    "Reached",
+    "connected",
+    "reach_flags",
+    "run",
+]
+
+FAILED: Final = 1
+TROUBLE: Final = 3
+"""The command worked, and what it found needs a person."""
+DECLINED: Final = 4
+"""Nothing was done, because it was not confirmed."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+_UP: Final = Path(".paddock")
+_SERVICE: Final = "http:paddock-dispatch:http"
+
+
+class Problem(Exception):  # noqa: N818 - it is what the user is told, not a defect
+    """The command cannot go on: the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where the user said that things are. Empty means: find out."""
+
+    kubeconfig: Path | None = None
+    namespace: str = "default"
+    server: str = ""
+
+
+def reach_flags(command: F) -> F:
+    """Adds `--kubeconfig`, `--namespace` and `--server`; the command gets them as one `reach`."""
+
+    @wraps(command)  # which takes along the options that are declared below this one
+    def folded(*args: Any, kubeconfig: Path | None, namespace: str, server: str, **flags: Any) -> Any:
+        return command(*args, reach=Reach(kubeconfig, namespace, server), **flags)
+
+    decorated: Any = folded
+    for option in (
+        click.option(
+            "--server",
+            default="",
+            envvar="PADDOCK_SERVER",
+            help="URL of the dispatch service; without it that of a `paddock up` here, then the cluster's.",
+        ),
+        click.option("--namespace", "-n", default="default", show_default=True, help="Where the objects are."),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="The cluster; without it $KUBECONFIG, a `paddock up` here, the cluster this runs in, ~/.kube/config.",
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+class LedgerApi:
+    """The dispatch service's read-only JSON. Raises Problem with the remedy when it does not answer."""
+
+    def __init__(self, ask: Callable[[str], Coroutine[Any, Any, bytes]], where: str) -> None:
+        self._ask = ask
+        self.where = where
+
+    async def get(self, path: str) -> Any:
+        """The JSON below `/api/v1/`; None where the service says 404."""
+        import msgspec
+
+        from paddock.kube.errors import KubeError, NotFoundError
+
+        try:
+            return msgspec.json.decode(await self._ask(f"/api/v1/{path.lstrip('/')}"))
+        except NotFoundError:
+            return None
+        except (KubeError, OSError, msgspec.DecodeError) as error:
+            raise Problem(
+                f"the dispatch service at {self.where} does not answer ({error}): is `paddock dispatch` or `paddock up` "
+                "running? Give --server if it is elsewhere"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    client: "Client"
+    ledger: LedgerApi
+    namespace: str
+
+
+@asynccontextmanager
+async def connected(reach: Reach) -> AsyncIterator[Reached]:
+    """A client for the cluster and one for the ledger, closed at the end."""
+    from paddock.kube import config
+    from paddock.kube.client import Client
+
+    async with Client(config.load(_kubeconfig(reach))) as client, _ledger(reach, client) as ledger:
+        yield Reached(client, ledger, reach.namespace)
+
+
+def _kubeconfig(reach: Reach) -> Path | None:
+    if reach.kubeconfig is not None or os.environ.get("KUBECONFIG") or os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return reach.kubeconfig
+    here = _UP / "kubeconfig"
+    return here if here.is_file() else None
+
+
+@asynccontextmanager
+async def _ledger(reach: Reach, client: "Client") -> AsyncIterator[LedgerApi]:
+    import httpx2
+
+    server = reach.server or _server_here(client)
+    if not server:
+        path = f"/api/v1/namespaces/{reach.namespace}/services/{_SERVICE}/proxy"
+
+        async def through_cluster(below: str) -> bytes:
+            return await client.connection.request("GET", path + below, timeout=10.0)
+
+        yield LedgerApi(through_cluster, f"{client.config.server}{path}")
+        return
+    async with httpx2.AsyncClient(base_url=server.rstrip("/"), timeout=10.0) as http:
+
+        async def directly(below: str) -> bytes:
+            from paddock.kube.errors import NotFoundError
+
+            try:
+                answer = await http.get(below)
+            except httpx2.HTTPError as error:
+                raise OSError(str(error) or type(error).__name__) from error
+            if answer.status_code == 404:
+                raise NotFoundError(below)
+            if answer.status_code >= 400:
+                raise OSError(f"HTTP {answer.status_code}")
+            return answer.content
+
+        yield LedgerApi(directly, server)
+
+
+def _server_here(client: "Client") -> str:
+    """The page of the `paddock up` whose API the kubeconfig names; it writes its address beside its kubeconfig."""
+    for folder in (_UP, *(Path(part).parent for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part)):
+        file = folder / "server"
+        if file.is_file():
+            api, _, page = file.read_text(encoding="utf-8").strip().partition(" ")
+            if api == client.config.server:
+                return page
+    return ""
+
+
+def run(work: Coroutine[Any, Any, int]) -> None:
+    """Run a command to its exit code. What the user can mend is one line on standard error, never a traceback."""
+    from paddock.kube.errors import KubeError
+
+    try:
+        code = asyncio.run(work)
+    except (Problem, KubeError) as error:
+        click.echo(f"paddock: {error}", err=True)
+        code = FAILED
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        # `| head` has seen enough; Python would complain once more while flushing at exit.
+        sys.stdout = None
+        code = 0
+    sys.exit(code)

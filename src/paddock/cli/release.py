@@ -1,0 +1,108 @@
+"""`paddock release` and `paddock terminate`: give a Mac back, to the pool or for good, after saying what that ends."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from paddock.cli.finding import Mac, busy_pods, find_mac
+from paddock.cli.output import confirmed
+from paddock.cli.reaching import DECLINED, Problem, Reach, connected, reach_flags, run
+
+if TYPE_CHECKING:
+    from paddock.kube.builtin import Pod
+
+__all__ = ["command", "plan", "terminate_command"]
+
+
+@click.command("release")
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--force-kill-job", is_flag=True, help="Go on although a job is running on the Mac; the job is lost.")
+@reach_flags
+def command(name: str, yes: bool, force_kill_job: bool, reach: Reach) -> None:
+    """Give the Mac NAME back to the pool: its machine is deleted, the disk is wiped, the host is free again.
+
+    NAME is the name of the machine or of its host. A fleet or Cluster API makes another machine in its place.
+    """
+    run(_give_back(name, reach, yes=yes, force=force_kill_job, terminate=False))
+
+
+@click.command("terminate")
+@click.argument("name")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--force-kill-job", is_flag=True, help="Go on although a job is running on the Mac; the job is lost.")
+@reach_flags
+def terminate_command(name: str, yes: bool, force_kill_job: bool, reach: Reach) -> None:
+    """Give the Mac NAME back to the cloud for good, for example because its hardware is broken.
+
+    Below its billing floor the cloud refuses the deletion; it is then scheduled, and nobody waits for it.
+    """
+    run(_give_back(name, reach, yes=yes, force=force_kill_job, terminate=True))
+
+
+async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, terminate: bool) -> int:
+    from paddock.hosts.api import ScalewayAppleSiliconMachine
+    from paddock.hosts.cluster_api import machine_owner, machine_resource
+    from paddock.hosts.lifecycle import RELEASE_POLICY
+
+    async with connected(reach) as reached:
+        mac = await find_mac(reached, name)
+        machine = mac.machine
+        if machine is None:
+            raise Problem(_unowned(mac))
+        busy = await busy_pods(reached, machine.metadata.name)
+        verb = "terminate" if terminate else "release"
+        click.echo(f"To {verb} {machine.metadata.name}:")
+        if busy and not force:
+            for pod in busy:
+                click.echo(f"  {_job(pod)}")
+            raise Problem(
+                f"a job is running there: `paddock drain {machine.metadata.name}` lets it finish first, "
+                "--force-kill-job gives it up"
+            )
+        if not confirmed(plan(mac, busy, terminate=terminate), "Go on?", yes=yes):
+            return DECLINED
+        meta, kind = machine.metadata, ScalewayAppleSiliconMachine
+        if terminate:
+            policy = {"metadata": {"uid": meta.uid, "annotations": {RELEASE_POLICY: "terminate"}}}
+            await reached.client.merge_patch(kind, meta.name, policy, namespace=meta.namespace)
+        owner = machine_owner(machine)
+        if owner is not None:
+            version = owner.api_version.rpartition("/")[2]
+            await reached.client.delete(machine_resource(version), owner.name, meta.namespace, uid=owner.uid)
+        else:
+            await reached.client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
+        click.echo(
+            f"asked for; `paddock why host {mac.host.metadata.name if mac.host else meta.name}` says how far it is"
+        )
+        return 0
+
+
+def plan(mac: Mac, busy: "list[Pod]", *, terminate: bool) -> list[str]:
+    """What will be done, in order, and what it ends."""
+    assert mac.machine is not None
+    steps = [f"end {_job(pod)}" for pod in busy]
+    if terminate:
+        steps.append("mark it to be given back for good")
+    steps.append(f"delete machine {mac.machine.metadata.name}")
+    if mac.host is None:
+        return [*steps, "nothing more: it has no host"]
+    where = f"host {mac.host.metadata.name} ({mac.host.status.type}, {mac.host.spec.zone})"
+    steps.append(f"{where} is deleted at the cloud" if terminate else f"{where} is wiped and goes back to the pool")
+    owner = next((r for r in mac.machine.metadata.owner_references if r.kind in ("MacFleet", "Machine")), None)
+    if owner is not None:
+        steps.append(f"{owner.kind} {owner.name} makes another machine in its place")
+    return steps
+
+
+def _job(pod: "Pod") -> str:
+    from paddock.runners.api import OWNER_LABEL
+
+    return f"Pod {pod.metadata.name} works for {pod.metadata.labels.get(OWNER_LABEL, '?')}"
+
+
+def _unowned(mac: Mac) -> str:
+    assert mac.host is not None
+    if mac.host.spec.release is not None:
+        return f"host {mac.name} is being given back already: `paddock why host {mac.name}` says how far it is"
+    return f"host {mac.name} belongs to no machine ({mac.host.status.state}): `paddock why host {mac.name}` explains it"

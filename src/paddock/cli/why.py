@@ -1,0 +1,86 @@
+"""`paddock why`: one sentence with the numbers, the evidence of each ledger, what happens next and when."""
+
+from typing import Any
+
+import click
+
+from paddock.cli.finding import find_mac
+from paddock.cli.output import explained
+from paddock.cli.reaching import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
+
+__all__ = ["command"]
+
+_OF_THE_LEDGER = ("pod", "job", "claim", "pool")
+
+
+@click.command("why")
+@click.argument("kind", type=click.Choice(["host", "machine", "fleet", *_OF_THE_LEDGER]))
+@click.argument("name")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@reach_flags
+def command(kind: str, name: str, output: str, reach: Reach) -> None:
+    """Explain why NAME is as it is: why a Mac is not Ready, why a job waits, why a Pod still exists.
+
+    A host goes by its own name or that of its machine, a job by its number at GitHub, a claim by its Pod.
+    Exits with 3 when what it explains needs attention.
+    """
+    run(_why(kind, name, output, reach))
+
+
+async def _why(kind: str, name: str, output: str, reach: Reach) -> int:
+    async with connected(reach) as reached:
+        answer = await (_of_the_ledger if kind in _OF_THE_LEDGER else _of_the_hosts)(reached, kind, name)
+    click.echo(_shown(answer, output))
+    return 0 if answer.healthy else TROUBLE
+
+
+async def _of_the_hosts(reached: Reached, kind: str, name: str) -> Any:
+    from paddock.base.clock import SystemClock
+    from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+    from paddock.hosts.why import why_fleet, why_host, why_machine
+    from paddock.kube.errors import NotFoundError
+
+    now = SystemClock().now()
+    if kind == "fleet":
+        try:
+            fleet = await reached.client.get(MacFleet, name, reached.namespace)
+        except NotFoundError:
+            raise Problem(f"there is no fleet {reached.namespace}/{name}: `paddock get fleets` lists them") from None
+        return why_fleet(fleet, (await reached.client.list(ScalewayAppleSiliconMachine)).items, now)
+    mac = await find_mac(reached, name)
+    machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
+    if kind == "host" and mac.host is not None:
+        return why_host(mac.host, machines, now)
+    if mac.machine is None:
+        raise Problem(f"host {name} belongs to no machine: `paddock why host {name}` explains it")
+    return why_machine(mac.machine, (await reached.client.list(ScalewayAppleSiliconHost)).items, machines, now)
+
+
+async def _of_the_ledger(reached: Reached, kind: str, name: str) -> Any:
+    import msgspec
+
+    from paddock.base.explanation import Explanation
+
+    if kind == "job" and not name.isdigit():
+        raise Problem(f"{name} is not a job: give its number at GitHub; `paddock get jobs` lists them")
+    answer = await reached.ledger.get(f"why/{kind}/{name}")
+    if answer is None:
+        raise Problem(
+            f"nobody has heard of {kind} {name}: `paddock get {'pods' if kind == 'claim' else kind + 's'}` lists what there is"
+        )
+    return msgspec.convert(answer, Explanation)
+
+
+def _shown(answer: Any, output: str) -> str:
+    import json
+
+    import msgspec
+
+    if output == "text":
+        return explained(answer)
+    plain = msgspec.to_builtins(answer)
+    if output == "json":
+        return json.dumps(plain, indent=2, ensure_ascii=False)
+    import yaml
+
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).rstrip()
