@@ -1,0 +1,138 @@
+"""The waiting side of dispatch: what a runner Pod does until it is given a job, or told to go.
+
+`paddock poll` is this in a Linux Pod's init container; the simulated Pods run the same code. It re-reads its token before
+every request (the kubelet replaces the file), spreads its requests, and backs off when the service is in trouble.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx2
+import msgspec
+
+from paddock.base.backoff import Backoff
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.base.secrets import Secret
+
+__all__ = ["PATH", "Drained", "PollClient", "Refused", "Served"]
+
+PATH: Final = "/api/internal/runners/dispatch"
+_PATIENCE: Final = 10.0
+"""How much longer than the hold an answer may take: a job that was claimed at its end is still being minted."""
+_BACKOFF: Final = Backoff(base=1.0, cap=30.0)
+log = get_logger("poll")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A job: hand the config to the runner, and nothing else to anybody."""
+
+    config: Secret
+    owner: str
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Exit with success: the Pod is to be replaced."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Exit with failure: the token is not accepted, and asking again would not change that."""
+
+    status: int
+    reason: str
+
+
+class PollClient:
+    """Asks until it is served, drained or refused. Never gives up on a service that is away."""
+
+    def __init__(
+        self,
+        http: httpx2.AsyncClient,
+        url: str,
+        token: Callable[[], Secret],
+        *,
+        clock: Clock,
+        chance: random.Random,
+        wait: float = 25.0,
+    ) -> None:
+        self._http = http
+        self._url = url.rstrip("/") + ("" if url.endswith(PATH) else PATH)
+        self._token = token
+        self._clock = clock
+        self._chance = chance
+        self._wait = wait
+
+    async def next(self) -> Served | Drained | Refused:
+        failures = refusals = 0
+        while True:
+            answer = await self._ask()
+            if isinstance(answer, str):
+                failures += 1
+                await self._pause(failures, answer, None)
+                continue
+            if answer.status_code in (401, 403):
+                # Once more with a token that is read anew: the file may have been replaced under us.
+                refusals += 1
+                if refusals > 1:
+                    return Refused(answer.status_code, _reason(answer))
+                await self._clock.sleep(1.0 + self._chance.random())
+                continue
+            refusals = 0
+            if answer.status_code == 410:
+                return Drained(_reason(answer))
+            if answer.status_code == 200 and (served := _served(answer)) is not None:
+                return served
+            if answer.status_code in (200, 204):
+                failures = 0
+                # A restarted service is not asked by everybody in the same instant.
+                await self._clock.sleep(self._chance.uniform(0.0, 0.2 if self._wait else 2.0))
+                continue
+            failures += 1
+            await self._pause(failures, f"HTTP {answer.status_code}", _retry_after(answer))
+
+    async def _ask(self) -> httpx2.Response | str:
+        headers = {"Authorization": f"Bearer {self._token().reveal()}", "Prefer": f"wait={self._wait:g}"}
+        try:
+            return await self._http.post(self._url, json={}, headers=headers, timeout=self._wait + _PATIENCE)
+        except httpx2.HTTPError as error:
+            return type(error).__name__
+
+    async def _pause(self, failures: int, why: str, retry_after: float | None) -> None:
+        seconds = _BACKOFF.delay(failures, self._chance, retry_after)
+        log.info("dispatch does not answer; asking again", why=why, in_seconds=round(seconds, 1), failures=failures)
+        await self._clock.sleep(seconds)
+
+
+def _served(answer: httpx2.Response) -> Served | None:
+    """What was handed over; None where the body is not what it should be: ask again, the ledger knows the rest."""
+    body = _body(answer)
+    config = body.get("encoded_jit_config")
+    if not isinstance(config, str) or not config:
+        return None
+    return Served(Secret(config), str(body.get("owner", "")), int(body.get("workflow_job_id") or 0))
+
+
+def _body(answer: httpx2.Response) -> dict[str, Any]:
+    try:
+        body = msgspec.json.decode(answer.content)
+    except msgspec.DecodeError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _reason(answer: httpx2.Response) -> str:
+    body = _body(answer)
+    return str(body.get("reason") or body.get("error") or f"HTTP {answer.status_code}")
+
+
+def _retry_after(answer: httpx2.Response) -> float | None:
+    text = answer.headers.get("Retry-After", "")
+    return float(text) if text.isdigit() else None

@@ -1,0 +1,326 @@
+"""The agents' twin for runner Pods: Pods that are bound to a simulated Node boot, wait for a job, run it, and end.
+
+It is the kubelet (status, exit codes, deletion) and the VM behind it. Inside a Pod runs the real poll client against the
+real dispatch service, and then a runner that is connected to the simulated GitHub.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+import httpx2
+
+from paddock.base.clock import Clock, rfc3339
+from paddock.base.logs import get_logger
+from paddock.base.secrets import Secret
+from paddock.kube.builtin import Pod, reference_to
+from paddock.kube.client import Client
+from paddock.kube.errors import KubeError, NotFoundError
+from paddock.runners.api import AUDIENCE, POLLER, RUNNER, RUNNER_LABEL
+from paddock.runners.poll_client import Drained, PollClient, Refused, Served
+
+__all__ = ["Hang", "PodTwins", "RunnerPace", "RunnerProcess"]
+
+log = get_logger("simulated pods")
+_LOOK_EVERY = 0.5
+_TOKEN_SECONDS = 600
+_TOKEN_RENEW = 240.0
+
+
+class Hang(StrEnum):
+    """How a runner can go wrong, each as somebody's runner did."""
+
+    NEVER_REGISTERS = "never registers"
+    LOSES_ANSWER = "loses the answer"
+    HANGS_AFTER_JOB = "hangs after its job"
+    DIES_IN_JOB = "dies in its job"
+    STANDS_STILL = "stands still in its job"
+
+
+class RunnerProcess(Protocol):
+    """A runner as GitHub sees it, once it is connected."""
+
+    async def next_job(self, timeout: float) -> Any | None: ...  # noqa: ASYNC109 - how long a runner stays without a job
+
+    async def run(self, *, on_progress: Callable[[], Awaitable[None]]) -> None: ...
+
+    def disconnect(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerPace:
+    """How long things take inside, in seconds before `speed`."""
+
+    boot: float = 25.0
+    register: float = 3.0
+    idle: float = 300.0
+    teardown: float = 5.0
+    speed: float = 1.0
+
+    def scaled(self, seconds: float) -> float:
+        return seconds / self.speed
+
+
+@dataclass(slots=True)
+class _Life:
+    pod: Pod
+    task: "asyncio.Task[None]"
+    hung: bool = False
+
+
+@dataclass(slots=True)
+class Mishaps:
+    """What the next runners will do wrong; each entry is used once."""
+
+    next: list[Hang] = field(default_factory=list)
+
+    def take(self, *kinds: Hang) -> Hang | None:
+        for kind in self.next:
+            if kind in kinds:
+                self.next.remove(kind)
+                return kind
+        return None
+
+
+class PodTwins:
+    """Runs every runner Pod that is bound to a Node of the simulated world."""
+
+    def __init__(
+        self,
+        client: Client,
+        dispatch: Callable[[], httpx2.AsyncClient],
+        url: str,
+        connect: Callable[[str], Awaitable[RunnerProcess]],
+        *,
+        clock: Clock,
+        chance: random.Random,
+        pace: RunnerPace | None = None,
+    ) -> None:
+        self._client = client
+        self._dispatch = dispatch
+        self._url = url
+        self._connect = connect
+        self._clock = clock
+        self._chance = chance
+        self._pace = pace or RunnerPace()
+        self._lives: dict[str, _Life] = {}
+        self.mishaps = Mishaps()
+
+    async def run(self) -> None:
+        """Work until cancelled; then every Pod's process ends with us, as on a power cut."""
+        try:
+            while True:
+                try:
+                    await self._look()
+                except KubeError as error:
+                    log.warning("simulated Pods could not be looked at", why=str(error))
+                await self._clock.sleep(_LOOK_EVERY)
+        finally:
+            for life in self._lives.values():
+                life.task.cancel()
+            await asyncio.gather(*(life.task for life in self._lives.values()), return_exceptions=True)
+
+    async def _look(self) -> None:
+        pods = (await self._client.list(Pod, label_selector=f"{RUNNER_LABEL}=true")).items
+        there = {pod.metadata.uid for pod in pods}
+        for uid in [uid for uid in self._lives if uid not in there]:
+            await self._end(uid)
+        for pod in pods:
+            if not pod.spec.node_name:
+                continue
+            if pod.metadata.deletion_timestamp is not None:
+                await self._end(pod.metadata.uid)
+                with suppress(NotFoundError):
+                    await self._client.delete(
+                        Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid, grace_period=0
+                    )
+            elif pod.metadata.uid not in self._lives and pod.status.phase in ("", "Pending", "Running"):
+                task = asyncio.create_task(self._life(pod), name=f"pod {pod.metadata.name}")
+                self._lives[pod.metadata.uid] = _Life(pod, task)
+
+    async def _end(self, uid: str) -> None:
+        life = self._lives.pop(uid, None)
+        if life is not None:
+            life.task.cancel()
+            await asyncio.gather(life.task, return_exceptions=True)
+
+    async def _life(self, pod: Pod) -> None:
+        try:
+            if pod.status.phase == "Running":
+                # We were away, and with us whatever ran inside.
+                await self._tell(pod, "Failed", code=137, reason="Error", message="the VM was gone after a restart")
+                return
+            await self._clock.sleep(self._pace.scaled(self._pace.boot * self._chance.uniform(0.7, 1.3)))
+            await self._waiting(pod)
+            code, message = await self._inside(pod)
+            await self._clock.sleep(self._pace.scaled(self._pace.teardown))
+            await self._tell(pod, "Succeeded" if code == 0 else "Failed", code=code, message=message)
+        except KubeError as error:
+            log.warning("a simulated Pod could not tell how it is", pod=pod.metadata.name, why=str(error))
+
+    async def _inside(self, pod: Pod) -> tuple[int, str]:
+        """The exit code of what runs inside, and its last words."""
+        async with self._dispatch() as http:
+            token = await _Token.made(self._client, pod, self._clock)
+            renewing = asyncio.create_task(token.keep_fresh())
+            try:
+                client = PollClient(http, self._url, token.current, clock=self._clock, chance=self._chance)
+                match await client.next():
+                    case Drained(reason=reason):
+                        return 0, f"drained: {reason}"
+                    case Refused(status=status, reason=reason):
+                        return 1, f"refused ({status}): {reason}"
+                    case Served() as served:
+                        return await self._runner(pod, served, http, token)
+            finally:
+                renewing.cancel()
+
+    async def _runner(self, pod: Pod, served: Served, http: httpx2.AsyncClient, token: "_Token") -> tuple[int, str]:
+        mishap = self.mishaps.take(*Hang)
+        if mishap is Hang.LOSES_ANSWER:
+            # The answer never arrives; the client asks again and is told to go.
+            again = await PollClient(http, self._url, token.current, clock=self._clock, chance=self._chance).next()
+            return (0, f"drained: {again.reason}") if isinstance(again, Drained) else (1, "was answered twice")
+        if mishap is Hang.NEVER_REGISTERS:
+            await self._clock.sleep(float("inf"))
+        await self._running(pod)
+        await self._clock.sleep(self._pace.scaled(self._pace.register * self._chance.uniform(0.7, 1.6)))
+        process = await self._connect(served.config.reveal())
+        try:
+            job = await process.next_job(self._pace.scaled(self._pace.idle))
+            if job is None:
+                return 0, "no job came"
+            if mishap is Hang.DIES_IN_JOB:
+                return 137, "the runner was killed"
+            if mishap is Hang.STANDS_STILL:
+                await self._clock.sleep(float("inf"))
+            marks = iter(range(1, 1_000_000))
+
+            async def progress() -> None:
+                await self._report(http, token, next(marks))
+
+            await process.run(on_progress=progress)
+            if mishap is Hang.HANGS_AFTER_JOB:
+                await self._clock.sleep(float("inf"))
+            return 0, f"job {served.job_id} done"
+        finally:
+            process.disconnect()
+
+    async def _report(self, http: httpx2.AsyncClient, token: "_Token", mark: int) -> None:
+        url = f"{self._url.rstrip('/')}/api/internal/runners/pods/progress"
+        headers = {"Authorization": f"Bearer {token.current().reveal()}"}
+        with suppress(httpx2.HTTPError):  # a mark that is lost is made up for by the next
+            await http.post(url, json={"mark": mark}, headers=headers, timeout=5.0)
+
+    # What the kubelet tells the cluster.
+
+    async def _waiting(self, pod: Pod) -> None:
+        """Booted. On Linux the poller runs and the Pod is Pending; a Mac's VM is simply running."""
+        state = {"running": {"startedAt": rfc3339(self._clock.now())}}
+        if pod.spec.init_containers:
+            inits = [
+                {
+                    "name": c.name,
+                    "ready": False,
+                    "started": True,
+                    "restartCount": 0,
+                    "image": c.image,
+                    "imageID": "",
+                    "state": state,
+                }
+                for c in pod.spec.init_containers
+            ]
+            mains = [self._container(pod, {"waiting": {"reason": "PodInitializing"}}, ready=False)]
+            await self._patch(pod, {"phase": "Pending", "initContainerStatuses": inits, "containerStatuses": mains})
+            return
+        await self._patch(pod, {"phase": "Running", "containerStatuses": [self._container(pod, state, ready=True)]})
+
+    async def _running(self, pod: Pod) -> None:
+        """The runner starts: on Linux the poller has ended by now."""
+        if not pod.spec.init_containers:
+            return
+        now = rfc3339(self._clock.now())
+        ended = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now, "startedAt": now}}
+        inits = [
+            {
+                "name": c.name,
+                "ready": True,
+                "restartCount": 0,
+                "image": c.image,
+                "imageID": "",
+                "state": ended if c.name == POLLER else {"running": {"startedAt": now}},
+            }
+            for c in pod.spec.init_containers
+        ]
+        mains = [self._container(pod, {"running": {"startedAt": now}}, ready=True)]
+        await self._patch(pod, {"phase": "Running", "initContainerStatuses": inits, "containerStatuses": mains})
+
+    async def _tell(self, pod: Pod, phase: str, *, code: int, reason: str = "", message: str = "") -> None:
+        now = rfc3339(self._clock.now())
+        ended = {
+            "terminated": {
+                "exitCode": code,
+                "reason": reason or ("Completed" if code == 0 else "Error"),
+                "message": message,
+                "startedAt": now,
+                "finishedAt": now,
+            }
+        }
+        await self._patch(pod, {"phase": phase, "containerStatuses": [self._container(pod, ended, ready=False)]})
+
+    def _container(self, pod: Pod, state: dict[str, Any], *, ready: bool) -> dict[str, Any]:
+        image = next((c.image for c in pod.spec.containers if c.name == RUNNER), "")
+        return {
+            "name": RUNNER,
+            "image": image,
+            "imageID": "",
+            "ready": ready,
+            "started": "running" in state,
+            "restartCount": 0,
+            "state": state,
+        }
+
+    async def _patch(self, pod: Pod, status: dict[str, Any]) -> None:
+        meta = pod.metadata
+        change = {"metadata": {"uid": meta.uid}, "status": status}
+        with suppress(NotFoundError):
+            await self._client.merge_patch(Pod, meta.name, change, namespace=meta.namespace, subresource="status")
+
+
+class _Token:
+    """A Pod's projected token, renewed long before it ends, as the kubelet does."""
+
+    def __init__(self, client: Client, pod: Pod, clock: Clock, token: Secret) -> None:
+        self._client = client
+        self._pod = pod
+        self._clock = clock
+        self._token = token
+
+    @classmethod
+    async def made(cls, client: Client, pod: Pod, clock: Clock) -> "_Token":
+        return cls(client, pod, clock, await _issued(client, pod))
+
+    def current(self) -> Secret:
+        return self._token
+
+    async def keep_fresh(self) -> None:
+        while True:
+            await self._clock.sleep(_TOKEN_RENEW)
+            with suppress(KubeError):
+                self._token = await _issued(self._client, self._pod)
+
+
+async def _issued(client: Client, pod: Pod) -> Secret:
+    account = pod.spec.service_account_name or "default"
+    token, _ = await client.create_token(
+        account,
+        pod.metadata.namespace,
+        audiences=(AUDIENCE,),
+        expiration_seconds=_TOKEN_SECONDS,
+        bound_to=reference_to(pod),
+    )
+    return token
