@@ -1,8 +1,8 @@
 """What the shell of the bootstrap must and must not be, before any of it runs."""
 
 import re
-import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,15 +13,14 @@ from paddock.hosts.bootstrap.scripts import on_host, script, script_names
 FOLDER = Path(home.__file__).parent
 ON_HOST = sorted(path.stem.removeprefix("on_host_") for path in FOLDER.glob("on_host_*.sh"))
 WHOLE = {name: script(name) for name in script_names()} | {f"on_host_{name}": on_host(name) for name in ON_HOST}
-shellcheck = shutil.which("shellcheck")
+# From the locked wheel, beside the interpreter: the same version wherever the tests run.
+SHELLCHECK = Path(sys.executable).with_name("shellcheck")
 
 
-@pytest.mark.skipif(shellcheck is None, reason="shellcheck is not installed (Debian: apt-get install shellcheck)")
 @pytest.mark.parametrize("name", sorted(WHOLE))
 def test_shellcheck_finds_nothing(name: str):
-    assert shellcheck is not None
     done = subprocess.run(
-        [shellcheck, "--shell=bash", "--severity=style", "-"],
+        [SHELLCHECK, "--shell=bash", "--severity=style", "-"],
         input=WHOLE[name],
         text=True,
         capture_output=True,
