@@ -7,7 +7,7 @@ RUN_ARGS ?=
 # One test process a core; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: help run test check test-kube bench crds format clean
+.PHONY: help run test check test-kube bench crds roles format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -54,6 +54,9 @@ bench: .venv/installed-for-development
 
 crds: .venv/installed-for-development
 	@$(BIN)/python hack/crds.py
+
+roles: .venv/installed-for-development
+	@$(BIN)/python hack/roles.py
 
 format: .venv/installed-for-development
 	@$(BIN)/ruff format .

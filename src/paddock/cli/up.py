@@ -14,6 +14,7 @@ from paddock.cli.host_flags import fleet_config, host_flags, host_settings
 
 if TYPE_CHECKING:
     from paddock.embedded.all_in_one import Options
+    from paddock.runners.settings import DispatchSettings
 
 __all__ = ["command"]
 
@@ -42,6 +43,13 @@ _SIMULATED_SWEEP_EVERY = 15.0
     show_default=True,
     type=click.FloatRange(0.1, 100_000),
     help="Simulated seconds per real second, for the delays of the simulated world.",
+)
+@click.option(
+    "--jobs",
+    default=0.6,
+    show_default=True,
+    type=click.FloatRange(0, 5),
+    help="Simulated jobs, as a share of what the Macs could run; 0 for none, above 1 makes a queue.",
 )
 @click.option("--seed", type=int, help="Make the same simulated world again.")
 @click.option(
@@ -74,11 +82,39 @@ def command(log_level: str, **flags: Any) -> None:
         simulate=flags["simulate"],
         hosts=flags["hosts"],
         speed=flags["speed"],
+        jobs=flags["jobs"] if flags["simulate"] else 0.0,
+        dispatch=_dispatch_settings(simulate=flags["simulate"], namespace=flags["namespace"]),
         seed=flags["seed"],
         fleet=fleet,
         settings=host_settings(flags, lease_duration=0.0, expect_nodes=expect_nodes, **pace),
     )
     sys.exit(asyncio.run(_run(options)))
+
+
+def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
+    """Nobody waits five minutes to see a demo heal; against the real GitHub the defaults hold."""
+    from datetime import timedelta
+
+    from paddock.runners.settings import DispatchSettings, HealingSettings
+
+    if not simulate:
+        return DispatchSettings(namespace=namespace)
+    soon, sooner = timedelta(seconds=30), timedelta(seconds=10)
+    quick = HealingSettings(
+        every=5.0,
+        claim_grace=soon,
+        silent_dispatcher=sooner,
+        stamp_grace=soon,
+        registration_deadline=soon,
+        finished_grace=soon,
+        progress_grace=soon,
+        missing_grace=sooner,
+        missing_confirm=sooner,
+        session_absence=soon,
+        queued_verify=timedelta(minutes=1),
+        redelivery_every=10.0,
+    )
+    return DispatchSettings(namespace=namespace, healing=quick)
 
 
 async def _run(options: "Options") -> int:

@@ -1,30 +1,154 @@
-"""What a Mac may do in the cluster: the rules of the role that every node's own identity is bound to."""
+"""What the host half may do in the cluster: the operator's rights, and those of every Mac's own identity."""
 
 from typing import Any, Final
 
-__all__ = ["NODE_ROLE", "node_role"]
+from paddock.hosts.api import (
+    MacFleet,
+    ScalewayAppleSiliconCluster,
+    ScalewayAppleSiliconControlPlane,
+    ScalewayAppleSiliconHost,
+    ScalewayAppleSiliconMachine,
+)
+from paddock.hosts.cluster_api import GROUP as CLUSTER_API
+from paddock.kube.roles import RBAC, Role, Rule
+
+__all__ = ["NODE_ROLE", "OPERATOR_CLUSTER_RULES", "OPERATOR_NAMESPACE_RULES", "node_role", "node_rules"]
 
 NODE_ROLE: Final = "paddock-node"
 
-_RULES: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "create", "patch", "update"]},
-    {"apiGroups": [""], "resources": ["nodes/status", "pods/status"], "verbs": ["patch", "update"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]},
-    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
-    {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]},
-    {
-        "apiGroups": ["coordination.k8s.io"],
-        "resources": ["leases"],
-        "verbs": ["get", "create", "patch", "update"],
-    },
+_MACHINES = ScalewayAppleSiliconMachine.RESOURCE
+_HOSTS = ScalewayAppleSiliconHost.RESOURCE
+_FLEETS = MacFleet.RESOURCE
+_CLUSTERS = ScalewayAppleSiliconCluster.RESOURCE
+_PLANES = ScalewayAppleSiliconControlPlane.RESOURCE
+
+OPERATOR_CLUSTER_RULES: Final = (
+    Rule(
+        "Machines live in the namespaces of their clusters. They are watched everywhere, read again before every step, "
+        "and their finalizer and provider id are patched; a MacFleet makes and deletes its own.",
+        _MACHINES.group,
+        (_MACHINES.plural,),
+        ("get", "list", "watch", "create", "patch", "delete"),
+    ),
+    Rule(
+        "Where a Machine stands, and why.",
+        _MACHINES.group,
+        (f"{_MACHINES.plural}/status",),
+        ("patch",),
+    ),
+    Rule(
+        "The inventory is watched and listed as a whole: the sweep must see every Host before it calls one stranded.",
+        _HOSTS.group,
+        (_HOSTS.plural,),
+        ("list", "watch"),
+    ),
+    Rule("Fleets of standalone Machines.", _FLEETS.group, (_FLEETS.plural,), ("get", "list", "watch")),
+    Rule("How many Machines a fleet has.", _FLEETS.group, (f"{_FLEETS.plural}/status",), ("patch",)),
+    Rule(
+        "A fleet's Machines block its deletion as their owner; clusters that enforce owner references ask for this.",
+        _FLEETS.group,
+        (f"{_FLEETS.plural}/finalizers",),
+        ("update",),
+    ),
+    Rule(
+        "Cluster API's contract for clusters.",
+        _CLUSTERS.group,
+        (_CLUSTERS.plural,),
+        ("get", "list", "watch"),
+    ),
+    Rule(
+        "Says that there is nothing to provision.",
+        _CLUSTERS.group,
+        (f"{_CLUSTERS.plural}/status",),
+        ("patch",),
+    ),
+    Rule(
+        "Cluster API's contract for control planes.",
+        _PLANES.group,
+        (_PLANES.plural,),
+        ("get", "list", "watch"),
+    ),
+    Rule(
+        "Says that the control plane is managed elsewhere.",
+        _PLANES.group,
+        (f"{_PLANES.plural}/status",),
+        ("patch",),
+    ),
+    Rule(
+        "The owner of a Machine and its cluster may be paused, and then nothing is touched.",
+        CLUSTER_API,
+        ("machines", "clusters"),
+        ("get",),
+    ),
+    Rule(
+        "A Node that goes missing is noticed; that of a deleted Machine is removed, because the Mac cannot do it.",
+        "",
+        ("nodes",),
+        ("get", "list", "watch", "delete"),
+    ),
+    Rule(
+        "Each Mac's own account is given the node role, and loses it first when its Machine ends.",
+        RBAC,
+        ("clusterrolebindings",),
+        ("get", "create", "delete"),
+    ),
+    Rule(
+        "Giving away a role needs all of its rights, or this; it holds for the node role alone.",
+        RBAC,
+        ("clusterroles",),
+        ("bind",),
+        names=(NODE_ROLE,),
+    ),
 )
+"""The operator's rights in the whole cluster."""
+
+OPERATOR_NAMESPACE_RULES: Final = (
+    Rule(
+        "The inventory: one Host object a server, in the operator's namespace. A claim and a release are patches of it.",
+        _HOSTS.group,
+        (_HOSTS.plural,),
+        ("get", "create", "patch", "delete"),
+    ),
+    Rule("What the cloud shows of each host.", _HOSTS.group, (f"{_HOSTS.plural}/status",), ("patch",)),
+    Rule(
+        "A host's login, a fleet's SSH key and a node's token are each in a Secret beside the Machine; applied, which is "
+        "a patch, and a creation where there is none.",
+        "",
+        ("secrets",),
+        ("get", "create", "patch", "delete"),
+    ),
+    Rule("Each Mac's agent has an account of its own.", "", ("serviceaccounts",), ("get", "create", "delete")),
+    Rule("That account's token goes to the host.", "", ("serviceaccounts/token",), ("create",)),
+    Rule("What happened to a Machine or a Host.", "", ("events",), ("create", "patch")),
+    Rule("Of several operators one leads.", "coordination.k8s.io", ("leases",), ("get", "create", "update")),
+)
+"""The operator's rights in its own namespace, and in every other one that holds Machines."""
+
+_NODE_RULES: Final = (
+    Rule(
+        "A Mac's agent registers its Node and keeps its labels.",
+        "",
+        ("nodes",),
+        ("get", "list", "watch", "create", "patch", "update"),
+    ),
+    Rule("Heartbeats, and how Pods fare.", "", ("nodes/status", "pods/status"), ("patch", "update")),
+    Rule("The Pods that are bound to it.", "", ("pods",), ("get", "list", "watch", "delete")),
+    Rule("What happened to them.", "", ("events",), ("create", "patch")),
+    Rule("The token that each Pod carries.", "", ("serviceaccounts/token",), ("create",)),
+    Rule(
+        "Heartbeats, for agents that write Leases.",
+        "coordination.k8s.io",
+        ("leases",),
+        ("get", "create", "patch", "update"),
+    ),
+)
+
+
+def node_rules() -> Role:
+    """The role that every node's own identity is bound to."""
+    return Role(NODE_ROLE, _NODE_RULES)
 
 
 def node_role() -> dict[str, Any]:
     """The ClusterRole, as a manifest."""
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": NODE_ROLE},
-        "rules": [dict(rule) for rule in _RULES],
-    }
+    return node_rules().manifest()

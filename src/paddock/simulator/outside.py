@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,12 @@ from paddock.hosts.settings import HostSettings
 from paddock.kube.client import Client
 from paddock.kube.errors import AlreadyExistsError
 from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import Autoscaling, RunnerPool, RunnerPoolSpec
 from paddock.simulator.cloud import SimulatedCloud
+from paddock.simulator.github import SimulatedGitHub
 from paddock.simulator.mac import Fleet, Pace
 
-__all__ = ["SimulatedWorld", "first_fleet", "keep_saved", "open_cloud", "open_macs"]
+__all__ = ["SimulatedWorld", "first_fleet", "first_pool", "keep_saved", "open_cloud", "open_github", "open_macs"]
 
 FLEET = "mac-fleet"
 SERVER_TYPE = "M4-M"
@@ -77,14 +80,45 @@ async def first_fleet(
         await client.create(fleet)
 
 
-async def keep_saved(world: SimulatedWorld, cloud: SimulatedCloud, clock: Clock) -> None:
-    """Save the cloud whenever it changed, so that even a killed process finds its cloud as it left it."""
+async def keep_saved(file: Path, state: Callable[[], bytes], clock: Clock) -> None:
+    """Save a twin whenever it changed, so that even a killed process finds it as it left it."""
     last = b""
-    draft = world.file.with_suffix(".draft")
+    draft = file.with_suffix(".draft")
     while True:
-        now = cloud.to_json()
+        now = state()
         if now != last:
             await asyncio.to_thread(draft.write_bytes, now)
-            draft.replace(world.file)
+            draft.replace(file)
             last = now
         await clock.sleep(_SAVE_EVERY)
+
+
+def open_github(file: Path, speed: float, clock: Clock, chance: random.Random) -> SimulatedGitHub:
+    """The GitHub of the last run, or a new one with three organisations."""
+    if file.exists():
+        github = SimulatedGitHub.from_json(file.read_bytes(), clock, chance, audit=False, rebase=True)
+        github.behaviour.speed = speed
+        return github
+    github = SimulatedGitHub(clock, chance, speed=speed, audit=False)
+    github.add_organization("acme", "app", "kit")
+    github.add_organization("bolt", "wallet")
+    github.add_organization("crux", "reader")
+    return github
+
+
+async def first_pool(client: Client, namespace: str, hosts: int) -> None:
+    """A pool of warm runners on the first fleet, which grows with the jobs."""
+    pool = RunnerPool(
+        metadata=ObjectMeta(name="macos", namespace=namespace),
+        spec=RunnerPoolSpec(
+            image="registry.example/macos-runner:26.1",
+            fleet_selector=FLEET,
+            dispatch_label="tuist-macos",
+            runner_labels=("self-hosted", "macOS", "ARM64"),
+            autoscaling=Autoscaling(
+                enabled=True, min_warm_pool_floor=2, max_replicas=hosts, scale_down_cooldown_seconds=30
+            ),
+        ),
+    )
+    with suppress(AlreadyExistsError):
+        await client.create(pool)

@@ -6,11 +6,11 @@ real dispatch service, and then a runner that is connected to the simulated GitH
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import httpx2
 
@@ -22,13 +22,15 @@ from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, NotFoundError
 from paddock.runners.api import AUDIENCE, POLLER, RUNNER, RUNNER_LABEL
 from paddock.runners.poll_client import Drained, PollClient, Refused, Served
+from paddock.simulator.github.sessions import RunnerGoneError, RunnerRefusedError, RunnerSession
 
-__all__ = ["Hang", "PodTwins", "RunnerPace", "RunnerProcess"]
+__all__ = ["Hang", "PodTwins", "RunnerPace"]
 
 log = get_logger("simulated pods")
 _LOOK_EVERY = 0.5
 _TOKEN_SECONDS = 600
 _TOKEN_RENEW = 240.0
+_PARTS = 8
 
 
 class Hang(StrEnum):
@@ -39,16 +41,6 @@ class Hang(StrEnum):
     HANGS_AFTER_JOB = "hangs after its job"
     DIES_IN_JOB = "dies in its job"
     STANDS_STILL = "stands still in its job"
-
-
-class RunnerProcess(Protocol):
-    """A runner as GitHub sees it, once it is connected."""
-
-    async def next_job(self, timeout: float) -> Any | None: ...  # noqa: ASYNC109 - how long a runner stays without a job
-
-    async def run(self, *, on_progress: Callable[[], Awaitable[None]]) -> None: ...
-
-    def disconnect(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +86,7 @@ class PodTwins:
         client: Client,
         dispatch: Callable[[], httpx2.AsyncClient],
         url: str,
-        connect: Callable[[str], Awaitable[RunnerProcess]],
+        connect: Callable[[str], RunnerSession],
         *,
         clock: Clock,
         chance: random.Random,
@@ -189,26 +181,36 @@ class PodTwins:
             await self._clock.sleep(float("inf"))
         await self._running(pod)
         await self._clock.sleep(self._pace.scaled(self._pace.register * self._chance.uniform(0.7, 1.6)))
-        process = await self._connect(served.config.reveal())
+        session: RunnerSession | None = None
         try:
-            job = await process.next_job(self._pace.scaled(self._pace.idle))
-            if job is None:
-                return 0, "no job came"
-            if mishap is Hang.DIES_IN_JOB:
-                return 137, "the runner was killed"
-            if mishap is Hang.STANDS_STILL:
-                await self._clock.sleep(float("inf"))
-            marks = iter(range(1, 1_000_000))
-
-            async def progress() -> None:
-                await self._report(http, token, next(marks))
-
-            await process.run(on_progress=progress)
-            if mishap is Hang.HANGS_AFTER_JOB:
-                await self._clock.sleep(float("inf"))
-            return 0, f"job {served.job_id} done"
+            session = self._connect(served.config.reveal())
+            return await self._job(session, mishap, http, token)
+        except (RunnerRefusedError, RunnerGoneError) as error:
+            return 1, str(error)
         finally:
-            process.disconnect()
+            if session is not None:
+                session.disconnect()
+
+    async def _job(
+        self, session: RunnerSession, mishap: Hang | None, http: httpx2.AsyncClient, token: "_Token"
+    ) -> tuple[int, str]:
+        job = await session.next_job(self._pace.scaled(self._pace.idle))
+        if job is None:
+            return 0, "no job came"
+        if mishap is Hang.DIES_IN_JOB:
+            return 137, "the runner was killed"
+        if mishap is Hang.STANDS_STILL:
+            await self._clock.sleep(float("inf"))
+        for part in range(1, _PARTS + 1):
+            await self._clock.sleep(job.duration / _PARTS)
+            session.progress()
+            await self._report(http, token, part)
+            if session.cancelled:
+                break
+        session.finish()
+        if mishap is Hang.HANGS_AFTER_JOB:
+            await self._clock.sleep(float("inf"))
+        return 0, f"job {job.job_id} done"
 
     async def _report(self, http: httpx2.AsyncClient, token: "_Token", mark: int) -> None:
         url = f"{self._url.rstrip('/')}/api/internal/runners/pods/progress"

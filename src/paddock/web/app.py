@@ -1,13 +1,13 @@
 """The web application: the page, its live stream, health and metrics."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,8 +29,9 @@ def create_app(
     *,
     healthy: Callable[[], str | None],
     hint: str,
+    more: Sequence[BaseRoute] = (),
 ) -> ASGIApp:
-    """The application. `view` takes the picture of this moment; `healthy` says what is wrong, or None."""
+    """The application. `view` takes the picture of this moment; `healthy` says what is wrong, or None; `more` is served beside it."""
 
     async def index(_: Request) -> Response:
         return HTMLResponse(str(pages.page(view(), title="Paddock", hint=hint)))
@@ -52,6 +53,7 @@ def create_app(
             Route("/healthz", healthz),
             Route("/metrics", metrics),
             Mount("/static", StaticFiles(directory=_STATIC)),
+            *more,
         ]
     )
     return _Guarded(app)

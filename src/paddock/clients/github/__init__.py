@@ -1,5 +1,7 @@
-"""GitHub: the contract (`Forge`), its values and its errors."""
+"""GitHub: the contract (`Forge`), the client that keeps it, its values and its errors."""
 
+from paddock.clients.github.app_auth import APP
+from paddock.clients.github.client import GitHubClient
 from paddock.clients.github.errors import (
     BudgetSpent,
     Conflict,
@@ -25,8 +27,12 @@ from paddock.clients.github.forge import (
     Priority,
     RunnerPlace,
 )
+from paddock.clients.github.settings import DEFAULT_API_URL, GitHubSettings
+from paddock.clients.github.signature import verify
 
 __all__ = [
+    "APP",
+    "DEFAULT_API_URL",
     "BudgetSpent",
     "BudgetView",
     "Conflict",
@@ -34,7 +40,9 @@ __all__ = [
     "Forge",
     "ForgeJob",
     "ForgeRunner",
+    "GitHubClient",
     "GitHubError",
+    "GitHubSettings",
     "HookDelivery",
     "IncompleteList",
     "Installation",
@@ -48,4 +56,5 @@ __all__ = [
     "SettingsError",
     "Unauthenticated",
     "Unavailable",
+    "verify",
 ]

@@ -16,6 +16,7 @@ from typing import Any, Final
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from paddock.base.chance import new_uuid, unseeded
 from paddock.base.clock import Clock, rfc3339
@@ -106,8 +107,11 @@ class TokenIssuer:
 
     def jwks(self) -> dict[str, Any]:
         """The public key, as `/openid/v1/jwks` publishes it: whoever has it can verify tokens without asking us."""
-        made = jwt.algorithms.RSAAlgorithm if self._algorithm == "RS256" else jwt.algorithms.ECAlgorithm
-        key = made.to_jwk(self._public, as_dict=True)  # pyright: ignore[reportArgumentType] - the pair fits, as chosen above
+        public = self._public
+        if isinstance(public, rsa.RSAPublicKey):
+            key = RSAAlgorithm.to_jwk(public, as_dict=True)
+        else:
+            key = ECAlgorithm.to_jwk(public, as_dict=True)
         key.pop("key_ops", None)
         return {"keys": [{"use": "sig", "kid": self.key_id, "alg": self._algorithm, **key}]}
 

@@ -20,7 +20,9 @@ from paddock.runners.ledger.errors import (
     StaleDeliveryError,
     UnknownAccountError,
 )
+from paddock.runners.ledger.heals import Heal
 from paddock.runners.ledger.ledger import SCHEMA, Ledger
+from paddock.runners.ledger.progress import LONGEST_MARK, ProgressMark
 from paddock.runners.ledger.recovery import PodStopped
 from paddock.runners.ledger.rows import (
     FINISHED,
@@ -51,6 +53,7 @@ __all__ = [
     "EVERY_POOL",
     "FINISHED",
     "LARGEST_BATCH",
+    "LONGEST_MARK",
     "SCHEMA",
     "Account",
     "Claim",
@@ -60,6 +63,7 @@ __all__ = [
     "Ended",
     "Execution",
     "Fence",
+    "Heal",
     "HeldPod",
     "InvalidEntryError",
     "Job",
@@ -77,6 +81,7 @@ __all__ = [
     "PodStopped",
     "Pool",
     "PoolSignals",
+    "ProgressMark",
     "Scope",
     "Session",
     "StaleClaimError",

@@ -23,6 +23,10 @@ WITH account AS (
 )
 SELECT account_id, login, installation_id, enrolled_at FROM account
 """
+BY_ID = """
+-- account_by_id
+SELECT account_id, login, installation_id, enrolled_at FROM accounts WHERE account_id = %s
+"""
 BY_INSTALLATION = """
 -- account_by_installation
 SELECT account_id, login, installation_id, enrolled_at FROM accounts WHERE installation_id = %s
@@ -56,6 +60,9 @@ class Accounts:
         )
         assert account is not None  # an upsert with RETURNING gives its row
         return account
+
+    async def get(self, account_id: int) -> Account | None:
+        return await self._database.row(Account, BY_ID, [account_id])
 
     async def of_installation(self, installation_id: int) -> Account | None:
         """The account behind a GitHub App installation: the authoritative way to find it."""

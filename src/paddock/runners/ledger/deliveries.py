@@ -6,6 +6,7 @@ must therefore be repeatable, which every operation of the ledger is.
 """
 
 import random
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import LiteralString
 
@@ -54,6 +55,14 @@ FORGET = """
 DELETE FROM deliveries WHERE delivery_id IN (
     SELECT delivery_id FROM deliveries WHERE received_at < %s AND settled_at IS NOT NULL ORDER BY received_at LIMIT %s)
 """
+KNOWN = """
+-- known_deliveries
+SELECT delivery_id FROM deliveries WHERE delivery_id = ANY (%s)
+"""
+NEWEST = """
+-- newest_delivery
+SELECT max(received_at) FROM deliveries
+"""
 BACKLOG = """
 -- delivery_backlog
 SELECT count(*) FROM deliveries WHERE settled_at IS NULL
@@ -92,6 +101,16 @@ class Deliveries:
         due = now + timedelta(seconds=_BACKOFF.delay(delivery.attempt, self._chance))
         await self._write(POSTPONE, delivery, outcome=why, due=due)
         return True
+
+    async def known(self, delivery_ids: Collection[str]) -> frozenset[str]:
+        """Those of these deliveries that are stored here, handled or not."""
+        async with self._database.connection() as connection:
+            found = await (await connection.execute(KNOWN, [list(delivery_ids)])).fetchall()
+        return frozenset(number for (number,) in found)
+
+    async def newest(self) -> datetime | None:
+        """When the last delivery was received; None if none is remembered."""
+        return await self._database.value(NEWEST)
 
     async def backlog(self) -> int:
         """How many deliveries wait to be handled."""

@@ -14,14 +14,19 @@ from paddock.runners.ledger.claims import Claims
 from paddock.runners.ledger.database import Database, Pool, make_pool, prepare
 from paddock.runners.ledger.deliveries import Deliveries
 from paddock.runners.ledger.dispatchers import Dispatchers
+from paddock.runners.ledger.doubts import Doubts
 from paddock.runners.ledger.errors import LedgerUnavailableError
 from paddock.runners.ledger.fences import Fences
+from paddock.runners.ledger.heals import Heals
 from paddock.runners.ledger.jobs import Jobs
 from paddock.runners.ledger.limits import Limits
+from paddock.runners.ledger.overview import Overview
+from paddock.runners.ledger.progress import Progress
 from paddock.runners.ledger.recovery import Recovery
 from paddock.runners.ledger.sessions import Sessions
 from paddock.runners.ledger.signals import Signals
 from paddock.runners.ledger.transitions import Transitions
+from paddock.runners.ledger.turns import Turns
 from paddock.runners.ledger.wakeups import Wakeups
 
 __all__ = ["SCHEMA", "Ledger"]
@@ -49,8 +54,13 @@ class Ledger:
         self.fences = Fences(database, clock)
         self.recovery = Recovery(database, clock, self.wakeups, self.sessions)
         self.dispatchers = Dispatchers(database, clock)
+        self.doubts = Doubts(database, clock, self.wakeups)
         self.transitions = Transitions(database)
         self.signals = Signals(database, clock)
+        self.overview = Overview(database, clock)
+        self.progress = Progress(database, clock)
+        self.heals = Heals(database, clock)
+        self.turns = Turns(database)
 
     @classmethod
     @asynccontextmanager

@@ -1,0 +1,133 @@
+"""What a delivery says, decoded: of GitHub's payloads only the fields that anything here depends on.
+
+Whatever the bytes are, the result is a value or MalformedError. Moments are never in the future, and texts can be stored.
+"""
+
+from datetime import datetime
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+__all__ = [
+    "INSTALLATION_ACTIONS",
+    "JOB_ACTIONS",
+    "InstallationEvent",
+    "JobEvent",
+    "MalformedError",
+    "Owner",
+    "Repository",
+    "WorkflowJob",
+    "action_of",
+    "decode_installation",
+    "decode_job",
+]
+
+JOB_ACTIONS: Final = frozenset({"queued", "waiting", "in_progress", "completed"})
+INSTALLATION_ACTIONS: Final = frozenset({"created", "deleted", "suspend", "unsuspend"})
+
+_Id = Annotated[int, Meta(gt=0, le=2**63 - 1)]
+_Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Moment = Annotated[datetime, Meta(tz=True)] | None
+_Label = Annotated[str, Meta(max_length=1000)]
+_Event = TypeVar("_Event", bound=Struct)
+
+
+class MalformedError(ValueError):
+    """The payload is not what GitHub documents: the message names the field. It will not get better by trying again."""
+
+
+class Owner(Struct, frozen=True):
+    id: _Id
+    login: Annotated[str, Meta(min_length=1)]
+
+
+class Repository(Struct, frozen=True):
+    full_name: Annotated[str, Meta(min_length=1)]
+    owner: Owner
+
+
+class InstallationId(Struct, frozen=True):
+    id: _Id
+
+
+class WorkflowJob(Struct, frozen=True, kw_only=True):
+    id: _Id
+    run_id: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    run_attempt: _Count = 1
+    name: str | None = None
+    workflow_name: str | None = None
+    head_branch: str | None = None
+    head_sha: str | None = None
+    labels: Annotated[tuple[_Label, ...], Meta(max_length=200)] = ()
+    conclusion: str | None = None
+    runner_name: str | None = None
+    created_at: _Moment = None
+    started_at: _Moment = None
+    completed_at: _Moment = None
+
+
+class JobEvent(Struct, frozen=True, kw_only=True):
+    """A `workflow_job` delivery."""
+
+    action: str
+    workflow_job: WorkflowJob
+    repository: Repository
+    installation: InstallationId | None = None
+
+    @property
+    def installation_id(self) -> int | None:
+        return None if self.installation is None else self.installation.id
+
+    @property
+    def runner_name(self) -> str | None:
+        """The runner that GitHub gave the job to; None where there is none, which GitHub says as null or as ''."""
+        return storable(self.workflow_job.runner_name) or None
+
+
+class Installed(Struct, frozen=True):
+    id: _Id
+    account: Owner
+
+
+class InstallationEvent(Struct, frozen=True, kw_only=True):
+    """An `installation` delivery."""
+
+    action: str
+    installation: Installed
+
+
+class _Envelope(Struct, frozen=True):
+    action: str | None = None
+
+
+def action_of(raw: bytes) -> str:
+    """The delivery's action, '' if it has none; nothing else is looked at."""
+    return _decode(raw, _Envelope).action or ""
+
+
+def decode_job(raw: bytes) -> JobEvent:
+    return _decode(raw, JobEvent)
+
+
+def decode_installation(raw: bytes) -> InstallationEvent:
+    return _decode(raw, InstallationEvent)
+
+
+def storable(text: str | None) -> str:
+    """The text without what Postgres refuses: JSON may hold a zero character, a database text may not."""
+    return (text or "").replace("\x00", "")
+
+
+def moment(said: datetime | None, now: datetime, otherwise: datetime) -> datetime:
+    """When GitHub says it was, but not after `now`: a clock that is ahead must not make waiting negative."""
+    return min(said or otherwise, now)
+
+
+def _decode(raw: bytes, kind: type[_Event]) -> _Event:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        raise MalformedError(str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedError("not JSON: set the webhook's content type to application/json") from error

@@ -1,0 +1,70 @@
+"""Which pool a job goes to. Pure: pools and labels in, a choice or the reason for none out.
+
+A job goes to the pool whose dispatch label it carries, if that pool's runners offer all of its labels: GitHub would never
+give it to a runner that lacks one, so that a Pod would be spent for nothing. Two pools with one dispatch label are
+ambiguous whatever else the job carries, and neither is taken. Labels do not differ by case alone, as at GitHub. A pool
+that is being deleted takes no job, so its successor may have its label at once.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from paddock.runners.api import RunnerPool
+
+__all__ = ["Chosen", "Ignored", "Reason", "choose", "offered"]
+
+Reason = Literal["no_pools", "no_matching_pool", "ambiguous_pool", "labels_not_offered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """`label` is the dispatch label as the job spells it: what its runner is registered with."""
+
+    pool: RunnerPool
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    reason: Reason
+    sentence: str
+
+
+def choose(pools: Iterable[RunnerPool], labels: Sequence[str]) -> Chosen | Ignored:
+    """The pool for a job with these labels. The order of pools and of labels does not matter."""
+    standing = [pool for pool in pools if pool.metadata.deletion_timestamp is None]
+    if not standing:
+        return Ignored("no_pools", "there is no RunnerPool: create one")
+    spelling = {label.lower(): label for label in reversed(labels)}
+    carried = [pool for pool in standing if pool.spec.dispatch_label.lower() in spelling]
+    if not carried:
+        return Ignored("no_matching_pool", f"no pool has one of these as its dispatch label: {_listed(labels)}")
+    shared = [label for label, n in Counter(pool.spec.dispatch_label.lower() for pool in carried).items() if n > 1]
+    if shared:
+        names = _listed([pool.metadata.name for pool in carried if pool.spec.dispatch_label.lower() in shared])
+        return Ignored("ambiguous_pool", f"pools {names} share the dispatch label {_listed(shared)}: keep one of them")
+    able = [pool for pool in carried if spelling.keys() <= _offer(pool)]
+    if len(able) > 1:
+        names = _listed([pool.metadata.name for pool in able])
+        return Ignored("ambiguous_pool", f"pools {names} both fit: let the job carry one dispatch label")
+    if not able:
+        lacking = sorted(spelling.keys() - _offer(carried[0]))
+        name = carried[0].metadata.name
+        return Ignored("labels_not_offered", f"the runners of pool {name} do not offer {_listed(lacking)}")
+    return Chosen(able[0], spelling[able[0].spec.dispatch_label.lower()])
+
+
+def offered(pools: Iterable[RunnerPool], labels: Sequence[str]) -> bool:
+    """Whether GitHub may give a job with these labels to some runner of ours, even if no dispatch label brought it."""
+    wanted = {label.lower() for label in labels}
+    return bool(wanted) and any(wanted <= _offer(pool) for pool in pools)
+
+
+def _offer(pool: RunnerPool) -> set[str]:
+    return {label.lower() for label in (pool.spec.dispatch_label, *pool.spec.runner_labels)}
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(sorted(words))

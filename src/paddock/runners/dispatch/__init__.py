@@ -1,0 +1,19 @@
+"""Dispatch: who waits, who gets which job, and how it reaches the Pod. See docs/design/dispatch.md."""
+
+from paddock.runners.dispatch.errors import IdentityError, NotAllowed, Unauthenticated, Unreachable
+from paddock.runners.dispatch.http import PATH, bearer
+from paddock.runners.dispatch.identity import PodIdentity, Principal, Tokens
+from paddock.runners.dispatch.service import DispatchService
+
+__all__ = [
+    "PATH",
+    "DispatchService",
+    "IdentityError",
+    "NotAllowed",
+    "PodIdentity",
+    "Principal",
+    "Tokens",
+    "Unauthenticated",
+    "Unreachable",
+    "bearer",
+]

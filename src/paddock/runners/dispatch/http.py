@@ -1,0 +1,171 @@
+"""`POST /api/internal/runners/dispatch`: a Pod asks for a job, and is held until there is one or its time is up.
+
+Plain ASGI. The request's own task waits for the client to leave; the answer interrupts it. So ten thousand held requests
+are ten thousand tasks and timers, and nothing polls.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, Final
+
+import msgspec
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.base.secrets import Secret
+from paddock.runners.dispatch.answers import NOTHING, Answer, later
+from paddock.runners.dispatch.desk import Desk
+from paddock.runners.dispatch.errors import IdentityError, Unauthenticated
+from paddock.runners.dispatch.identity import PodIdentity, Tokens
+from paddock.runners.dispatch.metrics import DispatchMetrics
+from paddock.runners.dispatch.room import Waiter
+from paddock.runners.settings import DispatchSettings
+
+__all__ = ["PATH", "DispatchEndpoint", "bearer", "hold_wanted"]
+
+PATH: Final = "/api/internal/runners/dispatch"
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_LARGEST_BODY: Final = 4096
+"""Clients send `{}`; nothing in it is read."""
+_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?(?=$|[,;\s])", re.IGNORECASE)
+
+log = get_logger("dispatch")
+
+
+class DispatchEndpoint:
+    """The ASGI application behind PATH."""
+
+    def __init__(
+        self, tokens: Tokens, desk: Desk, settings: DispatchSettings, clock: Clock, metrics: DispatchMetrics
+    ) -> None:
+        self._tokens = tokens
+        self._desk = desk
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        pool = ""
+        try:
+            refused = await self._read_body(receive)
+            if refused is not None:
+                answer: Answer | None = refused
+            else:
+                pod, token = await self._identify(_header(scope["headers"], b"authorization"))
+                pool = pod.pool
+                hold = hold_wanted(_header(scope["headers"], b"prefer"), self._settings)
+                answer = await self._wait(Waiter(pod, token, self._clock.monotonic()), receive, hold)
+        except IdentityError as error:
+            answer = Answer(error.status, error.outcome, str(error), retry_after=2.0 if error.status == 503 else 0.0)
+        self._metrics.requests.labels(pool, answer.outcome if answer is not None else "hung_up").inc()
+        if answer is not None:
+            await _send(answer, send)
+
+    async def _identify(self, authorization: str) -> tuple[PodIdentity, Secret]:
+        token = bearer(authorization)
+        if token is None:
+            raise Unauthenticated("send the Pod's token: Authorization: Bearer …")
+        return await self._tokens.waiting(token), token
+
+    async def _wait(self, waiter: Waiter, receive: Receive, hold: float) -> Answer | None:
+        """The answer, or None if the client left before there was one."""
+        self._desk.enter(waiter)
+        try:
+            await _until_answered(waiter, receive, hold)
+            if waiter.answer is None and not waiter.gone:
+                if self._desk.leave(waiter):
+                    return NOTHING
+                # A claim is being served for it, which takes seconds at most; hanging up now would waste it.
+                await _until_answered(waiter, receive, None)
+            return waiter.answer
+        finally:
+            if waiter.answer is None:
+                # The client hung up, or the server ends this task. Whoever serves it must notice before the next step.
+                waiter.gone = True
+                self._desk.leave(waiter)
+
+    async def _read_body(self, receive: Receive) -> Answer | None:
+        size = 0
+        try:
+            async with asyncio.timeout(self._settings.body_timeout):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return later("hung_up", "the client left")
+                    size += len(message.get("body", b""))
+                    if size > _LARGEST_BODY:
+                        return Answer(413, "too_large", "the body says nothing and may be empty")
+                    if not message.get("more_body"):
+                        return None
+        except TimeoutError:
+            return Answer(408, "too_slow", "the request did not arrive in time")
+
+
+async def _until_answered(waiter: Waiter, receive: Receive, seconds: float | None) -> None:
+    """Until there is an answer, the client left (`waiter.gone`), or the time is up."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(seconds) as limit:
+
+            def ring() -> None:
+                if not limit.expired():
+                    limit.reschedule(loop.time())
+
+            waiter.bell = ring
+            if waiter.answer is None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                waiter.gone = waiter.answer is None
+    except TimeoutError:
+        pass
+    finally:
+        waiter.bell = None
+
+
+def hold_wanted(prefer: str, settings: DispatchSettings) -> float:
+    """How long a request is held: what `Prefer: wait=N` asks for, never longer than we hold anybody."""
+    found = _WAIT.search(prefer)
+    return settings.hold_unasked if found is None else min(float(found.group(1)), settings.hold)
+
+
+def bearer(authorization: str) -> Secret | None:
+    """The token of an Authorization header, if it holds one."""
+    scheme, _, token = authorization.partition(" ")
+    return Secret(token.strip()) if scheme.lower() == "bearer" and token.strip() else None
+
+
+def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
+    return next((value.decode("latin-1") for key, value in headers if key.lower() == name), "")
+
+
+async def _send(answer: Answer, send: Send) -> None:
+    headers = [(b"cache-control", b"no-store")]
+    body = b""
+    if answer.handed is not None:
+        handed = answer.handed
+        body = msgspec.json.encode(
+            {
+                "encoded_jit_config": handed.config.reveal(),
+                "owner": handed.owner,
+                "workflow_job_id": handed.job_id,
+            }
+        )
+    elif answer.status != 204:
+        body = msgspec.json.encode({"error": answer.outcome, "reason": answer.reason})
+    if body:
+        headers.append((b"content-type", b"application/json"))
+    if answer.status != 204:
+        headers.append((b"content-length", str(len(body)).encode()))
+    if answer.retry_after:
+        headers.append((b"retry-after", str(max(1, round(answer.retry_after))).encode()))
+    try:
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+    except OSError:
+        # After a commit this is the lost answer: the Pod asks again and is told to exit.
+        log.info("a client left before its answer", outcome=answer.outcome)

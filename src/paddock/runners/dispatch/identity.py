@@ -1,0 +1,253 @@
+"""Who a Pod is, from its projected ServiceAccount token. The request itself names nobody.
+
+Accepted is a token that the cluster signed, for our audience, not expired, of our namespace, of the ServiceAccount that
+has the Pod's own name, bound to a Pod of that name and uid that is there and not being deleted; the pool is the label of
+the ServiceAccount, which only the operator can write. While a Pod waits this costs no call (`waiting`); at the moment of
+a claim the API server is asked (`confirm`), because only it knows that a token was revoked.
+"""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jwt
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.base.secrets import Secret
+from paddock.kube.builtin import TokenReview
+from paddock.kube.client import Client
+from paddock.kube.errors import KubeError
+from paddock.runners.api import POOL_LABEL
+from paddock.runners.dispatch.errors import NotAllowed, Unauthenticated, Unreachable
+from paddock.runners.dispatch.keys import KeySource, KeysUnavailableError
+from paddock.runners.dispatch.sightings import Sightings
+
+__all__ = ["PodIdentity", "Principal", "Tokens"]
+
+_LONGEST: Final = 16 * 1024
+_REMEMBERED: Final = 60.0
+_MOST_REMEMBERED: Final = 20_000
+_CLOCKS_DIFFER: Final = 60.0
+_REVIEW_PATIENCE: Final = 5.0
+_POD_NAME: Final = "authentication.kubernetes.io/pod-name"
+_POD_UID: Final = "authentication.kubernetes.io/pod-uid"
+_SIGNATURE_ALONE: Final[Any] = dict.fromkeys(
+    ("verify_exp", "verify_nbf", "verify_iat", "verify_aud", "verify_sub", "verify_jti"), False
+)
+_NOTHING_VERIFIED: Final[Any] = {**_SIGNATURE_ALONE, "verify_signature": False}
+
+log = get_logger("dispatch")
+
+
+@dataclass(frozen=True, slots=True)
+class PodIdentity:
+    """A Pod that proved who it is, and the pool that it waits for."""
+
+    namespace: str
+    name: str
+    uid: str
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whom the API server takes the holder of a token for. The Pod is empty where the token is bound to none."""
+
+    username: str
+    pod_name: str = ""
+    pod_uid: str = ""
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a token says about its holder, once somebody has vouched for it."""
+
+    namespace: str
+    account: str
+    account_uid: str
+    pod: str
+    pod_uid: str
+
+
+class Tokens:
+    """Verifies tokens. Every refusal is an IdentityError that says which answer it deserves, and never holds a token."""
+
+    def __init__(self, client: Client, sightings: Sightings, keys: KeySource, *, audience: str, clock: Clock) -> None:
+        self._client = client
+        self._sightings = sightings
+        self._keys = keys
+        self._audience = audience
+        self._clock = clock
+        self._reviewed: dict[bytes, tuple[_Said, float]] = {}
+        self._reviews: dict[bytes, asyncio.Task[_Said]] = {}
+
+    async def waiting(self, token: Secret) -> PodIdentity:
+        """Who wants to wait. Without a call as long as the cluster's keys and the watches are there.
+
+        Unauthenticated, NotAllowed or Unreachable otherwise.
+        """
+        text = token.reveal()
+        if not text or len(text) > _LONGEST or not text.isascii():
+            raise Unauthenticated("the token is missing or is none")
+        return await self._identify(await self._verified(text))
+
+    async def confirm(self, pod: PodIdentity, token: Secret) -> None:
+        """Ask the API server whether the token still speaks for this very Pod; never answered from memory."""
+        said = _bound(await self.principal(token, self._audience))
+        if (said.namespace, said.pod, said.pod_uid, said.account) != (pod.namespace, pod.name, pod.uid, pod.name):
+            raise NotAllowed("the token does not speak for this Pod any more")
+        seen = self._sightings.glance(pod.name, pod.uid)
+        if seen is not None and seen.metadata.deletion_timestamp is not None:
+            # The API server goes on accepting the token of a Pod that is being deleted for a while; we do not.
+            raise NotAllowed("the Pod is being deleted")
+
+    async def principal(self, token: Secret, audience: str | None = None) -> Principal:
+        """Whose token this is, by TokenReview: for `audience`, or for the API server itself where there is none."""
+        if not token.reveal():
+            raise Unauthenticated("the token is missing")
+        review = TokenReview(
+            api_version="authentication.k8s.io/v1",
+            kind="TokenReview",
+            spec=TokenReview.Spec(token=token.reveal(), audiences=(audience,) if audience else ()),
+        )
+        try:
+            status = (await self._client.create(review, timeout=_REVIEW_PATIENCE)).status
+        except KubeError as error:
+            # The class alone: a server that quotes the request in its refusal would quote the token.
+            log.warning("a token could not be reviewed", error=type(error).__name__)
+            raise Unreachable("the cluster cannot be asked about the token") from None
+        if status.error or not status.authenticated or status.user is None or not status.user.username:
+            raise Unauthenticated("the cluster does not accept the token")
+        if audience and audience not in status.audiences:
+            # A server that knows no audiences answers without any, and would let every token in.
+            raise Unauthenticated("the token is not meant for us")
+        extra = status.user.extra
+        return Principal(
+            status.user.username,
+            pod_name=next(iter(extra.get(_POD_NAME, ())), ""),
+            pod_uid=next(iter(extra.get(_POD_UID, ())), ""),
+            uid=status.user.uid,
+        )
+
+    # How a token is read
+
+    async def _verified(self, text: str) -> _Said:
+        claims, key_id = self._glance(text)
+        try:
+            key = await self._keys.of(key_id)
+        except KeysUnavailableError:
+            return await self._reviewed_once(text, claims)
+        if key is None:
+            # Perhaps a key that is newer than our last look. Anybody can make such a token up, so the cluster is asked
+            # only about one that at least names a Pod that is there.
+            said = _said(claims)
+            if said.namespace != self._sightings.namespace or self._sightings.glance(said.pod, said.pod_uid) is None:
+                raise Unauthenticated("the token is not signed by the cluster")
+            return await self._reviewed_once(text, claims)
+        try:
+            # The issuer is not compared: these keys sign nothing but tokens of this cluster's ServiceAccounts, and a
+            # cluster may have several issuers. Times and audience were, in `_glance`, with our own clock.
+            jwt.decode(text, key.key, [key.algorithm], options=_SIGNATURE_ALONE)
+        except jwt.InvalidTokenError:
+            raise Unauthenticated("the token is not signed by the cluster") from None
+        return _said(claims)
+
+    def _glance(self, text: str) -> tuple[dict[str, Any], str]:
+        """What the token claims, before anybody vouched for it: one that does not even claim to be good costs nothing."""
+        try:
+            key_id = jwt.get_unverified_header(text).get("kid", "")
+            claims = jwt.decode(text, options=_NOTHING_VERIFIED)
+            meant = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
+            expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
+            _said(claims)
+        except (jwt.InvalidTokenError, KeyError, TypeError, ValueError, AttributeError):
+            raise Unauthenticated("the token is none of a ServiceAccount") from None
+        now = self._clock.now().timestamp()
+        if not now < expires:
+            raise Unauthenticated("the token has expired: read it again from its file before every request")
+        if begins > now + _CLOCKS_DIFFER:
+            raise Unauthenticated("the token is not valid yet")
+        if self._audience not in meant:
+            raise Unauthenticated("the token is not meant for us")
+        return claims, str(key_id)
+
+    async def _reviewed_once(self, text: str, claims: dict[str, Any]) -> _Said:
+        """The API server's word, remembered for a minute and never past the token's end; a refusal never."""
+        digest, now = hashlib.sha256(text.encode()).digest(), self._clock.monotonic()
+        found = self._reviewed.get(digest)
+        if found is not None and now < found[1]:
+            return found[0]
+        review = self._reviews.get(digest)
+        if review is None:
+            review = self._reviews[digest] = asyncio.ensure_future(self._review(text))
+            review.add_done_callback(lambda done: self._remember(digest, claims, done))
+        # One that stops waiting must not take the answer from the others.
+        return await asyncio.shield(review)
+
+    async def _review(self, text: str) -> _Said:
+        return _bound(await self.principal(Secret(text), self._audience))
+
+    def _remember(self, digest: bytes, claims: dict[str, Any], review: "asyncio.Task[_Said]") -> None:
+        self._reviews.pop(digest, None)
+        if review.cancelled() or review.exception() is not None:
+            return
+        now = self._clock.monotonic()
+        left = float(claims["exp"]) - self._clock.now().timestamp()
+        if len(self._reviewed) >= _MOST_REMEMBERED:
+            self._reviewed = {key: kept for key, kept in self._reviewed.items() if now < kept[1]}
+        if len(self._reviewed) < _MOST_REMEMBERED:
+            self._reviewed[digest] = (review.result(), now + min(_REMEMBERED, left))
+
+    # Whom it speaks for
+
+    async def _identify(self, said: _Said) -> PodIdentity:
+        if said.namespace != self._sightings.namespace:
+            raise NotAllowed("the token is of another namespace")
+        if not said.pod or not said.pod_uid:
+            raise NotAllowed("the token is bound to no Pod: it must come from the Pod's own projected volume")
+        if said.account != said.pod:
+            raise NotAllowed("the token's ServiceAccount is not the one of its Pod")
+        await self._pod_of(said)
+        try:
+            account = await self._sightings.account(said.account, said.account_uid)
+        except KubeError as error:
+            raise _unreachable(error) from None
+        if account is None:
+            raise NotAllowed("the token's ServiceAccount is gone")
+        pool = account.metadata.labels.get(POOL_LABEL, "")
+        if not pool:
+            raise NotAllowed(f"the ServiceAccount has no label {POOL_LABEL}")
+        return PodIdentity(said.namespace, said.pod, said.pod_uid, pool)
+
+    async def _pod_of(self, said: _Said) -> None:
+        try:
+            pod = await self._sightings.pod(said.pod, said.pod_uid) if said.pod else None
+        except KubeError as error:
+            raise _unreachable(error) from None
+        if pod is None or pod.metadata.deletion_timestamp is not None:
+            raise NotAllowed("the token's Pod is gone")
+
+
+def _said(claims: dict[str, Any]) -> _Said:
+    facts = claims["kubernetes.io"]
+    account, pod = facts["serviceaccount"], facts.get("pod") or {}
+    said = _Said(facts["namespace"], account["name"], account["uid"], pod.get("name", ""), pod.get("uid", ""))
+    if claims["sub"] != f"system:serviceaccount:{said.namespace}:{said.account}":
+        raise ValueError("the subject is another than the ServiceAccount")
+    return said
+
+
+def _bound(principal: Principal) -> _Said:
+    match principal.username.split(":"):
+        case ["system", "serviceaccount", namespace, account]:
+            return _Said(namespace, account, principal.uid, principal.pod_name, principal.pod_uid)
+        case _:
+            raise Unauthenticated("the token is none of a ServiceAccount")
+
+
+def _unreachable(error: KubeError) -> Unreachable:
+    log.warning("a Pod or its ServiceAccount could not be read", error=str(error))
+    return Unreachable("the cluster cannot be asked about the Pod")

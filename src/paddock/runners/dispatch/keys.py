@@ -1,0 +1,98 @@
+"""The cluster's public keys, with which a Pod's token is verified without asking anybody."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import jwt
+import msgspec
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.kube.client import Client
+from paddock.kube.errors import KubeError
+
+__all__ = ["KeySource", "KeysUnavailableError", "PublishedKeys", "VerifyingKey"]
+
+_PATH: Final = "/openid/v1/jwks"
+_ALGORITHMS: Final = {"RSA": "RS256", "EC": "ES256"}
+_PAUSE: Final = 60.0
+"""An unknown key makes us look again, but not more often than this: anybody can send a token with a made-up key id."""
+_OLD: Final = 600.0
+"""After this the keys are read again even if nothing is unknown, so that one that was withdrawn is forgotten."""
+
+log = get_logger("dispatch")
+
+
+class KeysUnavailableError(Exception):
+    """The cluster has never told its keys to this process: ask it about each token instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyingKey:
+    """A key and the one algorithm that it may be used with; a token does not get to choose another."""
+
+    key_id: str
+    algorithm: str
+    key: Any
+
+
+class KeySource(Protocol):
+    async def of(self, key_id: str) -> VerifyingKey | None:
+        """The key of that id; None where the cluster publishes none. KeysUnavailableError if that cannot be known."""
+        ...
+
+
+class PublishedKeys:
+    """The keys of `/openid/v1/jwks`, read through the API client and kept."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._keys: dict[str, VerifyingKey] | None = None
+        self._asked_at: float | None = None
+        self._turn = asyncio.Lock()
+
+    async def of(self, key_id: str) -> VerifyingKey | None:
+        if self._due(known=self._keys is not None and key_id in self._keys):
+            async with self._turn:
+                if self._due(known=self._keys is not None and key_id in self._keys):
+                    await self._read()
+        if self._keys is None:
+            raise KeysUnavailableError
+        return self._keys.get(key_id)
+
+    def _due(self, *, known: bool) -> bool:
+        age = None if self._asked_at is None else self._clock.monotonic() - self._asked_at
+        return age is None or age >= (_OLD if known else _PAUSE)
+
+    async def _read(self) -> None:
+        self._asked_at = self._clock.monotonic()
+        try:
+            body = await self._client.connection.request("GET", _PATH, timeout=5.0)
+            keys = _keys_in(msgspec.json.decode(body))
+        except (KubeError, msgspec.DecodeError, TypeError) as error:
+            # What was read before stays good: keys are withdrawn rarely, and every claim asks the cluster itself.
+            log.warning("the cluster's keys cannot be read; tokens are reviewed one by one", error=str(error))
+            return
+        if keys:
+            self._keys = keys
+
+
+def _keys_in(document: Any) -> dict[str, VerifyingKey]:
+    if not isinstance(document, dict) or not isinstance(document.get("keys"), list):
+        raise TypeError("the document has no list of keys")
+    found: dict[str, VerifyingKey] = {}
+    for entry in document["keys"]:
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
+            continue
+        algorithm = _ALGORITHMS.get(str(entry.get("kty")))
+        if algorithm is None or entry.get("alg", algorithm) != algorithm:
+            continue
+        try:
+            key = jwt.PyJWK(entry, algorithm)
+        except jwt.PyJWTError:
+            continue  # a key of a kind that we do not know verifies nothing; its tokens are reviewed
+        key_id = str(entry.get("kid", ""))
+        found[key_id] = VerifyingKey(key_id, algorithm, key.key)
+    return found

@@ -1,0 +1,177 @@
+"""Dispatch as one object: what a process has to run and which route it has to serve."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry
+from starlette.routing import Route
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.base.supervise import keep_running
+from paddock.clients.github.forge import Forge
+from paddock.kube.builtin import Pod, ServiceAccount
+from paddock.kube.client import Client
+from paddock.kube.informer import Informer
+from paddock.kube.metrics import KubeMetrics
+from paddock.kube.reader import CachedReader
+from paddock.runners.api import RUNNER_LABEL, RunnerPool
+from paddock.runners.dispatch.debts import Debts
+from paddock.runners.dispatch.desk import Desk
+from paddock.runners.dispatch.http import PATH, DispatchEndpoint
+from paddock.runners.dispatch.identity import Tokens
+from paddock.runners.dispatch.keys import KeySource, PublishedKeys
+from paddock.runners.dispatch.metrics import DispatchMetrics
+from paddock.runners.dispatch.presence import Presence
+from paddock.runners.dispatch.room import WaitingRoom
+from paddock.runners.dispatch.serving import Serving
+from paddock.runners.dispatch.sightings import Sightings
+from paddock.runners.dispatch.stamps import Stamps
+from paddock.runners.ledger import Ledger, Listener
+from paddock.runners.settings import DispatchSettings
+
+__all__ = ["DispatchService"]
+
+log = get_logger("dispatch")
+
+
+class DispatchService:
+    """Hands jobs to waiting Pods. Any number of processes may run one on the same ledger and cluster.
+
+        async with Ledger.open(dsn, clock=clock) as ledger:
+            listener = Listener(dsn, schema=SCHEMA, clock=clock, chance=chance, patience=settings.backstop)
+            dispatch = DispatchService(
+                ledger, forge, client, pools=pool_informer.reader, listener=listener,
+                settings=settings, clock=clock, chance=chance, registry=registry, name=hostname,
+            )
+            app = Starlette(routes=[*dispatch.routes, ...])
+            run `dispatch.run()` beside the HTTP server; at the end `await dispatch.stop()` first, then stop the
+            server, so that the last answers still get out; then cancel `run()`.
+
+    - `pools` follows RunnerPools of `settings.namespace`; the informer is the caller's.
+    - Pods (label `tuist.dev/runner`) and ServiceAccounts are followed by informers of its own (`pods`, `accounts`),
+      unless the caller hands in those it runs already.
+    - `tokens.principal(token)` tells who the holder of an operator's token is, for the other internal routes.
+    - The client's identity needs: create tokenreviews; get, list, watch, patch pods; get, list, watch serviceaccounts
+      and runnerpools; and `/openid/v1/jwks`, which every ServiceAccount may read.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        forge: Forge,
+        client: Client,
+        *,
+        pools: CachedReader[RunnerPool],
+        listener: Listener,
+        settings: DispatchSettings,
+        clock: Clock,
+        chance: random.Random,
+        registry: CollectorRegistry | None = None,
+        name: str = "dispatch",
+        pods: Informer[Pod] | None = None,
+        accounts: Informer[ServiceAccount] | None = None,
+        keys: KeySource | None = None,
+        kube_metrics: KubeMetrics | None = None,
+    ) -> None:
+        self._clock = clock
+        self._chance = chance
+        self._listener = listener
+        namespace = settings.namespace
+        self._own: list[Informer[Pod] | Informer[ServiceAccount]] = []
+        if pods is None:
+            pods = Informer(
+                client,
+                Pod,
+                clock=clock,
+                chance=chance,
+                metrics=kube_metrics,
+                namespace=namespace,
+                label_selector=f"{RUNNER_LABEL}=true",
+                name="runner pods",
+            )
+            self._own.append(pods)
+        if accounts is None:
+            accounts = Informer(
+                client,
+                ServiceAccount,
+                clock=clock,
+                chance=chance,
+                metrics=kube_metrics,
+                namespace=namespace,
+                name="runner serviceaccounts",
+            )
+            self._own.append(accounts)
+        self.pods = pods
+        self.accounts = accounts
+        self.metrics = DispatchMetrics(registry)
+        sightings = Sightings(client, namespace, pods=pods.reader, accounts=accounts.reader, pools=pools)
+        keys = keys or PublishedKeys(client, clock)
+        self.tokens = Tokens(client, sightings, keys, audience=settings.audience, clock=clock)
+        self.room = WaitingRoom()
+        self._presence = Presence(ledger, name, clock, chance, every=settings.beat)
+        self._debts = Debts(ledger, clock, chance, self.metrics, mine=self._presence.mine, held=self.room.holds)
+        stamps = Stamps(client, clock)
+        serving = Serving(
+            ledger,
+            forge,
+            self.tokens,
+            stamps,
+            sightings,
+            self._debts,
+            clock,
+            chance,
+            self.metrics,
+            deadline=settings.serve_deadline,
+        )
+        self.desk = Desk(
+            ledger,
+            self.room,
+            serving,
+            self._debts,
+            self._presence,
+            sightings,
+            settings,
+            clock,
+            chance,
+            self.metrics,
+        )
+        pods.add_handler(self.desk.see)
+        self._endpoint = DispatchEndpoint(self.tokens, self.desk, settings, clock, self.metrics)
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """What the process's HTTP server has to serve."""
+        return (Route(PATH, self._endpoint, methods=["POST"]),)
+
+    async def run(self) -> None:
+        """Dispatch until cancelled; the end is orderly (`stop`). Requests may arrive before it runs: they wait."""
+        work = {
+            "presence": self._presence.run,
+            "hints": self._hear,
+            "debts": self._debts.run,
+            **{informer.name: informer.run for informer in self._own},
+        }
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(keep_running(name, run, self._clock, self._chance), name=name)
+                for name, run in work.items()
+            ]
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                # While the beat still goes: a process that finishes its claims must not be taken for dead.
+                try:
+                    await self.stop()
+                finally:
+                    for task in tasks:
+                        task.cancel()
+
+    async def stop(self) -> None:
+        """Claim nothing more, finish what is being served, tell everybody else to ask again. Bounded, repeatable."""
+        await self.desk.stop()
+
+    async def _hear(self) -> None:
+        async for pools in self._listener.hints():
+            self.desk.hear(pools)

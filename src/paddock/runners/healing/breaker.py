@@ -1,0 +1,67 @@
+"""What holds a worker back: a cap for each pass, a share of each pool, and a breaker for reads that cannot be right. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from paddock.runners.settings import HealingSettings
+
+__all__ = ["PLAUSIBLE_FROM", "Streaks", "implausible", "within_caps"]
+
+T = TypeVar("T")
+
+PLAUSIBLE_FROM: Final = 10
+"""Below this many, most of them being gone is an ordinary evening."""
+
+
+def within_caps(
+    proven: Sequence[T], pool_of: Callable[[T], str], pool_sizes: Mapping[str, int], settings: HealingSettings
+) -> tuple[list[T], int]:
+    """The first of `proven` that one pass may undo, in order, and how many are put off.
+
+    At most `cap` in all, and of each pool at most `cap_share` of its Pods, but one always: a pool of three can heal.
+    """
+    used: Counter[str] = Counter()
+    chosen: list[T] = []
+    for each in proven:
+        pool = pool_of(each)
+        allowed = max(1, int(pool_sizes.get(pool, 0) * settings.cap_share))
+        if len(chosen) < settings.cap and used[pool] < allowed:
+            used[pool] += 1
+            chosen.append(each)
+    return chosen, len(proven) - len(chosen)
+
+
+def implausible(looked: int, gone: int, settings: HealingSettings) -> bool:
+    """So many are gone that the read is more likely to be wrong than the world: change nothing."""
+    return looked >= PLAUSIBLE_FROM and gone > looked * settings.breaker_share
+
+
+class Streaks:
+    """Since when something has been seen, look after look, without a gap: what one look cannot prove, a row of them can.
+
+    A look that sees something else, or that fails, begins anew; so does a pause in looking that is longer than
+    `longest_gap`, during which anything may have happened. It is kept in memory alone: a new process starts from nothing,
+    which costs time and proves nothing wrong.
+    """
+
+    def __init__(self, longest_gap: timedelta) -> None:
+        self._longest_gap = longest_gap
+        self._seen: dict[str, tuple[datetime, datetime]] = {}
+
+    def seen(self, key: str, now: datetime) -> datetime:
+        """It was seen so now; gives since when without a gap."""
+        since, last = self._seen.get(key, (now, now))
+        if now - last > self._longest_gap or now < last:
+            since = now
+        self._seen[key] = (since, now)
+        return since
+
+    def broken(self, key: str) -> None:
+        """It was not seen so, or could not be looked at."""
+        self._seen.pop(key, None)
+
+    def keep_only(self, keys: frozenset[str]) -> None:
+        """Forget all others: they are gone."""
+        self._seen = {key: span for key, span in self._seen.items() if key in keys}

@@ -1,0 +1,158 @@
+"""Runner rows at GitHub that no Pod will ever use again: unregistered, at the lowest priority.
+
+GitHub drops an unused single-job runner by itself after a day; until then it stands in the organisation's list, and
+thousands of them slow that list down for everybody.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime, timedelta
+
+from paddock.base.clock import Clock
+from paddock.clients.github import Forge, ForgeRunner, RunnerPlace
+from paddock.runners.healing.breaker import PLAUSIBLE_FROM
+from paddock.runners.healing.census import Census, CountPods
+from paddock.runners.healing.inquiry import Inquiry
+from paddock.runners.healing.tally import Tally
+from paddock.runners.healing.worker import Healed, Report
+from paddock.runners.ledger import Ledger, Session
+from paddock.runners.ledger.doubts import SeenRepository
+from paddock.runners.settings import HealingSettings
+
+__all__ = ["OfflineRunners", "PoolNames", "is_ours"]
+
+PoolNames = Callable[[], Awaitable[Collection[str]]]
+"""The names of our pools: a runner is named after its Pod, and a Pod after its pool."""
+
+_EVERY = 300.0
+_MINTED = re.compile(r"-[0-9a-f]{8}$")
+
+
+def is_ours(name: str, pools: Collection[str]) -> bool:
+    """Whether a runner's name is one that we give: pool, Pod's own part, and eight digits of a mint."""
+    return _MINTED.search(name) is not None and any(name.startswith(f"{pool}-") for pool in pools)
+
+
+class OfflineRunners:
+    """Kind `offline_runner`.
+
+    Proof: a complete list (G) shows it offline and idle, twice, `missing_grace` apart and never otherwise in between; its
+    name is of a session that has ended (P), or one that we would give and that no session and no claim knows, so that it
+    was minted and never handed out; its Pod is not alive (K). Sightings are remembered by this process alone.
+    """
+
+    name = "offline_runners"
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        forge: Forge,
+        pods: CountPods,
+        pools: PoolNames,
+        settings: HealingSettings,
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._forge = forge
+        self._pods = pods
+        self._pools = pools
+        self._settings = settings
+        self._clock = clock
+        self._inquiry = Inquiry(forge, clock)
+        self._seen: dict[tuple[RunnerPlace, int], datetime] = {}
+        self.every = max(settings.every, _EVERY)
+
+    async def heal(self) -> Report:
+        tally = Tally(self._settings)
+        repositories = await self._ledger.doubts.repositories(self._clock.now() - timedelta(days=1))
+        if not repositories:
+            return tally.report()
+        # Lists at GitHub before the ledger and the Pods: a runner minted after its list was read is not in it.
+        questions = self._inquiry.begin(tally, ())
+        places: dict[RunnerPlace, tuple[set[int], list[ForgeRunner]]] = {}
+        unread: set[str] = set()
+        for seen in repositories:
+            place, runners = await questions.runners(seen.installation_id, seen.repository)
+            if runners is None:
+                unread.add(_owner(seen))
+            else:
+                places.setdefault(place, (set(), list(runners.values())))[0].add(seen.account_id)
+        pools = await self._pools()
+        census = await self._pods()
+        if census.empty and any(runner.online for _, runners in places.values() for runner in runners):
+            tally.refuse("the list of Pods is empty while runners are online: not believed, nothing is unregistered")
+            return tally.report()
+        sightings: dict[tuple[RunnerPlace, int], datetime] = {
+            # A list that could not be read says nothing: what was seen before stays as old as it was.
+            key: when
+            for key, when in self._seen.items()
+            if key[0].owner in unread
+        }
+        for place, (accounts, runners) in places.items():
+            if not tally.stopped:
+                with tally.item(f"runners of {place.path}"):
+                    await self._place(place, accounts, runners, pools, census, sightings, tally)
+        self._seen = sightings
+        return tally.report()
+
+    async def _place(
+        self,
+        place: RunnerPlace,
+        accounts: Collection[int],
+        runners: Collection[ForgeRunner],
+        pools: Collection[str],
+        census: Census,
+        sightings: dict[tuple[RunnerPlace, int], datetime],
+        tally: Tally,
+    ) -> None:
+        names = [runner.name for runner in runners]
+        sessions = await self._ledger.doubts.sessions_by_runner(accounts, names)
+        held = await self._ledger.doubts.held_runners(accounts, names)
+        ours = [runner for runner in runners if runner.name in sessions or is_ours(runner.name, pools)]
+        tally.looked += len(ours)
+        if len(ours) >= PLAUSIBLE_FROM and not sessions:
+            tally.refuse(f"this ledger knows none of {len(ours)} runners of {place.path}: is it the right one?")
+            return
+        now = self._clock.now()
+        for runner in ours:
+            if runner.online or runner.busy or runner.name in held or _may_live(sessions.get(runner.name), census):
+                continue
+            key = (place, runner.runner_id)
+            first = sightings[key] = self._seen.get(key, now)
+            if now - first >= self._settings.missing_grace and not tally.stopped:
+                with tally.item(f"runner {runner.name} of {place.path}"):
+                    await self._unregister(place, runner, first, sessions.get(runner.name), tally)
+
+    async def _unregister(
+        self, place: RunnerPlace, runner: ForgeRunner, first: datetime, session: Session | None, tally: Tally
+    ) -> None:
+        ended = None if session is None or session.ended_at is None else session.ended_at
+        why = "its Pod has ended" if ended is not None else "it was minted and never handed out"
+        now = self._clock.now()
+        minutes = int((now - first).total_seconds() // 60)
+        heal = Healed(
+            kind="offline_runner",
+            subject=f"runner {runner.name}",
+            sentence=f"runner {runner.name} of {place.path} was unregistered: {why}, and it has been offline for {minutes} min",
+            evidence={
+                "runner_id": runner.runner_id,
+                "runner_name": runner.name,
+                "place": place.path,
+                "pod_uid": None if session is None else session.pod_uid,
+                "session_ended_at": None if ended is None else ended.isoformat(),
+                "first_seen_offline": first.isoformat(),
+            },
+            seconds=(now - (ended or first)).total_seconds(),
+        )
+        if tally.may(heal):
+            await self._forge.remove_runner(place, runner.runner_id)
+            tally.done(heal)
+
+
+def _may_live(session: Session | None, census: Census) -> bool:
+    """Whether the Pod that was handed this runner may still be there."""
+    return session is not None and (session.ended_at is None or session.pod_uid in census.alive)
+
+
+def _owner(seen: SeenRepository) -> str:
+    return seen.repository.partition("/")[0]

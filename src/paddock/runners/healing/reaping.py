@@ -1,0 +1,203 @@
+"""Deleting one Pod that is proven to be a leak, in the only order in which that is safe.
+
+| # | step | dies, or fails, after it | healed by |
+|---|---|---|---|
+| 1 | fence (a claim that was won meanwhile is never overruled: the Pod is kept) | fence of a Pod that is there | the next pass finds the fence and judges anew |
+| 2 | read Pod, claim, session, job and runner again; judge again | the same | the same |
+| 3 | evidence into the heal ledger, as an intent; Event | intent and fence | the same |
+| 4 | delete the Pod, with uid and resourceVersion as preconditions | Pod gone or going, fence, intent | `resume`: seen gone, the intent is closed |
+| 5 | delete its ServiceAccount, with uid | ServiceAccount, maybe | the sweep of ServiceAccounts |
+| 6 | Pod seen gone: session and claim end, the fence is lifted | fence of a Pod that is gone | `resume`; uids are never used twice, so it blocks nobody |
+
+Once the fence stands, the Pod wins no claim, and without a claim it is never answered: what was read in step 2 stays true.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.clients.github import Forge, GitHubError
+from paddock.kube.builtin import Pod, ServiceAccount
+from paddock.kube.client import Client
+from paddock.kube.errors import ConflictError, KubeError, NotFoundError
+from paddock.kube.events import EventRecorder
+from paddock.kube.reader import FreshReader
+from paddock.runners.api import POOL_LABEL
+from paddock.runners.healing.evidence import gather
+from paddock.runners.healing.metrics import HealingMetrics
+from paddock.runners.healing.sightings import Seen, Sightings
+from paddock.runners.healing.worker import Healed, Report
+from paddock.runners.ledger import Fence, HeldPod, Ledger, StaleClaimError
+from paddock.runners.ledger import Pod as LedgerPod
+from paddock.runners.settings import HealingSettings
+from paddock.runners.verdicts.pod import KINDS, Reap, judge
+from paddock.runners.verdicts.pod_facts import Held
+
+__all__ = ["BY", "AskAboutJobs", "Kept", "Reaper"]
+
+BY: Final = "healing"
+"""Who raised a fence: the reaper goes on with its own alone, and leaves the operator's to the operator."""
+
+AskAboutJobs = Callable[[Collection[int], str], Awaitable[Report]]
+"""Asks GitHub about jobs that ran on a Pod that is gone (`OrphanedJobs.check`)."""
+
+_LOG = get_logger("healing")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The Pod was left alone after all."""
+
+    reason: str
+    sentence: str
+
+
+class Reaper:
+    """Takes a Pod away, or finds that it must stay. Every step may be repeated, by anybody, after anything."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        client: Client,
+        forge: Forge,
+        sightings: Sightings,
+        settings: HealingSettings,
+        clock: Clock,
+        metrics: HealingMetrics,
+        *,
+        namespace: str,
+        events: EventRecorder | None = None,
+        ask: AskAboutJobs | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._client = client
+        self._reader = FreshReader(client)
+        self._forge = forge
+        self._sightings = sightings
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._namespace = namespace
+        self._events = events
+        self._ask = ask
+
+    async def reap(self, seen: Seen, verdict: Reap) -> Healed | Kept:
+        """Delete the Pod if it is still a leak of this kind when everything is read again. Raises what the ledger, the
+        cluster or GitHub raise; whatever was done by then is found by the next pass.
+        """
+        name, uid = seen.name, seen.uid
+        if seen.facts.held is Held.DISPLACED and seen.claim is not None and not await self._let_go(seen, verdict):
+            return Kept("alive_after_all", f"Pod {name} is no {verdict.kind} any more when looked at again")
+        hold = await self._ledger.fences.raise_fence(
+            LedgerPod(uid, name), by=BY, why=f"{verdict.kind}: {verdict.sentence}"
+        )
+        if isinstance(hold, HeldPod):
+            return Kept("claim_won", f"Pod {name} won a claim while it was looked at")
+        if hold.by != BY:
+            return Kept("retiring", f"Pod {name} is being retired by {hold.by}")
+        again = await self._sightings.of_one(name, uid)
+        if again is None:
+            await self.gone(hold)
+            return Kept("gone", f"Pod {name} ended by itself")
+        final = judge(again.facts, self._settings)
+        if not isinstance(final, Reap) or final.kind != verdict.kind:
+            why = final.sentence
+            await self.spare(hold, why)
+            return Kept("alive_after_all", f"Pod {name} is no {verdict.kind} any more when looked at again: {why}")
+        return await self._delete(again, final, hold)
+
+    async def _let_go(self, seen: Seen, verdict: Reap) -> bool:
+        """End a claim whose job went to another runner, so that the Pod can be fenced. It has no job to put back."""
+        again = await self._sightings.of_one(seen.name, seen.uid)
+        if again is None or again.claim is None or again.facts.held is not Held.DISPLACED:
+            return False
+        final = judge(again.facts, self._settings)
+        if not isinstance(final, Reap) or final.kind != verdict.kind:
+            return False
+        try:
+            await self._ledger.claims.release(again.claim, by=BY, why=f"{final.kind}: {final.sentence}")
+        except StaleClaimError:
+            return False
+        return True
+
+    async def _delete(self, seen: Seen, verdict: Reap, fence: Fence) -> Healed | Kept:
+        meta = seen.pod.metadata
+        evidence = await gather(self._client, seen, verdict)
+        seconds = max(0.0, (self._clock.now() - verdict.since).total_seconds())
+        healed = Healed(verdict.kind, seen.name, f"Pod {seen.name}: {verdict.sentence}", evidence, seconds)
+        await self._ledger.heals.intend(
+            healed.kind,
+            healed.subject,
+            healed.sentence,
+            pod_uid=seen.uid,
+            job_id=seen.job_id,
+            evidence=evidence,
+            seconds=seconds,
+        )
+        if self._events is not None:
+            self._events.record(seen.pod, "Warning", "Reaped", healed.sentence)
+        account = await self._service_account(seen.pod)
+        try:
+            await self._client.delete(
+                Pod, meta.name, self._namespace, uid=meta.uid, resource_version=meta.resource_version
+            )
+        except NotFoundError:
+            pass  # it went by itself in the same moment; its end is the same
+        except ConflictError:
+            # The cluster's news about the Pod is newer than ours: the proof is void, and is sought again from the start.
+            await self._ledger.heals.withdraw(verdict.kind, seen.uid)
+            await self.spare(fence, "it changed before it could be deleted")
+            return Kept("changed", f"Pod {seen.name} changed in the last moment, and is looked at again")
+        _LOG.warning("reaped a Pod", pod=seen.name, kind=verdict.kind, why=verdict.sentence)
+        await self._was_it_alive(seen)
+        if account is not None:
+            await self._delete_account(account)
+        left = await self._reader.get(Pod, seen.name, self._namespace)
+        if left is None or left.metadata.uid != seen.uid:
+            await self.gone(fence)
+        return healed
+
+    async def gone(self, fence: Fence) -> None:
+        """The fenced Pod is seen to be gone: what it held ends, its jobs are asked about, and the fence is lifted."""
+        uid, why = fence.pod_uid, f"Pod {fence.pod_name} is gone"
+        stopped = await self._ledger.recovery.pod_stopped(uid, self._clock.now(), by=BY, why=why)
+        if stopped.unsettled and self._ask is not None:
+            await self._ask([job.job_id for job in stopped.unsettled], uid)
+        await self._ledger.fences.lift(fence, by=BY, why=why)
+
+    async def spare(self, fence: Fence, why: str) -> None:
+        """The Pod stays: nothing is left of the attempt."""
+        for kind in KINDS:
+            await self._ledger.heals.withdraw(kind, fence.pod_uid)
+        await self._ledger.fences.lift(fence, by=BY, why=f"kept: {why}")
+
+    async def _was_it_alive(self, seen: Seen) -> None:
+        """Ask GitHub once more, after the deed. The answer changes nothing but the counter that must stay zero."""
+        if seen.installation_id is None or seen.job_id is None or not seen.runner_name:
+            return
+        try:
+            job = await self._forge.job(seen.installation_id, seen.repository, seen.job_id)
+        except GitHubError:
+            return
+        if job.status == "in_progress" and job.runner_name == seen.runner_name:
+            self._metrics.live_kills.inc()
+            _LOG.error("a Pod was reaped while its job was in progress", pod=seen.name, job=seen.job_id)
+
+    async def _service_account(self, pod: Pod) -> ServiceAccount | None:
+        """The Pod's own ServiceAccount: of the same name, and marked as a runner's. Read before the Pod goes."""
+        try:
+            account = await self._reader.get(ServiceAccount, pod.metadata.name, self._namespace)
+        except KubeError:
+            return None  # the sweep of ServiceAccounts finds it
+        return account if account is not None and POOL_LABEL in account.metadata.labels else None
+
+    async def _delete_account(self, account: ServiceAccount) -> None:
+        meta = account.metadata
+        try:
+            await self._client.delete(ServiceAccount, meta.name, self._namespace, uid=meta.uid)
+        except NotFoundError:
+            pass
+        except KubeError as error:
+            _LOG.warning("a ServiceAccount is left for its sweep", account=meta.name, problem=str(error))

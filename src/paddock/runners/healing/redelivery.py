@@ -1,0 +1,140 @@
+"""Webhooks that GitHub could not deliver: asked for again while GitHub still can."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from paddock.base.clock import Clock
+from paddock.clients.github import Forge, GitHubError, HookDelivery, Invalid, RateLimited
+from paddock.runners.healing.tally import Tally
+from paddock.runners.healing.worker import Healed, Report
+from paddock.runners.ledger import Ledger
+from paddock.runners.settings import HealingSettings
+
+__all__ = ["Redelivery", "undelivered"]
+
+_HORIZON = timedelta(days=3)
+"""GitHub delivers again what is at most so old."""
+_ASK_AGAIN = 3
+"""Passes after which a redelivery that did not show up is asked for again."""
+
+
+class Redelivery:
+    """Kind `redelivered`. Each App by itself: trouble with one keeps no other from its deliveries.
+
+    A redelivery has the id of the original, so that one too many is known as a repeat and changes nothing. What was looked
+    through completely is remembered; the first pass of a process looks back to the last delivery that was ever stored, so
+    that an outage of ours longer than the window loses nothing that GitHub still has.
+    """
+
+    name = "redelivery"
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        apps: Mapping[str, Forge],
+        settings: HealingSettings,
+        clock: Clock,
+        note_gap: Callable[[str, float], None] | None = None,
+    ) -> None:
+        """`note_gap(app, seconds)` hears after every pass how long ago the newest delivery arrived."""
+        self._ledger = ledger
+        self._apps = apps
+        self._settings = settings
+        self._clock = clock
+        self._note_gap = note_gap
+        self._covered: dict[str, datetime] = {}
+        self._asked: dict[str, tuple[int, datetime]] = {}
+        self._hopeless: set[int] = set()
+        self.every = settings.redelivery_every
+
+    async def heal(self) -> Report:
+        tally = Tally(self._settings)
+        heard = await self._ledger.deliveries.newest()
+        for app, forge in self._apps.items():
+            if tally.stopped:
+                break
+            with tally.item(f"deliveries of App {app}"):
+                await self._app(app, forge, heard, tally)
+        return tally.report()
+
+    async def _app(self, app: str, forge: Forge, heard: datetime | None, tally: Tally) -> None:
+        now = self._clock.now()
+        window = self._settings.redelivery_window
+        # Kept from the first look on, so that what a failed pass missed is not forgotten with it.
+        covered = self._covered.setdefault(app, min(now, heard or now))
+        since = max(now - _HORIZON, covered - window)
+        attempts = await forge.deliveries(since)
+        arrived = [one.delivered_at for one in attempts if one.arrived]
+        if arrived and self._note_gap is not None:
+            self._note_gap(app, max(0.0, (now - max(arrived)).total_seconds()))
+        missed = undelivered(attempts)
+        known = await self._ledger.deliveries.known([one.guid for one in missed]) if missed else frozenset[str]()
+        tally.looked += len({one.guid for one in attempts})
+        seen = {one.delivery_id for one in attempts}
+        self._hopeless &= seen
+        unasked = [now]
+        for attempt in missed:
+            if attempt.guid in known or attempt.delivery_id in self._hopeless or self._under_way(attempt):
+                continue  # our answer was lost and not the delivery; or GitHub will not, or is about to, deliver it
+            if not await self._redeliver(app, forge, attempt, tally):
+                unasked.append(attempt.delivered_at)
+        self._asked = {guid: last for guid, last in self._asked.items() if last[0] in seen}
+        # What was asked for shows up as a new attempt; only what was not must stay in view.
+        self._covered[app] = min(unasked)
+
+    def _under_way(self, attempt: HookDelivery) -> bool:
+        """Whether this attempt was followed by a request of ours, and the one to come may still come."""
+        last, when = self._asked.get(attempt.guid, (0, self._clock.now()))
+        return last == attempt.delivery_id and self._clock.now() - when < timedelta(seconds=_ASK_AGAIN * self.every)
+
+    async def _redeliver(self, app: str, forge: Forge, attempt: HookDelivery, tally: Tally) -> bool:
+        """Whether it needs no further look of ours: a new attempt will come, or none can."""
+        what = f"{attempt.event} {attempt.action or ''}".strip()
+        heal = Healed(
+            kind="redelivered",
+            subject=f"delivery {attempt.guid}",
+            sentence=f"GitHub was asked to deliver {what} ({attempt.guid}) of App {app} again: its last attempt was answered {attempt.status_code}",
+            evidence={
+                "app": app,
+                "guid": attempt.guid,
+                "delivery_id": attempt.delivery_id,
+                "event": attempt.event,
+                "action": attempt.action,
+                "status_code": attempt.status_code,
+                "delivered_at": attempt.delivered_at.isoformat(),
+            },
+            seconds=max(0.0, (self._clock.now() - attempt.delivered_at).total_seconds()),
+        )
+        if not tally.may(heal):
+            return tally.only_reports(heal)
+        try:
+            await forge.redeliver(attempt.delivery_id)
+        except Invalid:
+            self._hopeless.add(attempt.delivery_id)
+            tally.refuse(f"delivery {attempt.guid} of App {app} cannot be delivered again: GitHub says so")
+            return True
+        except RateLimited:
+            raise  # the rest of this App waits for the next pass
+        except GitHubError as error:
+            tally.fail(f"delivery {attempt.guid} of App {app}: {error.message}")
+            return False
+        self._asked[attempt.guid] = (attempt.delivery_id, self._clock.now())
+        tally.done(heal)
+        return True
+
+
+def undelivered(attempts: Sequence[HookDelivery]) -> list[HookDelivery]:
+    """The latest attempt of every job announcement of which no attempt arrived, oldest first. Pure.
+
+    All attempts are needed, successes included: a list of failures alone hides that a later attempt arrived.
+    """
+    by_guid: dict[str, list[HookDelivery]] = {}
+    for attempt in attempts:
+        if attempt.event == "workflow_job" and attempt.guid:
+            by_guid.setdefault(attempt.guid, []).append(attempt)
+    latest = [
+        max(tries, key=lambda attempt: (attempt.delivered_at, attempt.delivery_id))
+        for tries in by_guid.values()
+        if not any(attempt.arrived for attempt in tries)
+    ]
+    return sorted(latest, key=lambda attempt: (attempt.delivered_at, attempt.delivery_id))

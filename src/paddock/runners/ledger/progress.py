@@ -1,0 +1,69 @@
+"""What runners say of themselves: a mark that moves while they work. The fourth ledger of healing.
+
+Only what is said counts. A runner that stopped reporting is not shown to stand still by that: the way to us may be cut.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from msgspec import Struct
+
+from paddock.base.clock import Clock
+from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.errors import InvalidEntryError
+
+__all__ = ["LONGEST_MARK", "Progress", "ProgressMark"]
+
+LONGEST_MARK = 200
+
+NOTE = """
+-- note_progress: a late copy of an older report changes nothing
+INSERT INTO progress (pod_uid, mark, changed_at, seen_at) VALUES (%(uid)s, %(mark)s, %(now)s, %(now)s)
+ON CONFLICT (pod_uid) DO UPDATE SET mark = excluded.mark, seen_at = excluded.seen_at,
+    changed_at = CASE WHEN progress.mark = excluded.mark THEN progress.changed_at ELSE excluded.changed_at END
+WHERE progress.seen_at <= excluded.seen_at
+"""
+OF_PODS = """
+-- progress_of_pods
+SELECT pod_uid, mark, changed_at, seen_at FROM progress WHERE pod_uid = ANY (%s)
+"""
+FORGET = """
+-- forget_progress: a bounded bite of the oldest
+DELETE FROM progress WHERE pod_uid IN (SELECT pod_uid FROM progress WHERE seen_at < %s ORDER BY seen_at LIMIT %s)
+"""
+
+
+class ProgressMark(Struct, frozen=True):
+    """The newest mark of a runner: since when it has not moved, and when it was last said."""
+
+    pod_uid: str
+    mark: str
+    changed_at: datetime
+    seen_at: datetime
+
+
+class Progress:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def note(self, pod_uid: str, mark: str) -> None:
+        """The Pod's runner says this now. The same mark again means: it is there, and nothing moved."""
+        if not pod_uid:
+            raise InvalidEntryError("pod_uid is empty: say whose progress this is")
+        if len(mark) > LONGEST_MARK:
+            raise InvalidEntryError(
+                f"mark has {len(mark)} characters: at most {LONGEST_MARK}, a number or a short hash"
+            )
+        await self._database.run(NOTE, {"uid": pod_uid, "mark": mark, "now": self._clock.now()})
+
+    async def of_pods(self, uids: Collection[str]) -> dict[str, ProgressMark]:
+        """The newest marks of these Pods; those that never reported are left out."""
+        if not uids:
+            return {}
+        found = await self._database.rows(ProgressMark, OF_PODS, [list(uids)])
+        return {mark.pod_uid: mark for mark in found}
+
+    async def forget(self, before: datetime, *, limit: int = 10_000) -> int:
+        """Drop marks that were last said before that; gives how many. Call again while it gives `limit`."""
+        return await self._database.run(FORGET, [before, limit])

@@ -1,0 +1,195 @@
+"""What people are shown of the ledger, and the one sentence that says why a job waits. Pure."""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msgspec import Struct
+
+from paddock.base.clock import rfc3339
+
+__all__ = ["AccountView", "FinishedJob", "Reason", "RunningJob", "Stage", "Strip", "Waiting", "WaitingJob", "explain"]
+
+Reason = Literal[
+    "too_old", "resting", "repository_resting", "account_resting", "limit_missing", "larger_than_limit", "limit_reached",
+    "in_line", "behind_its_account", "far_back",
+]  # fmt: skip
+
+_LONGEST_WAIT = timedelta(days=7)
+
+
+class Strip(Struct, frozen=True):
+    """`dispatchable` may run as soon as a Pod is free, `withheld` is over its account's limit, `resting` backs off."""
+
+    oldest_dispatchable_seconds: float
+    dispatchable: int
+    withheld: int
+    resting: int
+    claimed: int
+    running: int
+    sessions_open: int
+    completed_last_hour: int
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A waiting job beside everything that may hold it up. `ranked` is how many of its pool got a place."""
+
+    job_id: int
+    account_id: int
+    login: str
+    repository: str
+    workflow_name: str
+    job_name: str
+    pool: str
+    platform: str
+    label: str
+    vcpus: int
+    memory_mb: int
+    enqueued_at: datetime
+    mint_failures: int
+    not_before: datetime | None
+    changed_why: str
+    limit_vcpus: int | None
+    limit_memory_mb: int | None
+    used_vcpus: int
+    used_memory_mb: int
+    setback_repository: str | None
+    setback_until: datetime | None
+    setback_why: str | None
+    position: int | None
+    ranked: int
+
+
+class WaitingJob(Struct, frozen=True, kw_only=True):
+    """`reason` is for programs, `why` the sentence for people; `position` its place in the pool's line, if it has one."""
+
+    job_id: int
+    account_id: int
+    login: str
+    repository: str
+    workflow_name: str
+    job_name: str
+    pool: str
+    platform: str
+    label: str
+    enqueued_at: datetime
+    waiting_seconds: float
+    reason: Reason
+    why: str
+    position: int | None = None
+    until: datetime | None = None
+
+
+class RunningJob(Struct, frozen=True, kw_only=True):
+    """`executing_since` is when GitHub said that the runner took the job up; without it that was not heard yet."""
+
+    job_id: int
+    account_id: int
+    login: str
+    repository: str
+    workflow_name: str
+    job_name: str
+    pool: str
+    platform: str
+    enqueued_at: datetime
+    claimed_at: datetime | None
+    started_at: datetime
+    executing_since: datetime | None
+    pod_uid: str | None
+    pod_name: str | None
+    runner_name: str | None
+
+
+class FinishedJob(Struct, frozen=True, kw_only=True):
+    job_id: int
+    account_id: int
+    login: str
+    repository: str
+    workflow_name: str
+    job_name: str
+    pool: str
+    conclusion: str
+    runner_name: str | None
+    enqueued_at: datetime | None
+    started_at: datetime | None
+    completed_at: datetime
+
+
+class Stage(Struct, frozen=True):
+    """Seconds that a stage of dispatch took; None where nothing was measured."""
+
+    name: str
+    count: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class AccountView(Struct, frozen=True, kw_only=True):
+    account_id: int
+    login: str
+    installation_id: int | None
+    platform: str
+    limit_vcpus: int
+    limit_memory_mb: int
+    used_vcpus: int
+    used_memory_mb: int
+    claims: int
+    queued: int
+
+
+def explain(job: Waiting, now: datetime, *, ranked_at_most: int) -> WaitingJob:
+    """Why the job waits, by the rules of admission, the first that applies. `ranked_at_most` is how many were ranked."""
+    reason, why, until = _reason(job, now, ranked_at_most)
+    return WaitingJob(
+        job_id=job.job_id,
+        account_id=job.account_id,
+        login=job.login,
+        repository=job.repository,
+        workflow_name=job.workflow_name,
+        job_name=job.job_name,
+        pool=job.pool,
+        platform=job.platform,
+        label=job.label,
+        enqueued_at=job.enqueued_at,
+        waiting_seconds=max(0.0, (now - job.enqueued_at).total_seconds()),
+        reason=reason,
+        why=why,
+        position=job.position if reason == "in_line" else None,
+        until=until,
+    )
+
+
+def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, str, datetime | None]:
+    who = f"account {job.login}"
+    if job.enqueued_at <= now - _LONGEST_WAIT:
+        return "too_old", "It has waited for more than a week and is not in the line any more.", None
+    if job.not_before is not None and job.not_before > now:
+        failed = f"{job.mint_failures} failed mint{'' if job.mint_failures == 1 else 's'}"
+        why = f"It rests until {rfc3339(job.not_before)} after {failed}: {job.changed_why}."
+        return "resting", why, job.not_before
+    if job.setback_until is not None:
+        whole = not job.setback_repository
+        rests = f"The {who}" if whole else f"Repository {job.repository}"
+        why = f"{rests} rests until {rfc3339(job.setback_until)}, because minting fails: {job.setback_why}."
+        return ("account_resting" if whole else "repository_resting"), why, job.setback_until
+    if job.limit_vcpus is None or job.limit_memory_mb is None:
+        return "limit_missing", f"The {who} has no limit for {job.platform}, and none means nothing.", None
+    if job.vcpus > job.limit_vcpus or job.memory_mb > job.limit_memory_mb:
+        why = (
+            f"It needs {job.vcpus} vCPU and {job.memory_mb} MB, more than the {who} may ever hold on {job.platform}"
+            f" ({job.limit_vcpus} vCPU, {job.limit_memory_mb} MB): raise the limit."
+        )
+        return "larger_than_limit", why, None
+    if job.used_vcpus + job.vcpus > job.limit_vcpus or job.used_memory_mb + job.memory_mb > job.limit_memory_mb:
+        why = (
+            f"The {who} is at its {job.platform} limit: {job.used_vcpus} of {job.limit_vcpus} vCPU and"
+            f" {job.used_memory_mb} of {job.limit_memory_mb} MB are held."
+        )
+        return "limit_reached", why, None
+    if job.position is not None:
+        place = "Next" if job.position == 1 else f"Number {job.position}"
+        return "in_line", f"{place} in line for pool {job.pool}, as soon as a Pod is free.", None
+    if job.ranked >= ranked_at_most:
+        return "far_back", f"More than {ranked_at_most} jobs are before it in the line for pool {job.pool}.", None
+    why = f"What the {who} may still hold on {job.platform} goes to its earlier jobs."
+    return "behind_its_account", why, None

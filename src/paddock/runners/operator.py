@@ -1,0 +1,139 @@
+"""The runner half of the operator put together: which informers and controllers one process runs.
+
+`paddock operator` runs this against a cluster, `paddock up` against its own API: the same controllers, the same flags.
+"""
+
+import random
+
+from paddock.base.clock import Clock
+from paddock.kube.builtin import Node, Pod, ServiceAccount
+from paddock.kube.client import Client
+from paddock.kube.controller import Controller, Reconcile, Request, its_controller
+from paddock.kube.events import EventRecorder
+from paddock.kube.informer import Informer
+from paddock.kube.manager import Manager
+from paddock.kube.metrics import KubeMetrics
+from paddock.kube.objects import KubeObject
+from paddock.kube.reader import FreshReader
+from paddock.kube.store import Change, by_label
+from paddock.runners.api import POOL_LABEL, RUNNER_LABEL, RunnerPool
+from paddock.runners.books import Books
+from paddock.runners.controllers.autoscaler import Autoscaler
+from paddock.runners.controllers.metrics import PoolCollector
+from paddock.runners.controllers.pool import PoolReconciler, PoolSettings
+from paddock.runners.pods.nodes import closed, healthy, nodes_of
+
+__all__ = ["RunnerOperator"]
+
+_WORKERS = 4
+
+
+class RunnerOperator:
+    """Adds the runner half's controllers to a manager, and offers their caches to whoever shows them.
+
+    `pods` holds runner Pods only, and is indexed by pool, as `accounts` is.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        client: Client,
+        books: Books,
+        settings: PoolSettings,
+        *,
+        clock: Clock,
+        chance: random.Random,
+        metrics: KubeMetrics,
+    ) -> None:
+        self._clock, self._chance, self._metrics = clock, chance, metrics
+        namespace = settings.namespace
+        self.pools = Informer(client, RunnerPool, clock=clock, chance=chance, metrics=metrics, namespace=namespace)
+        self.pods = Informer(
+            client,
+            Pod,
+            clock=clock,
+            chance=chance,
+            metrics=metrics,
+            namespace=namespace,
+            label_selector=f"{RUNNER_LABEL}=true",
+            indexers={POOL_LABEL: by_label(POOL_LABEL)},
+            name="runner pods",
+        )
+        self.accounts = Informer(
+            client,
+            ServiceAccount,
+            clock=clock,
+            chance=chance,
+            metrics=metrics,
+            namespace=namespace,
+            label_selector=POOL_LABEL,
+            indexers={POOL_LABEL: by_label(POOL_LABEL)},
+            name="runner service accounts",
+        )
+        self.nodes = Informer(client, Node, clock=clock, chance=chance, metrics=metrics, name="runner nodes")
+        self.autoscaler = Autoscaler(client, books, self.pools.reader, self.nodes.reader, clock)
+        recorder = EventRecorder(client, "paddock", clock=clock, chance=chance, metrics=metrics)
+        keeper = PoolReconciler(
+            client,
+            FreshReader(client),
+            books,
+            pods=self.pods.reader,
+            nodes=self.nodes.reader,
+            pools=self.pools.reader,
+            settings=settings,
+            recorder=recorder,
+            clock=clock,
+            chance=chance,
+        )
+        metrics.registry.register(
+            PoolCollector(self.pools.reader.list, self.nodes.reader.list, self.autoscaler.outlook)
+        )
+        manager.add_runnable("runner events", recorder.run)
+        manager.add_controller(
+            self._controller("runner pool", keeper)
+            .watches(self.pools)
+            .watches(self.pods, its_controller("RunnerPool"))
+            .watches(self.accounts, _its_pool, predicate=lambda change: change.kind == "deleted")
+            .watches(self.nodes, self._served_by, predicate=_usable_otherwise)
+        )
+        # A pass is due every few seconds anyway; only a changed spec, and a pool that is new or gone, cannot wait for it.
+        manager.add_controller(
+            self._controller("autoscaler", self.autoscaler).watches(self.pools, predicate=_spec_changed)
+        )
+
+    def _served_by(self, node: Node) -> list[Request]:
+        """The pools of a Node's fleet."""
+        return [
+            Request(pool.metadata.namespace, pool.metadata.name)
+            for pool in self.pools.reader.list()
+            if nodes_of(pool, {node.metadata.name: node})
+        ]
+
+    def _controller(self, name: str, reconcile: Reconcile) -> Controller:
+        return Controller(
+            name, reconcile, clock=self._clock, chance=self._chance, metrics=self._metrics, workers=_WORKERS
+        )
+
+
+def _its_pool(account: KubeObject) -> list[Request]:
+    """A runner's account belongs to its Pod; the label says of which pool that is."""
+    pool = account.metadata.labels.get(POOL_LABEL)
+    return [Request(account.metadata.namespace, pool)] if pool else []
+
+
+def _usable_otherwise(change: Change[Node]) -> bool:
+    """Whether a Node came, went, or can be used where it could not, or the other way round. Heartbeats are none of these."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return True
+    return (closed(old), healthy(old), old.metadata.labels) != (closed(new), healthy(new), new.metadata.labels)
+
+
+def _spec_changed(change: Change[RunnerPool]) -> bool:
+    """Whether more than status or labels changed; a deletion counts, because it changes the generation as well."""
+    return (
+        change.old is None
+        or change.new is None
+        or change.old.metadata.generation != change.new.metadata.generation
+        or change.old.metadata.deletion_timestamp != change.new.metadata.deletion_timestamp
+    )

@@ -1,0 +1,60 @@
+"""What Prometheus reads of the queue. The gauges read the ledger itself, because a copy of it once said 78 for 3."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from paddock.base.clock import Clock
+from paddock.runners.ledger import Ledger, LedgerError, PoolSignals
+
+__all__ = ["QueueCollector"]
+
+_EVERY = 10.0
+
+
+class QueueCollector(Collector):
+    """Asks the ledger every few seconds, and shows its last answer; none at all while the ledger cannot be asked.
+
+    A missing series pages through its `absent()` alert; an old number would look like health.
+    """
+
+    def __init__(self, ledger: Ledger, pools: Callable[[], Iterable[str]], clock: Clock) -> None:
+        self._ledger = ledger
+        self._pools = pools
+        self._clock = clock
+        self.signals: dict[str, PoolSignals] = {}
+        self.backlog: int | None = None
+
+    async def run(self) -> None:
+        """Keep asking until cancelled."""
+        while True:
+            try:
+                self.signals = {pool: await self._ledger.signals.of_pool(pool) for pool in self._pools()}
+                self.backlog = await self._ledger.deliveries.backlog()
+            except LedgerError:
+                self.signals, self.backlog = {}, None
+            await self._clock.sleep(_EVERY)
+
+    def collect(self) -> Iterator[Metric]:
+        oldest = GaugeMetricFamily(
+            "paddock_queue_oldest_dispatchable_seconds",
+            "How long the oldest job that may run now has waited.",
+            labels=["pool"],
+        )
+        jobs = GaugeMetricFamily(
+            "paddock_queue_jobs",
+            "Jobs that wait: those that may run now, and those held back.",
+            labels=["pool", "state"],
+        )
+        claims = GaugeMetricFamily("paddock_claims", "Claims that are held.", labels=["pool"])
+        for pool, signals in sorted(self.signals.items()):
+            oldest.add_metric([pool], signals.oldest_dispatchable_seconds)
+            jobs.add_metric([pool, "dispatchable"], signals.queued)
+            jobs.add_metric([pool, "withheld"], signals.withheld)
+            claims.add_metric([pool], signals.claimed)
+        yield from (oldest, jobs, claims)
+        if self.backlog is not None:
+            backlog = GaugeMetricFamily("paddock_webhook_backlog", "Stored deliveries that are not handled yet.")
+            backlog.add_metric([], self.backlog)
+            yield backlog

@@ -1,0 +1,137 @@
+"""`/api/v1/...`: what the ledger knows, as JSON, for the page and the command line. It changes nothing.
+
+It shows names of repositories and jobs of every account: serve it where only operators can reach it.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Final
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from paddock.runners.exchange import RefusedError, answer, refusal
+from paddock.runners.ledger import Completion, Fence, HeldPod, Job, Ledger, LedgerError, Session, Transition
+from paddock.runners.ledger.overview import LARGEST_PAGE
+from paddock.runners.ledger.views import WaitingJob
+
+__all__ = ["PREFIX", "JobPage", "PodPage", "readonly_routes"]
+
+PREFIX: Final = "/api/v1"
+_LARGEST_ID = 2**63 - 1
+_LONGEST_WINDOW = 86_400
+
+
+class JobPage(Struct, frozen=True):
+    """Everything about a job. `waiting` says why it waits, if it does; `job` is None where only its end was heard."""
+
+    job: Job | None
+    waiting: WaitingJob | None
+    completion: Completion | None
+    sessions: list[Session]
+    transitions: list[Transition]
+
+
+class PodPage(Struct, frozen=True):
+    """Everything about a Pod. At most one of `claim` and `fence`."""
+
+    uid: str
+    claim: HeldPod | None
+    fence: Fence | None
+    session: Session | None
+    transitions: list[Transition]
+
+
+def readonly_routes(ledger: Ledger) -> list[Route]:
+    """The routes. 400 names the parameter, 404 what is not known; 503 with Retry-After while the ledger is away."""
+    overview = ledger.overview
+
+    async def strip(_: Request) -> Response:
+        return answer(await overview.strip())
+
+    async def queue(request: Request) -> Response:
+        return answer(await overview.queue(_number(request, "limit", 100, 1, LARGEST_PAGE)))
+
+    async def running(request: Request) -> Response:
+        return answer(await overview.running(_number(request, "limit", 100, 1, LARGEST_PAGE)))
+
+    async def recent(request: Request) -> Response:
+        return answer(await overview.recent(_number(request, "limit", 100, 1, LARGEST_PAGE)))
+
+    async def latency(request: Request) -> Response:
+        window = timedelta(seconds=_number(request, "window", 3600, 60, _LONGEST_WINDOW))
+        return answer(await overview.latency(window))
+
+    async def accounts(request: Request) -> Response:
+        return answer(await overview.accounts(_number(request, "limit", LARGEST_PAGE, 1, LARGEST_PAGE)))
+
+    async def job(request: Request) -> Response:
+        text = request.path_params["job_id"]
+        job_id = int(text) if text.isdecimal() and text.isascii() and len(text) < 20 else 0
+        if not 0 < job_id <= _LARGEST_ID:
+            return refusal(400, "bad_field", f"a job's id is a positive number, not {text[:40]!r}", field="job_id")
+        page = JobPage(
+            await ledger.jobs.get(job_id),
+            await overview.waiting(job_id),
+            await ledger.jobs.completion(job_id),
+            await ledger.sessions.of_job(job_id),
+            await ledger.transitions.of_job(job_id),
+        )
+        if page.job is None and page.completion is None and not page.transitions:
+            return refusal(404, "unknown_job", f"job {job_id} was never announced to this ledger")
+        return answer(page)
+
+    async def pod(request: Request) -> Response:
+        uid = request.path_params["uid"]
+        if not uid.isprintable():
+            return refusal(400, "bad_field", "a Pod's uid has only printable characters", field="uid")
+        page = PodPage(
+            uid,
+            await ledger.claims.of_pod(uid),
+            await ledger.fences.of_pod(uid),
+            await ledger.sessions.of_pod(uid),
+            await ledger.transitions.of_pod(uid),
+        )
+        if page.claim is None and page.fence is None and page.session is None and not page.transitions:
+            return refusal(404, "unknown_pod", "no claim, fence or session ever named a Pod of this uid")
+        return answer(page)
+
+    handlers: dict[str, _Handler] = {
+        "/strip": strip,
+        "/queue": queue,
+        "/running": running,
+        "/recent": recent,
+        "/latency": latency,
+        "/accounts": accounts,
+        "/jobs/{job_id}": job,
+        "/pods/{uid}": pod,
+    }
+    return [Route(PREFIX + path, _guarded(handler), methods=["GET"]) for path, handler in handlers.items()]
+
+
+_Handler = Callable[[Request], Awaitable[Response]]
+
+
+def _guarded(handler: _Handler) -> _Handler:
+    async def guarded(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except RefusedError as refused:
+            return refused.response
+        except LedgerError:
+            sentence = "the ledger cannot be asked now, or takes too long: ask again"
+            return refusal(503, "no_ledger", sentence, headers={"Retry-After": "2"})
+
+    return guarded
+
+
+def _number(request: Request, name: str, otherwise: int, least: int, most: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return otherwise
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
+        sentence = f"{name} is {text[:40]!r}: give a whole number from {least} to {most}"
+        raise RefusedError(refusal(400, "bad_field", sentence, field=name))
+    return int(text)

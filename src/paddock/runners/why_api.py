@@ -1,0 +1,107 @@
+"""`/api/v1/why/...`: explanations that need the ledger and the cluster together, for page and command line."""
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from paddock.base.clock import Clock
+from paddock.base.explanation import Explanation
+from paddock.kube.builtin import Pod
+from paddock.kube.reader import CachedReader
+from paddock.runners.api import RunnerPool
+from paddock.runners.exchange import answer, refusal
+from paddock.runners.ledger import Ledger, LedgerError
+from paddock.runners.readonly_api import PREFIX, JobPage, PodPage
+from paddock.runners.settings import DispatchSettings
+from paddock.runners.why import why_job, why_pod, why_pool
+
+__all__ = ["Explainer", "why_routes"]
+
+
+class Explainer:
+    """Reads what an explanation needs. None where nobody has heard of the thing."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        pods: CachedReader[Pod],
+        pools: CachedReader[RunnerPool],
+        settings: DispatchSettings,
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._pods = pods
+        self._pools = pools
+        self._settings = settings
+        self._clock = clock
+
+    async def job(self, job_id: int) -> Explanation | None:
+        ledger = self._ledger
+        page = JobPage(
+            await ledger.jobs.get(job_id),
+            await ledger.overview.waiting(job_id),
+            await ledger.jobs.completion(job_id),
+            await ledger.sessions.of_job(job_id),
+            await ledger.transitions.of_job(job_id),
+        )
+        if page.job is None and page.completion is None and not page.transitions:
+            return None
+        pool = self._pools.get(page.job.pool, self._settings.namespace) if page.job is not None else None
+        pod = self._pod(lambda pod: page.job is not None and pod.metadata.uid == page.job.pod_uid)
+        return why_job(job_id, page, pool, pod, self._settings.healing, self._clock.now())
+
+    async def pod(self, name: str) -> Explanation | None:
+        """By name or uid; a Pod that is gone is found by its uid."""
+        ledger = self._ledger
+        pod = self._pod(lambda pod: name in (pod.metadata.name, pod.metadata.uid))
+        uid = pod.metadata.uid if pod is not None else name
+        page = PodPage(
+            uid,
+            await ledger.claims.of_pod(uid),
+            await ledger.fences.of_pod(uid),
+            await ledger.sessions.of_pod(uid),
+            await ledger.transitions.of_pod(uid),
+        )
+        known = page.claim or page.fence or page.session or page.transitions
+        if pod is None and not known:
+            return None
+        return why_pod(pod.metadata.name if pod is not None else name, pod, page if known else None, self._clock.now())
+
+    async def pool(self, name: str) -> Explanation | None:
+        pool = self._pools.get(name, self._settings.namespace)
+        if pool is None:
+            return None
+        try:
+            signals = await self._ledger.signals.of_pool(name)
+        except LedgerError:
+            signals = None
+        return why_pool(pool, signals)
+
+    def _pod(self, meant: Callable[[Pod], bool]) -> Pod | None:
+        return next((pod for pod in self._pods.list() if meant(pod)), None)
+
+
+def why_routes(explainer: Explainer) -> list[Route]:
+    async def why(request: Request) -> Response:
+        kind, name = request.path_params["kind"], request.path_params["name"]
+        try:
+            match kind:
+                case "job" if name.isascii() and name.isdecimal() and len(name) < 19:
+                    found = await explainer.job(int(name))
+                case "pod" | "claim":
+                    found = await explainer.pod(name)
+                case "pool":
+                    found = await explainer.pool(name)
+                case _:
+                    return refusal(
+                        400, "bad_field", "ask about a job by its number, or about a pod, claim or pool", field="kind"
+                    )
+        except LedgerError:
+            return refusal(503, "no_ledger", "the ledger cannot be asked now: ask again", headers={"Retry-After": "2"})
+        if found is None:
+            return refusal(404, f"unknown_{kind}", f"nobody has heard of {kind} {name}")
+        return answer(found)
+
+    return [Route(f"{PREFIX}/why/{{kind}}/{{name}}", why, methods=["GET"])]

@@ -1,0 +1,70 @@
+"""How the simulated GitHub behaves: its pace, its limits, and how often it shows each of its known bad habits."""
+
+from typing import Literal
+
+import msgspec
+
+__all__ = ["Behaviour"]
+
+
+class Behaviour(msgspec.Struct, kw_only=True):
+    """Durations are in seconds, rates are probabilities from 0 to 1; by default nothing goes wrong.
+
+    What GitHub needs for its own work (offers, webhooks, giving up on a runner) and the windows of its limits are
+    divided by `speed`, and so is what jobs take. What people read as a date is not: a token's hour, the day after which
+    an unused runner or a waiting job is dropped.
+    """
+
+    speed: float = 1.0
+    latency: tuple[float, float] | None = None
+
+    # The queue
+    assignment: tuple[float, float] = (0.2, 1.5)
+    """From a job being queued, or a runner coming online, to the first offer."""
+    offer_life: float = 60.0
+    """A runner that does not take the job offered to it within this time loses it: the job is offered to another."""
+    lost_runner: float = 600.0
+    """From a runner's silence in the middle of a job to the job's failure."""
+    cancel_grace: float = 300.0
+    job_limit: float = 6 * 3600.0
+    queue_limit: float = 86400.0
+    unused_runner: float = 86400.0
+    job_kept: float = 90 * 86400.0
+    """After this a completed job is forgotten, and asking for it answers 404."""
+
+    # Reads
+    list_lag: float = 0.0
+    """Lists of runners show what was true this long ago."""
+    flapping: float = 0.0
+    """How many jobs show as queued again, with no runner, for `flap_for` seconds in the middle of their run."""
+    flap_for: float = 30.0
+
+    # Webhooks
+    delivery: tuple[float, float] = (0.2, 1.0)
+    delivery_limit: float = 10.0
+    unsent: float = 0.0
+    """Events that GitHub never sends, and of which its log knows nothing."""
+    unsent_completed: float = 0.0
+    """The same for `completed` alone."""
+    undelivered: float = 0.0
+    """Deliveries that do not arrive and stand in the log as failed."""
+    repeated: float = 0.0
+    """Deliveries that come twice under one id."""
+    delayed: float = 0.0
+    delayed_by: tuple[float, float] = (5.0, 120.0)
+    overtaken: float = 0.0
+    """Deliveries that arrive only after the job's next one: in_progress before queued, completed before in_progress."""
+
+    # Calls
+    server_error: float = 0.0
+    slow: float = 0.0
+    slow_by: tuple[float, float] = (2.0, 20.0)
+    lost_answer: float = 0.0
+    """Calls whose effect happens and whose answer does not arrive."""
+
+    # Limits
+    calls_per_hour: int = 5000
+    registrations_per_hour: int = 10_000
+    points_per_minute: int = 900
+    calls_at_once: int = 100
+    secondary_status: Literal[403, 429] = 403

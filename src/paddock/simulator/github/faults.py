@@ -1,0 +1,172 @@
+"""What can go wrong between a caller and GitHub, and between GitHub and its webhook, on order.
+
+An order is used up as it strikes. For faults between two ends that know nothing of GitHub, wrap the transport in
+`paddock.simulator.faulty_transport.FaultyTransport`; these here happen inside.
+"""
+
+import random
+from enum import StrEnum
+
+import msgspec
+
+from paddock.simulator.github import problems
+from paddock.simulator.github.exchange import Answer, json_answer
+
+__all__ = ["DELIVERY_FAULTS", "LIST_FAULTS", "Fault", "FaultBook", "FaultKind", "problem_answer", "refusal", "spoiled"]
+
+_HTML = b"<html><head><title>Unicorn!</title></head><body>No server is currently available.</body></html>"
+
+
+class FaultKind(StrEnum):
+    # Calls
+    SERVER_ERROR = "server_error"
+    BAD_GATEWAY = "bad_gateway"
+    UNAVAILABLE = "unavailable"
+    NOT_JSON = "not_json"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    INVALID = "invalid"
+    RATE_LIMITED = "rate_limited"
+    """429 with Retry-After."""
+    SECONDARY_LIMIT = "secondary_limit"
+    """403 with Retry-After, and budget left."""
+    PRIMARY_LIMIT = "primary_limit"
+    """403 with nothing left until the reset."""
+    LOST = "lost"
+    """The connection breaks: before the effect, or after it with the answer on its way."""
+    SLOW = "slow"
+    """The call waits `delay` seconds in front of GitHub, then proceeds as usual."""
+    EMPTY_LIST = "empty_list"
+    """A list that claims, consistently, that there is nothing."""
+    SHORT_LIST = "short_list"
+    """A page that lacks its last entry, under the full total."""
+
+    # Deliveries
+    UNSENT = "unsent"
+    UNDELIVERED = "undelivered"
+    REPEATED = "repeated"
+    DELAYED = "delayed"
+    OVERTAKEN = "overtaken"
+
+
+LIST_FAULTS = frozenset({FaultKind.EMPTY_LIST, FaultKind.SHORT_LIST})
+DELIVERY_FAULTS = frozenset(
+    {FaultKind.UNSENT, FaultKind.UNDELIVERED, FaultKind.REPEATED, FaultKind.DELAYED, FaultKind.OVERTAKEN}
+)
+
+
+class Fault(msgspec.Struct, kw_only=True):
+    """One thing that goes wrong: what it meets, when, and how often.
+
+    `operations` are names of calls (`mint`, `get_job`, `list_runners`, …) or of deliveries (`queued`, `in_progress`,
+    `completed`, `waiting`, `redelivery`); without them it meets every call, or every delivery, by its kind. `skip` lets
+    the first few pass, `times` is how often it strikes (None for ever), `probability` how likely each time.
+    `after_effect` lets GitHub do its work first and spoils only the answer.
+    """
+
+    kind: FaultKind
+    operations: tuple[str, ...] = ()
+    after_effect: bool = False
+    times: int | None = 1
+    skip: int = 0
+    probability: float = 1.0
+    delay: float = 0.0
+    retry_after: float = 60.0
+    message: str = "something went wrong"
+
+    @property
+    def spent(self) -> bool:
+        return self.times is not None and self.times <= 0
+
+
+class FaultBook:
+    """The faults on order. Each call and each delivery meets at most one: the oldest that fits."""
+
+    def __init__(self) -> None:
+        self.pending: list[Fault] = []
+
+    def for_call(self, operation: str, chance: random.Random) -> Fault | None:
+        return self._take(operation, chance, of_delivery=False)
+
+    def for_delivery(self, action: str, chance: random.Random) -> Fault | None:
+        return self._take(action, chance, of_delivery=True)
+
+    def _take(self, operation: str, chance: random.Random, *, of_delivery: bool) -> Fault | None:
+        for fault in self.pending:
+            if (fault.kind in DELIVERY_FAULTS) != of_delivery:
+                continue
+            if fault.operations and operation not in fault.operations:
+                continue
+            if fault.skip > 0:
+                fault.skip -= 1
+                continue
+            if fault.probability < 1.0 and chance.random() >= fault.probability:
+                continue
+            if fault.times is not None:
+                fault.times -= 1
+            self.pending = [other for other in self.pending if not other.spent]
+            return fault
+        return None
+
+
+def problem_answer(problem: problems.ProblemError) -> Answer:
+    return json_answer(problem.status, problem.body, headers=problem.headers)
+
+
+def refusal(fault: Fault, exhausted: dict[str, str]) -> Answer:
+    """The answer that the fault puts in place of GitHub's own. `exhausted` are the headers of a spent budget."""
+    match fault.kind:
+        case FaultKind.SERVER_ERROR:
+            return json_answer(500, {"message": "Server Error"})
+        case FaultKind.BAD_GATEWAY:
+            return Answer(status=502, body=_HTML, content_type="text/html")
+        case FaultKind.UNAVAILABLE:
+            return Answer(status=503, body=_HTML, content_type="text/html")
+        case FaultKind.NOT_JSON:
+            return Answer(status=200, body=_HTML, content_type="text/html")
+        case FaultKind.LOST:
+            return Answer(status=0, lost=True)
+        case _:
+            return problem_answer(_problem(fault, exhausted))
+
+
+def _problem(fault: Fault, exhausted: dict[str, str]) -> problems.ProblemError:
+    match fault.kind:
+        case FaultKind.UNAUTHENTICATED:
+            return problems.bad_credentials()
+        case FaultKind.FORBIDDEN:
+            return problems.forbidden()
+        case FaultKind.NOT_FOUND:
+            return problems.missing()
+        case FaultKind.CONFLICT:
+            return problems.conflict(fault.message)
+        case FaultKind.INVALID:
+            return problems.invalid(fault.message)
+        case FaultKind.RATE_LIMITED:
+            return problems.secondary_limit(429, fault.retry_after)
+        case FaultKind.SECONDARY_LIMIT:
+            return problems.secondary_limit(403, fault.retry_after)
+        case FaultKind.PRIMARY_LIMIT:
+            return problems.primary_limit(exhausted)
+        case _:
+            raise ValueError(f"{fault.kind} has no answer of its own")
+
+
+def spoiled(fault: Fault, answer: Answer) -> Answer:
+    """A list answer with entries missing; anything else stays as it is."""
+    decoded = msgspec.json.decode(answer.body) if answer.status == 200 else None
+    if isinstance(decoded, list):
+        return msgspec.structs.replace(
+            answer,
+            body=msgspec.json.encode([] if fault.kind is FaultKind.EMPTY_LIST else decoded[:-1]),
+            headers={} if fault.kind is FaultKind.EMPTY_LIST else answer.headers,
+        )
+    if not isinstance(decoded, dict) or "total_count" not in decoded:
+        return answer
+    key = next(name for name in decoded if name != "total_count")
+    if fault.kind is FaultKind.EMPTY_LIST:
+        return json_answer(200, {"total_count": 0, key: []})
+    decoded[key] = decoded[key][:-1]
+    return msgspec.structs.replace(answer, body=msgspec.json.encode(decoded))

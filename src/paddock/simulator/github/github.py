@@ -1,0 +1,341 @@
+"""The simulated GitHub: its REST API, its webhooks and its queue of jobs, on an injected clock."""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Literal, Self
+
+import httpx2
+import msgspec
+from starlette.applications import Starlette
+
+from paddock.base.clock import Clock
+from paddock.base.secrets import Secret
+from paddock.clients.github.settings import GitHubSettings
+from paddock.simulator.errors import SimulationError
+from paddock.simulator.github.app_api import AppApi
+from paddock.simulator.github.app_keys import public_key_of, throwaway_app_key
+from paddock.simulator.github.behaviour import Behaviour
+from paddock.simulator.github.faults import Fault, FaultBook
+from paddock.simulator.github.front import AuditEntry, Front
+from paddock.simulator.github.job_queue import JobQueue
+from paddock.simulator.github.jobs_api import JobsApi
+from paddock.simulator.github.network import asgi_app
+from paddock.simulator.github.pause import pause
+from paddock.simulator.github.runners_api import RunnersApi
+from paddock.simulator.github.sessions import RunnerSession, open_session
+from paddock.simulator.github.snapshot import rebased
+from paddock.simulator.github.state import Account, Attempt, Conclusion, GitHubState, Job, Repository, Run, Runner
+from paddock.simulator.github.webhooks import Webhooks
+from paddock.simulator.transport import InProcessTransport
+
+__all__ = ["SimulatedGitHub"]
+
+# `run` is woken by every change; the nap only covers a test that changes the state by hand.
+_LONGEST_NAP = 60.0
+
+
+class SimulatedGitHub:
+    """A whole GitHub in one object, seeded.
+
+    Callers reach it as they reach the real one, through `app` (HTTP; the server must add no Date of its own, because
+    clients tell the time at GitHub by it) or `transport()` (in the process). Simulated Pods
+    `connect()` with the JIT config they were handed. Tests and scenarios reach behind the curtain: they add accounts,
+    submit and cancel jobs, order faults and read the audit. State follows the clock lazily; webhooks are sent by `run()`,
+    or by `deliver_due()` in a test that moves its clock by hand.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        chance: random.Random,
+        *,
+        behaviour: Behaviour | None = None,
+        speed: float | None = None,
+        app_key: str | None = None,
+        audit: bool = True,
+        state: GitHubState | None = None,
+    ) -> None:
+        self._clock = clock
+        self._chance = chance
+        self.state = state if state is not None else _new_state(clock, chance, app_key or throwaway_app_key())
+        if behaviour is not None:
+            self.state.behaviour = behaviour
+        if speed is not None:
+            self.state.behaviour.speed = speed
+        self.audit: list[AuditEntry] = []
+        self.faults = FaultBook()
+        self._woken = asyncio.Event()
+        self._drivers = 0
+        self._former_clients: list[httpx2.AsyncClient] = []
+        self._webhooks = Webhooks(self.state, clock, chance, self.faults)
+        self._queue = JobQueue(self.state, clock, chance, self._webhooks.announce, self._woken.set)
+        handlers = {
+            **AppApi(self.state, self._webhooks, chance).handlers(),
+            **RunnersApi(self._queue).handlers(),
+            **JobsApi(self.state).handlers(),
+        }
+        self._front = Front(
+            self._queue,
+            clock,
+            chance,
+            public_key_of(self.state.app_key),
+            handlers,
+            self.faults,
+            self.audit if audit else None,
+            self._woken.set,
+        )
+        self.app: Starlette = asgi_app(self._front)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections to webhook receivers."""
+        for client in self._former_clients:
+            await client.aclose()
+        await self._webhooks.aclose()
+
+    # How to reach it
+
+    def transport(self) -> InProcessTransport:
+        return InProcessTransport(self.app, clock=self._clock)
+
+    def settings(self, api_url: str = "http://127.0.0.1") -> GitHubSettings:
+        """What a client needs to know to be this GitHub's App."""
+        return GitHubSettings(
+            app_id=self.app_id,
+            private_key=self.private_key,
+            webhook_secrets=(self.webhook_secret,),
+            api_url=api_url,
+        )
+
+    @property
+    def app_id(self) -> str:
+        return str(self.state.app_id)
+
+    @property
+    def private_key(self) -> Secret:
+        """The App's private key, as PEM."""
+        return Secret(self.state.app_key)
+
+    @property
+    def webhook_secret(self) -> Secret:
+        return Secret(self.state.webhook_secret)
+
+    def deliver_to(self, url: str, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+        """Send webhooks to this address from now on, through `transport` where one is given; "" sends none."""
+        former = self._webhooks.point_to(url, transport)
+        if former is not None:
+            self._former_clients.append(former)
+
+    @property
+    def behaviour(self) -> Behaviour:
+        return self.state.behaviour
+
+    # Time
+
+    def tick(self) -> datetime:
+        """Let everything happen that has fallen due, and return the present moment."""
+        return self._queue.settle()
+
+    def next_change(self) -> datetime | None:
+        """When something will next happen by itself, deliveries included, or None."""
+        moments = (self._queue.timers.next_moment(), self._webhooks.next_due())
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    async def run(self) -> None:
+        """Drive GitHub for ever: offers, time-outs and webhooks happen when they are due. Cancel it to stop."""
+        self._drivers += 1
+        try:
+            async with asyncio.TaskGroup() as deliveries:
+                while True:
+                    self._woken.clear()
+                    for outgoing in self._webhooks.take_due(self.tick()):
+                        deliveries.create_task(self._webhooks.send(outgoing))
+                    moment = self.next_change()
+                    wait = _LONGEST_NAP if moment is None else (moment - self._clock.now()).total_seconds()
+                    await pause(self._clock, self._woken, min(wait, _LONGEST_NAP))
+        finally:
+            self._drivers -= 1
+
+    async def deliver_due(self) -> list[Attempt]:
+        """Send every webhook that is due now, one after the other."""
+        return [await self._webhooks.send(outgoing) for outgoing in self._webhooks.take_due(self.tick())]
+
+    # Accounts
+
+    def add_organization(self, login: str, *repositories: str) -> Account:
+        """An organisation with the App installed, and its repositories ("app", "web")."""
+        return self._add_account(login, "Organization", repositories)
+
+    def add_user(self, login: str, *repositories: str) -> Account:
+        """A personal account with the App installed: it has no runners but those of its repositories."""
+        return self._add_account(login, "User", repositories)
+
+    def _add_account(self, login: str, kind: Literal["Organization", "User"], repositories: Iterable[str]) -> Account:
+        state = self.state
+        account = Account(id=state.fresh_id(3), login=login, kind=kind, installation_id=state.fresh_id(5))
+        state.accounts[login.lower()] = account
+        for name in repositories:
+            self.add_repository(f"{login}/{name}")
+        return account
+
+    def add_repository(self, full_name: str) -> Repository:
+        owner = self.account(full_name.partition("/")[0])
+        repository = Repository(id=self.state.fresh_id(7), full_name=full_name, owner=owner.login)
+        self.state.repositories[full_name.lower()] = repository
+        return repository
+
+    def account(self, login: str) -> Account:
+        account = self.state.account(login)
+        if account is None:
+            raise SimulationError(f"this GitHub has no account {login!r}: add it with add_organization or add_user")
+        return account
+
+    def suspend(self, login: str, *, suspended: bool = True) -> None:
+        self.account(login).suspended_at = self._clock.now() if suspended else None
+
+    def uninstall(self, login: str) -> None:
+        """Somebody removes the App: its tokens stop working and its webhooks stop coming."""
+        self.account(login).installed = False
+
+    # Jobs
+
+    def submit(
+        self,
+        repository: str,
+        *,
+        labels: Iterable[str],
+        duration: float = 300.0,
+        name: str = "build",
+        workflow: str = "CI",
+        branch: str = "main",
+        conclusion: Conclusion = "success",
+        run_id: int | None = None,
+        waiting: bool = False,
+    ) -> Job:
+        """A new job, in a run of its own or in the given one. `duration` is divided by the speed.
+
+        With `waiting` it needs an `approve()` before it is queued.
+        """
+        known = self.state.repository(repository)
+        if known is None:
+            raise SimulationError(f"this GitHub has no repository {repository!r}: add it with add_repository")
+        now = self.tick()
+        run = self._new_run(known, workflow, branch, now) if run_id is None else self.state.runs[run_id]
+        job = self._queue.submit(run, name=name, labels=labels, duration=duration, planned=conclusion)
+        if waiting:
+            self._queue.hold(job, now)
+        else:
+            self._queue.enqueue(job, now)
+        return job
+
+    def _new_run(self, repository: Repository, workflow: str, branch: str, now: datetime) -> Run:
+        run = Run(
+            id=self.state.fresh_id(self._chance.randint(1, 90)),
+            number=len(self.state.runs) + 1,
+            repository=repository.full_name,
+            workflow=workflow,
+            branch=branch,
+            sha=f"{self._chance.getrandbits(160):040x}",
+            created_at=now,
+        )
+        self.state.runs[run.id] = run
+        return run
+
+    def approve(self, job_id: int) -> None:
+        """Let a waiting job into the queue."""
+        job = self.job(job_id)
+        if job.status == "waiting":
+            self._queue.enqueue(job, self._clock.now())
+
+    def cancel(self, job_id: int) -> None:
+        """Somebody cancels the job: at once while it waits, when its runner obeys once it runs."""
+        job = self.job(job_id)
+        self._queue.cancel(job, self._clock.now())
+
+    def job(self, job_id: int) -> Job:
+        """The job as it really is now; raises KeyError for one that GitHub has forgotten."""
+        self.tick()
+        return self.state.jobs[job_id]
+
+    def pending(self) -> int:
+        """How many jobs wait for a runner."""
+        self.tick()
+        return sum(job.status == "queued" for job in self.state.jobs.values())
+
+    def prune_job(self, job_id: int) -> None:
+        """GitHub forgets the job: asking for it answers 404 from now on."""
+        self._queue.forget(self.job(job_id))
+
+    def flap(self, job_id: int, seconds: float) -> None:
+        """Show a running job as queued, without a runner, for that long."""
+        job = self.job(job_id)
+        job.flapping_until = self._clock.now() + timedelta(seconds=seconds)
+
+    # Runners
+
+    def connect(self, encoded_jit_config: str) -> RunnerSession:
+        """The runner of this config comes online. Raises RunnerRefusedError: a config works once, while it is fresh."""
+        return open_session(self._queue, encoded_jit_config, self._clock, lambda: self._drivers > 0)
+
+    def runners(self) -> list[Runner]:
+        """Every registered runner as it really is, shown in lists or not."""
+        self.tick()
+        return [runner for runner in self.state.runners.values() if not runner.removed]
+
+    def delist(self, runner_id: int) -> None:
+        """Lists no longer show the runner, and it gets no job any more; its process and its present job go on."""
+        now = self.tick()
+        self._queue.delist(self.state.runners[runner_id], now)
+
+    # Faults
+
+    def inject(self, fault: Fault) -> Fault:
+        """Put a fault on order; it strikes the calls or deliveries it fits, oldest fault first."""
+        self.faults.pending.append(fault)
+        return fault
+
+    def heal(self) -> None:
+        """Forget every fault on order."""
+        self.faults.pending.clear()
+
+    # Across restarts
+
+    def to_json(self) -> bytes:
+        """The whole GitHub, without faults on order, the audit and the webhook's address."""
+        self.state.saved_at = self.tick()
+        saved = msgspec.structs.replace(self.state, outgoing=[*self._webhooks.in_flight, *self.state.outgoing])
+        return msgspec.json.encode(saved)
+
+    @classmethod
+    def from_json(
+        cls, data: bytes, clock: Clock, chance: random.Random, *, audit: bool = True, rebase: bool = False
+    ) -> "SimulatedGitHub":
+        """The GitHub that was saved; every runner process of that time is gone, as after a disconnect.
+
+        With `rebase` no time has passed since, for a clock that starts anew.
+        """
+        state = msgspec.json.decode(data, type=GitHubState)
+        if rebase:
+            state = rebased(state, clock.now() - state.saved_at)
+        return cls(clock, chance, audit=audit, state=state)
+
+
+def _new_state(clock: Clock, chance: random.Random, app_key: str) -> GitHubState:
+    return GitHubState(
+        app_id=chance.randint(100_000, 999_999),
+        app_key=app_key,
+        webhook_secret=f"{chance.getrandbits(160):040x}",
+        hook_id=chance.randint(100_000_000, 999_999_999),
+        behaviour=Behaviour(),
+        saved_at=clock.now(),
+    )

@@ -1,0 +1,48 @@
+"""The simulated GitHub as an ASGI application: for an HTTP server on loopback, or for a transport in the process."""
+
+from typing import Protocol
+
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from paddock.simulator.github.exchange import Answer, Request
+
+__all__ = ["Answering", "asgi_app"]
+
+_METHODS = ["GET", "POST", "PATCH", "PUT", "DELETE"]
+
+
+class Answering(Protocol):
+    async def answer(self, request: Request) -> Answer: ...
+
+
+class _LostResponse(Response):
+    """Breaks the connection in the middle of the answer: the server promises more bytes than it sends."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"4096")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"{", "more_body": True})
+
+
+def asgi_app(front: Answering) -> Starlette:
+    async def serve(http: HttpRequest) -> Response:
+        answer = await front.answer(
+            Request(
+                method=http.method,
+                base_url=str(http.base_url).rstrip("/"),
+                path=http.url.path,
+                query=dict(http.query_params),
+                authorization=http.headers.get("authorization", ""),
+                body=await http.body(),
+            )
+        )
+        if answer.lost:
+            return _LostResponse()
+        return Response(answer.body or None, answer.status, headers=answer.headers, media_type=answer.content_type)
+
+    return Starlette(routes=[Route("/{path:path}", serve, methods=_METHODS)])

@@ -1,0 +1,94 @@
+"""The part of the API about runners: mint, list, look at, unregister."""
+
+from collections.abc import Callable
+from typing import Any
+
+from paddock.simulator.github import problems, wire
+from paddock.simulator.github.access import Call, paged, permitted, repository_of
+from paddock.simulator.github.exchange import Answer, json_answer
+from paddock.simulator.github.job_queue import JobQueue
+from paddock.simulator.github.state import Runner
+
+__all__ = ["RunnersApi"]
+
+_LONGEST_NAME = 64
+_MOST_LABELS = 100
+_LONGEST_LABEL = 256
+
+
+class RunnersApi:
+    def __init__(self, queue: JobQueue) -> None:
+        self._queue = queue
+        self._state = queue.state
+
+    def handlers(self) -> dict[str, Callable[[Call], Answer]]:
+        return {
+            "mint": self._mint,
+            "list_runners": self._list,
+            "get_runner": self._get,
+            "delete_runner": self._delete,
+        }
+
+    def _place(self, call: Call, needed: str) -> str:
+        """The place of the path as GitHub spells it, if the installation may act there."""
+        if "org" not in call.parts:
+            repository = repository_of(self._state, call)
+            permitted(call, "administration", needed)
+            return f"repos/{repository.full_name}"
+        account = call.account
+        # A personal account has no organisation's runners, and another's organisation is not to be seen.
+        if account is None or account.login.lower() != call.parts["org"].lower() or account.kind != "Organization":
+            raise problems.missing()
+        permitted(call, "organization_self_hosted_runners", needed)
+        return f"orgs/{account.login}"
+
+    def _mint(self, call: Call) -> Answer:
+        place = self._place(call, "write")
+        name, labels = _checked(call.fields)
+        if name.lower() in self._state.names.get(place, {}):
+            raise problems.conflict(f"Already exists - A runner with the name {name} already exists.")
+        runner = self._queue.mint(place, name, labels, call.now)
+        body = {"runner": wire.runner_json(runner, call.now), "encoded_jit_config": wire.encoded_jit_config(runner)}
+        return json_answer(201, body, effect=True)
+
+    def _list(self, call: Call) -> Answer:
+        place, lag = self._place(call, "read"), self._state.behaviour.list_lag
+        there = [runner for runner in self._state.runners.values() if runner.place == place]
+        shown = [view for runner in there if (view := wire.runner_json(runner, call.now, lag)) is not None]
+        if name := call.query.get("name"):
+            shown = [view for view in shown if view["name"] == name]
+        return paged(call, "runners", shown, lambda view: view)
+
+    def _get(self, call: Call) -> Answer:
+        place = self._place(call, "read")
+        return json_answer(200, wire.runner_json(self._runner(call, place), call.now))
+
+    def _delete(self, call: Call) -> Answer:
+        place = self._place(call, "write")
+        runner = self._runner(call, place)
+        if runner.busy:
+            raise problems.invalid(f'Runner "{runner.name}" is currently running a job and cannot be deleted.')
+        self._queue.remove(runner, call.now)
+        return Answer(status=204, effect=True)
+
+    def _runner(self, call: Call, place: str) -> Runner:
+        runner = self._state.runners.get(int(call.parts["runner_id"]))
+        if runner is None or runner.removed or runner.delisted or runner.place != place:
+            raise problems.missing()
+        return runner
+
+
+def _checked(fields: dict[str, Any]) -> tuple[str, list[str]]:
+    """The name and the labels of a mint; raises the 422 of the real API for what it does not accept."""
+    name, labels, group = fields.get("name"), fields.get("labels"), fields.get("runner_group_id")
+    if not isinstance(name, str) or not 1 <= len(name) <= _LONGEST_NAME:
+        raise problems.invalid(f"Runner name must have 1 to {_LONGEST_NAME} characters.", field="name")
+    if not isinstance(group, int) or isinstance(group, bool) or group < 1:
+        raise problems.invalid("Invalid request. `runner_group_id` must be an integer.", field="runner_group_id")
+    if not isinstance(labels, list) or not 1 <= len(labels) <= _MOST_LABELS:
+        raise problems.invalid(f"A runner needs 1 to {_MOST_LABELS} labels.", field="labels")
+    if not all(isinstance(label, str) and label.strip() and len(label) <= _LONGEST_LABEL for label in labels):
+        raise problems.invalid(f"A label has 1 to {_LONGEST_LABEL} characters.", field="labels")
+    if not isinstance(fields.get("work_folder", "_work"), str):
+        raise problems.invalid("`work_folder` must be a string.", field="work_folder")
+    return name, list(labels)

@@ -1,0 +1,207 @@
+"""Everything the simulated GitHub remembers, as plain values that go to JSON and back."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from paddock.simulator.github.behaviour import Behaviour
+
+__all__ = [
+    "Account",
+    "Attempt",
+    "Conclusion",
+    "GitHubState",
+    "Job",
+    "Outgoing",
+    "Repository",
+    "Run",
+    "Runner",
+    "Sighting",
+    "Status",
+    "Step",
+    "Token",
+]
+
+Status = Literal["queued", "waiting", "in_progress", "completed"]
+Conclusion = Literal["success", "failure", "cancelled", "timed_out", "skipped", "neutral"]
+
+_PERMISSIONS = {"actions": "read", "administration": "write", "organization_self_hosted_runners": "write"}
+
+
+class Account(msgspec.Struct, kw_only=True):
+    """An organisation or a person, and the App's installation there."""
+
+    id: int
+    login: str
+    kind: Literal["Organization", "User"]
+    installation_id: int
+    installed: bool = True
+    suspended_at: datetime | None = None
+    permissions: dict[str, str] = msgspec.field(default_factory=lambda: dict(_PERMISSIONS))
+
+
+class Repository(msgspec.Struct, kw_only=True):
+    id: int
+    full_name: str
+    owner: str
+    private: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.full_name.partition("/")[2]
+
+
+class Step(msgspec.Struct, kw_only=True):
+    name: str
+    number: int
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    conclusion: Conclusion | None = None
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """A workflow job. `duration` and `planned` are what it will take and come to if nothing disturbs it."""
+
+    id: int
+    run_id: int
+    repository: str
+    name: str
+    labels: list[str]
+    created_at: datetime
+    status: Status = "queued"
+    conclusion: Conclusion | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    runner_id: int = 0
+    runner_name: str = ""
+    duration: float = 300.0
+    planned: Conclusion = "success"
+    steps: list[Step] = msgspec.field(default_factory=list)
+    assignable_at: datetime | None = None
+    offered_to: int = 0
+    lost_since: datetime | None = None
+    cancelled_at: datetime | None = None
+    flapping_until: datetime | None = None
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """A workflow run; its status is that of its jobs."""
+
+    id: int
+    number: int
+    repository: str
+    workflow: str
+    branch: str
+    sha: str
+    created_at: datetime
+    attempt: int = 1
+    jobs: list[int] = msgspec.field(default_factory=list)
+
+
+class Sighting(msgspec.Struct, kw_only=True, frozen=True):
+    """What was true of a runner from that moment on: lists that lag show an older one."""
+
+    at: datetime
+    online: bool = False
+    busy: bool = False
+    gone: bool = False
+
+
+class Runner(msgspec.Struct, kw_only=True):
+    """A registered single-job runner. `credential` is what its JIT config proves itself with, once."""
+
+    id: int
+    name: str
+    place: str
+    """`orgs/acme`, or `repos/bob/app`."""
+    labels: list[str]
+    credential: str
+    created_at: datetime
+    os: str = "unknown"
+    used: bool = False
+    online: bool = False
+    assignable_at: datetime | None = None
+    deaf: bool = False
+    """It let an offer pass; it is offered nothing until it asks again."""
+    job_id: int = 0
+    delisted: bool = False
+    removed: bool = False
+    sightings: list[Sighting] = msgspec.field(default_factory=list)
+
+    @property
+    def busy(self) -> bool:
+        return self.job_id != 0
+
+
+class Outgoing(msgspec.Struct, kw_only=True):
+    """A webhook on its way, with the bytes that were true when its event happened."""
+
+    due: datetime
+    guid: str
+    action: str
+    body: bytes
+    job_id: int
+    installation_id: int
+    repository_id: int
+    redelivery: bool = False
+    fails: bool = False
+
+
+class Attempt(msgspec.Struct, kw_only=True):
+    """One entry of the delivery log."""
+
+    id: int
+    guid: str
+    delivered_at: datetime
+    redelivery: bool
+    duration: float
+    status: str
+    status_code: int
+    action: str
+    installation_id: int
+    repository_id: int
+    job_id: int
+    body: bytes
+
+
+class Token(msgspec.Struct, kw_only=True):
+    installation_id: int
+    expires_at: datetime
+
+
+class GitHubState(msgspec.Struct, kw_only=True):
+    app_id: int
+    app_key: str
+    """The App's private key, as PEM. It opens nothing but this simulation."""
+    webhook_secret: str
+    hook_id: int
+    behaviour: Behaviour
+    saved_at: datetime
+    next_id: int = 40_000_000_000
+    accounts: dict[str, Account] = msgspec.field(default_factory=dict)
+    repositories: dict[str, Repository] = msgspec.field(default_factory=dict)
+    tokens: dict[str, Token] = msgspec.field(default_factory=dict)
+    jobs: dict[int, Job] = msgspec.field(default_factory=dict)
+    runs: dict[int, Run] = msgspec.field(default_factory=dict)
+    runners: dict[int, Runner] = msgspec.field(default_factory=dict)
+    names: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    """Every runner name that was ever used, by place: GitHub reserves it at the mint."""
+    outgoing: list[Outgoing] = msgspec.field(default_factory=list)
+    held: dict[int, Outgoing] = msgspec.field(default_factory=dict)
+    """Deliveries that wait to be overtaken by the next one of their job."""
+    attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)
+
+    def fresh_id(self, step: int = 1) -> int:
+        self.next_id += max(1, step)
+        return self.next_id
+
+    def repository(self, full_name: str) -> Repository | None:
+        return self.repositories.get(full_name.lower())
+
+    def account(self, login: str) -> Account | None:
+        return self.accounts.get(login.lower())
+
+    def installation(self, installation_id: int) -> Account | None:
+        found = (account for account in self.accounts.values() if account.installation_id == installation_id)
+        return next((account for account in found if account.installed), None)
