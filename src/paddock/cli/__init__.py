@@ -11,6 +11,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "up": ("paddock.cli.up", "command", "Run everything on this machine."),
     "operator": ("paddock.cli.operator", "command", "Run the controllers of hosts and runner pools against a cluster."),
+    "dispatch": ("paddock.cli.dispatch", "command", "Take webhooks, hand jobs to Pods, and heal what disagrees."),
     "get": ("paddock.cli.get", "command", "List hosts, machines, fleets, pools, pods, jobs and more."),
     "why": ("paddock.cli.why", "command", "Explain why a host, a machine, a Pod or a job is as it is."),
     "tree": ("paddock.cli.tree", "command", "Show fleets with their machines, hosts, Pods and jobs."),

@@ -1,53 +1,35 @@
-"""`paddock operator`: the controllers of the host half against a Kubernetes cluster, until it is told to stop."""
+"""`paddock operator`: the controllers of both halves against a Kubernetes cluster, until it is told to stop."""
 
 import asyncio
 import os
-import re
 import signal
 import socket
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from paddock.cli.host_flags import fleet_config, host_flags, host_settings
+from paddock.cli.listeners import BindAddress, metrics_app, probes_app
 
 if TYPE_CHECKING:
     import random
 
-    from starlette.types import ASGIApp
-
     from paddock.base.clock import Clock
-    from paddock.base.metrics import CollectorRegistry
     from paddock.hosts.bootstrap import FleetConfig
     from paddock.hosts.settings import HostSettings
     from paddock.kube.client import Client
     from paddock.kube.leader import LeaderElector
-    from paddock.kube.manager import Health, Manager
+    from paddock.kube.manager import Manager
     from paddock.kube.metrics import KubeMetrics
 
 __all__ = ["command"]
 
 LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
 """The name of the lease; two operators that share it never act together."""
-
-
-class BindAddress(click.ParamType):
-    """`:8080`, `127.0.0.1:8080` or `0` for none, as controllers write it."""
-
-    name = "address"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int] | None:
-        if value is None or isinstance(value, tuple):
-            return value
-        if value in ("", "0"):
-            return None
-        match = re.fullmatch(r"(?P<host>[^:\s]*):(?P<port>\d{1,5})", value)
-        if match is None or int(match["port"]) > 65535:
-            self.fail(f"{value!r} is not an address such as :8080 or 127.0.0.1:8080 (0 turns it off)", param, ctx)
-        return match["host"] or "0.0.0.0", int(match["port"])  # noqa: S104 - `:8080` means every address, as probes need
 
 
 @click.command("operator")
@@ -72,6 +54,18 @@ class BindAddress(click.ParamType):
     "--api-server-url", default="", help="Where the Macs find the API server; without it, where this process finds it."
 )
 @click.option(
+    "--dispatch-url", default="", help="Where `paddock dispatch` is; without it this operator keeps no runner pools."
+)
+@click.option(
+    "--runner-dispatch-url",
+    default="",
+    help="Where runner Pods find it, if that is another address than --dispatch-url.",
+)
+@click.option(
+    "--runners-namespace", default="", help="Where pools, runner Pods and their accounts are; --namespace unless given."
+)
+@click.option("--poller-image", default="", help="The image of this program, for the pollers of Linux runner Pods.")
+@click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The cluster; without it $KUBECONFIG, then the cluster this runs in, then ~/.kube/config.",
@@ -84,13 +78,18 @@ def command(
     metrics_bind_address: tuple[str, int] | None,
     health_probe_bind_address: tuple[str, int] | None,
     api_server_url: str,
+    dispatch_url: str,
+    runner_dispatch_url: str,
+    runners_namespace: str,
+    poller_image: str,
     kubeconfig: Path | None,
     log_level: str,
     **flags: Any,
 ) -> None:
-    """Run the controllers of the hosts against a cluster.
+    """Run the controllers of hosts, fleets and runner pools against a cluster.
 
-    The cloud's credentials are read from SCW_SECRET_KEY and SCW_DEFAULT_PROJECT_ID.
+    The cloud's credentials are read from SCW_SECRET_KEY and SCW_DEFAULT_PROJECT_ID. Runner pools are kept where
+    --dispatch-url says whom to ask before a Pod is retired.
     """
     from paddock.base import logs
 
@@ -103,7 +102,20 @@ def command(
         "--metrics-bind-address": metrics_bind_address,
         "--health-probe-bind-address": health_probe_bind_address,
     }
-    sys.exit(asyncio.run(_run(settings, fleet, api_server_url, kubeconfig, leader_elect, addresses)))
+    runners = _Runners(
+        dispatch_url, runner_dispatch_url or dispatch_url, runners_namespace or flags["namespace"], poller_image
+    )
+    sys.exit(asyncio.run(_run(settings, fleet, api_server_url, kubeconfig, leader_elect, addresses, runners)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Runners:
+    """The flags of the runner half; an empty `url` leaves it out."""
+
+    url: str
+    for_pods: str
+    namespace: str
+    poller_image: str
 
 
 async def _run(
@@ -113,6 +125,7 @@ async def _run(
     kubeconfig: Path | None,
     elect: bool,
     addresses: dict[str, tuple[str, int] | None],
+    runners: _Runners,
 ) -> int:
     from dataclasses import replace
 
@@ -164,9 +177,11 @@ async def _run(
                 chance=chance,
                 metrics=metrics,
             )
+            if runners.url:
+                await _add_runners(stack, manager, client, runners, clock, chance, metrics)
             apps = {
                 "--metrics-bind-address": metrics_app(metrics.registry),
-                "--health-probe-bind-address": probes_app(manager),
+                "--health-probe-bind-address": probes_app(manager.healthz, manager.readyz),
             }
             for flag, address in addresses.items():
                 if address is not None:
@@ -177,6 +192,28 @@ async def _run(
         click.echo(f"paddock: {error}", err=True)
         return 1
     return 0
+
+
+async def _add_runners(
+    stack: AsyncExitStack,
+    manager: "Manager",
+    client: "Client",
+    runners: _Runners,
+    clock: "Clock",
+    chance: "random.Random",
+    metrics: "KubeMetrics",
+) -> None:
+    """Pools and their autoscaler, with the dispatch process's books: no live Pod is deleted without its leave."""
+    from paddock.runners.books_http import HttpBooks
+    from paddock.runners.operator import RunnerOperator
+    from paddock.runners.pods.settings import PoolSettings
+
+    books = HttpBooks(runners.url, client.config.credentials)
+    stack.push_async_callback(books.close)
+    settings = PoolSettings(
+        dispatch_url=runners.for_pods, namespace=runners.namespace, poller_image=runners.poller_image
+    )
+    RunnerOperator(manager, client, books, settings, clock=clock, chance=chance, metrics=metrics)
 
 
 def _elector(
@@ -204,37 +241,3 @@ def _stop_on_signals(manager: "Manager") -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, manager.stop)
-
-
-def metrics_app(registry: "CollectorRegistry") -> "ASGIApp":
-    """`/metrics`, for Prometheus."""
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
-
-    from paddock.base.metrics import CONTENT_TYPE_LATEST, exposition
-
-    async def metrics(_: Request) -> Response:
-        return Response(exposition(registry), media_type=CONTENT_TYPE_LATEST)
-
-    return Starlette(routes=[Route("/metrics", metrics)])
-
-
-def probes_app(manager: "Manager") -> "ASGIApp":
-    """`/healthz` and `/readyz`, for the kubelet; what is not well is in the body."""
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import PlainTextResponse, Response
-    from starlette.routing import Route
-
-    def answer(health: "Health") -> Response:
-        return PlainTextResponse(health.text, status_code=200 if health.ok else 503)
-
-    async def healthz(_: Request) -> Response:
-        return answer(manager.healthz())
-
-    async def readyz(_: Request) -> Response:
-        return answer(manager.readyz())
-
-    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz)])

@@ -40,7 +40,7 @@ DECLINED: Final = 4
 
 F = TypeVar("F", bound=Callable[..., Any])
 _UP: Final = Path(".paddock")
-_SERVICE: Final = "http:paddock-dispatch:http"
+_DISPATCH: Final = "app.kubernetes.io/name=paddock,app.kubernetes.io/component=dispatch"
 
 
 class Problem(Exception):  # noqa: N818 - it is what the user is told, not a defect
@@ -136,12 +136,12 @@ async def _ledger(reach: Reach, client: "Client") -> AsyncIterator[LedgerApi]:
 
     server = reach.server or _server_here(client)
     if not server:
-        path = f"/api/v1/namespaces/{reach.namespace}/services/{_SERVICE}/proxy"
 
         async def through_cluster(below: str) -> bytes:
+            path = await _service_proxy(client, reach.namespace)
             return await client.connection.request("GET", path + below, timeout=10.0)
 
-        yield LedgerApi(through_cluster, f"{client.config.server}{path}")
+        yield LedgerApi(through_cluster, f"{client.config.server}, through its service proxy")
         return
     async with httpx2.AsyncClient(base_url=server.rstrip("/"), timeout=10.0) as http:
 
@@ -159,6 +159,19 @@ async def _ledger(reach: Reach, client: "Client") -> AsyncIterator[LedgerApi]:
             return answer.content
 
         yield LedgerApi(directly, server)
+
+
+async def _service_proxy(client: "Client", namespace: str) -> str:
+    """The path of the dispatch service's operators' port, wherever the chart put it."""
+    from paddock.kube.resource import Resource
+
+    services = Resource("", "v1", "Service", "services")
+    found = (await client.list(services, namespace, label_selector=_DISPATCH)).items
+    if not found:
+        raise Problem(
+            f"there is no dispatch service in namespace {namespace}: give its namespace with -n, or its URL with --server"
+        )
+    return f"/api/v1/namespaces/{namespace}/services/http:{found[0]['metadata']['name']}:metrics/proxy"
 
 
 def _server_here(client: "Client") -> str:

@@ -111,6 +111,11 @@ class RunnerService:
         """Claim nothing more, finish what is being served, send everybody else away with a word. Bounded."""
         await self.dispatch.stop()
 
+    def waiting_for(self) -> list[str]:
+        """The caches that are not complete yet, each with what keeps it from it; empty once it can serve."""
+        informers = (self.pools, self.dispatch.pods, self.dispatch.accounts)
+        return [f"{i.name}: {i.problem or 'the first list is under way'}" for i in informers if not i.synced.is_set()]
+
     def _known_pools(self) -> Sequence[RunnerPool] | None:
         """None until they were read once: without pools every announcement would be ignored for want of one."""
         return self.pools.reader.list() if self.pools.synced.is_set() else None

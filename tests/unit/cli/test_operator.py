@@ -18,7 +18,8 @@ from unit.cli.cluster import Cluster
 
 from paddock.cli import main
 from paddock.cli.host_flags import Duration, host_settings
-from paddock.cli.operator import BindAddress, command, metrics_app, probes_app
+from paddock.cli.listeners import BindAddress, metrics_app, probes_app
+from paddock.cli.operator import command
 from paddock.kube.builtin import Lease
 
 FLAGS = {
@@ -194,7 +195,7 @@ async def test_the_probes_say_what_is_not_well():
     from paddock.kube.manager import Manager
 
     manager = Manager(clock=SystemClock(), chance=seeded("probes"))
-    transport = httpx2.ASGITransport(app=probes_app(manager))  # pyright: ignore[reportArgumentType]
+    transport = httpx2.ASGITransport(app=probes_app(manager.healthz, manager.readyz))  # pyright: ignore[reportArgumentType]
     async with httpx2.AsyncClient(transport=transport, base_url="http://probes") as client:
         assert (await client.get("/healthz")).status_code == 200
         answer = await client.get("/readyz")

@@ -1,0 +1,181 @@
+"""`paddock dispatch`: webhook, dispatch and healing against a cluster and a Postgres, until it is told to stop."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from paddock.cli.listeners import BindAddress, metrics_route, probe_routes
+
+if TYPE_CHECKING:
+    from paddock.kube.manager import Health
+    from paddock.runners.service import RunnerService
+    from paddock.runners.settings import DispatchSettings
+
+__all__ = ["command"]
+
+
+@click.command("dispatch")
+@click.option("--dsn", required=True, envvar="PADDOCK_DSN", help="The Postgres that keeps jobs, claims and sessions.")
+@click.option(
+    "--runners-namespace", default="default", show_default=True, help="Where pools, runner Pods and their accounts are."
+)
+@click.option(
+    "--controller",
+    default="system:serviceaccount:default:paddock-operator",
+    show_default=True,
+    help="The operator's account: who may retire Pods and report stopped ones.",
+)
+@click.option(
+    "--bind-address",
+    type=BindAddress(),
+    default=":8080",
+    show_default=True,
+    help="Where GitHub, the Pods and the operator come in.",
+)
+@click.option(
+    "--metrics-bind-address",
+    type=BindAddress(),
+    default=":8081",
+    show_default=True,
+    help="For operators only: /metrics, /healthz, /readyz and what `paddock status` reads.",
+)
+@click.option(
+    "--hold", default=25.0, show_default=True, type=click.FloatRange(1, 300), help="Longest wait of a Pod's request."
+)
+@click.option("--report-only", multiple=True, help="A kind of disagreement that is reported and not healed; * for all.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The cluster; without it $KUBECONFIG, then the cluster this runs in, then ~/.kube/config.",
+)
+@click.option(
+    "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
+)
+def command(
+    dsn: str,
+    runners_namespace: str,
+    controller: str,
+    bind_address: tuple[str, int] | None,
+    metrics_bind_address: tuple[str, int] | None,
+    hold: float,
+    report_only: tuple[str, ...],
+    kubeconfig: Path | None,
+    log_level: str,
+) -> None:
+    """Take webhooks, hand jobs to waiting Pods, and heal what disagrees.
+
+    The GitHub App is read from PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY (or _FILE) and
+    PADDOCK_GITHUB_WEBHOOK_SECRET (or _FILE). Any number of these processes may share one database.
+    """
+    from paddock.base import logs
+    from paddock.runners.settings import DispatchSettings, HealingSettings
+
+    logs.set_up(level=log_level)
+    if bind_address is None:
+        raise click.UsageError("--bind-address cannot be 0: Pods and GitHub have to come in somewhere")
+    settings = DispatchSettings(
+        namespace=runners_namespace,
+        controller=controller,
+        hold=hold,
+        healing=HealingSettings(report_only=frozenset(report_only)),
+    )
+    sys.exit(asyncio.run(_run(dsn, settings, kubeconfig, bind_address, metrics_bind_address)))
+
+
+async def _run(
+    dsn: str,
+    settings: "DispatchSettings",
+    kubeconfig: Path | None,
+    address: tuple[str, int],
+    metrics_address: tuple[str, int] | None,
+) -> int:
+    from starlette.applications import Starlette
+
+    from paddock.base.chance import unseeded
+    from paddock.base.clock import SystemClock
+    from paddock.base.metrics import CollectorRegistry
+    from paddock.clients.github import GitHubClient, GitHubSettings, SettingsError
+    from paddock.embedded.listening import PortInUseError, bind, listening
+    from paddock.kube import config as kube_config
+    from paddock.kube.client import Client
+    from paddock.kube.errors import ConfigError
+    from paddock.kube.metrics import KubeMetrics
+    from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
+    from paddock.runners.service import RunnerService
+
+    clock, chance, registry = SystemClock(), unseeded(), CollectorRegistry()
+    metrics = KubeMetrics(registry)
+    try:
+        async with AsyncExitStack() as stack:
+            github = GitHubSettings.from_env(os.environ)
+            client = await stack.enter_async_context(Client(kube_config.load(kubeconfig, clock=clock), metrics=metrics))
+            forge = await stack.enter_async_context(GitHubClient(github, clock, chance))
+            ledger = await stack.enter_async_context(Ledger.open(dsn, clock=clock, chance=chance, size=16))
+            service = RunnerService(
+                ledger,
+                Listener(dsn, schema=SCHEMA, clock=clock, chance=chance, patience=settings.backstop),
+                forge,
+                client,
+                secrets=lambda: github.webhook_secrets,
+                settings=settings,
+                clock=clock,
+                chance=chance,
+                registry=registry,
+                kube_metrics=metrics,
+                name=socket.gethostname(),
+            )
+            stop = _stopping()
+            running = asyncio.create_task(service.run(), name="runners")
+            stack.push_async_callback(_ended, running)
+            if metrics_address is not None:
+                routes = [
+                    metrics_route(registry),
+                    *probe_routes(lambda: _alive(running), lambda: _ready(service, stop)),
+                ]
+                socket_ = bind(metrics_address[1], "--metrics-bind-address", metrics_address[0])
+                await stack.enter_async_context(listening(Starlette(routes=routes), socket_))
+            app = Starlette(routes=service.routes)
+            await stack.enter_async_context(listening(app, bind(address[1], "--bind-address", address[0])))
+            await stop.wait()
+            # While the server still answers: what is being served gets out, everybody else is told to ask again.
+            await service.stop()
+    except (ConfigError, LedgerError, PortInUseError, SettingsError) as error:
+        click.echo(f"paddock: {error}", err=True)
+        return 1
+    return 0
+
+
+def _stopping() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _alive(running: "asyncio.Task[None]") -> "Health":
+    from paddock.kube.manager import Health
+
+    return Health(True) if not running.done() else Health(False, "the service has ended")
+
+
+def _ready(service: "RunnerService", stop: asyncio.Event) -> "Health":
+    """Ready once pools, Pods and accounts are known; not any more once it is told to stop, so that Pods ask elsewhere."""
+    from paddock.kube.manager import Health
+
+    if stop.is_set():
+        return Health(False, "stopping")
+    waiting = service.waiting_for()
+    return Health(not waiting, "\n".join(waiting) or "ok")
