@@ -7,7 +7,7 @@ RUN_ARGS ?=
 # One test process a core; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: help run test check test-kube bench crds roles format clean
+.PHONY: help run test check test-kube test-browser bench crds roles clusterctl format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test       run the whole default test suite"
 	@echo "make check      formatter, linter, type checker and import rules"
 	@echo "make test-kube  run the suites that need a real kube-apiserver (needs Go; the first build takes minutes)"
+	@echo "make test-browser  run the page in Chromium or Chrome; pictures are kept in artefacts/"
 	@echo "make bench      run the benchmarks and print a table"
 
 .tools/bin/uv:
@@ -38,7 +39,7 @@ run: .venv/installed
 	@exec $(BIN)/paddock up --simulate $(RUN_ARGS)
 
 test: .venv/installed-for-development
-	@$(BIN)/pytest --ignore=tests/kube -q -n $(WORKERS) --dist worksteal
+	@$(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal
 
 check: .venv/installed-for-development
 	@$(BIN)/ruff format --check .
@@ -49,6 +50,9 @@ check: .venv/installed-for-development
 test-kube: .venv/installed-for-development
 	@$(BIN)/pytest tests/kube -q
 
+test-browser: .venv/installed-for-development
+	@$(BIN)/pytest tests/browser -q -s
+
 bench: .venv/installed-for-development
 	@$(BIN)/python -m bench
 
@@ -57,6 +61,9 @@ crds: .venv/installed-for-development
 
 roles: .venv/installed-for-development
 	@$(BIN)/python hack/roles.py
+
+clusterctl: .venv/installed-for-development
+	@$(BIN)/python hack/clusterctl.py
 
 format: .venv/installed-for-development
 	@$(BIN)/ruff format .

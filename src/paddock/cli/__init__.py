@@ -12,10 +12,15 @@ _COMMANDS = {
     "up": ("paddock.cli.up", "command", "Run everything on this machine."),
     "operator": ("paddock.cli.operator", "command", "Run the controllers of hosts and runner pools against a cluster."),
     "dispatch": ("paddock.cli.dispatch", "command", "Take webhooks, hand jobs to Pods, and heal what disagrees."),
+    "status": ("paddock.cli.status", "command", "Show on one screen whether everything is well."),
     "get": ("paddock.cli.get", "command", "List hosts, machines, fleets, pools, pods, jobs and more."),
+    "describe": ("paddock.cli.describe", "command", "Show everything about one thing."),
     "why": ("paddock.cli.why", "command", "Explain why a host, a machine, a Pod or a job is as it is."),
     "tree": ("paddock.cli.tree", "command", "Show fleets with their machines, hosts, Pods and jobs."),
     "events": ("paddock.cli.events", "command", "Show what happened, and watch it happen."),
+    "leaks": ("paddock.cli.leaks", "command", "Show what looks as if it leaked, and when that is decided."),
+    "doctor": ("paddock.cli.doctor", "command", "Check what Paddock needs from outside, and say how to mend it."),
+    "config": ("paddock.cli.config_check", "command", "Check the settings of the long-running processes."),
     "sweep": ("paddock.cli.sweep", "command", "Show whose every host is, and on what evidence."),
     "release": ("paddock.cli.release", "command", "Give a Mac back to the pool."),
     "terminate": ("paddock.cli.release", "terminate_command", "Give a Mac back to the cloud for good."),
@@ -30,6 +35,7 @@ _COMMANDS = {
         "command",
         "Give a Mac passwordless sudo and automatic login, by hand.",
     ),
+    "completion": ("paddock.cli.completion", "command", "Print the script that completes commands in your shell."),
 }
 
 
@@ -50,7 +56,18 @@ class _Lazy(click.Group):
             formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+_EPILOG = """\b
+Exit codes:
+  0    done, and nothing is wrong
+  1    it failed; standard error says why, and what to do
+  2    the command line was not understood
+  3    it worked, and what it found needs a person
+  4    nothing was done, because it was not confirmed
+  130  interrupted
+"""
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
 @click.version_option(__version__, prog_name="paddock")
 def main() -> None:
     """Runs Apple-silicon CI fleets: every host, claim, Pod and job is accounted for."""

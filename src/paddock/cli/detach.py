@@ -4,15 +4,17 @@ Pause, clear, delete. Without the pause first, the operator sees a machine witho
 step, and claims it another one.
 """
 
-import asyncio
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from paddock.cli.completing import names_of
+from paddock.cli.output import confirmed
+from paddock.cli.progress import showing
+from paddock.cli.reaching import DECLINED, FAILED, Problem, Reach, connected, reach_flags, run
 
 if TYPE_CHECKING:
     from paddock.base.clock import Clock
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
     from paddock.kube.objects import OwnerReference
 
 __all__ = ["Detachment", "command", "detach", "plan"]
-
-
-class DetachError(Exception):
-    """The machine cannot be detached: the message says why, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +38,7 @@ class Detachment:
 
 
 @click.command("detach")
-@click.argument("name")
-@click.option("--namespace", "-n", default="default", show_default=True, help="Where the machine is.")
+@click.argument("name", shell_complete=names_of("machines"))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option(
     "--timeout",
@@ -50,41 +47,26 @@ class Detachment:
     type=click.FloatRange(0),
     help="Seconds to wait until the operator has let the machine go.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The cluster; without it $KUBECONFIG, then the cluster this runs in, then ~/.kube/config.",
-)
-def command(name: str, namespace: str, yes: bool, timeout: float, kubeconfig: Path | None) -> None:
+@reach_flags
+def command(name: str, yes: bool, timeout: float, reach: Reach) -> None:
     """Delete the machine NAME without releasing its host.
 
     The host is neither renamed nor wiped nor rebooted. Use it to undo a duplicate claim, or to keep a broken host for
     a closer look. It pauses the machine, clears what it says about its host, and deletes it.
     """
-    sys.exit(asyncio.run(_detach(name, namespace, yes, timeout, kubeconfig)))
+    run(_detach(name, reach, yes=yes, timeout=timeout))
 
 
-async def _detach(name: str, namespace: str, yes: bool, timeout: float, kubeconfig: Path | None) -> int:  # noqa: ASYNC109
+async def _detach(name: str, reach: Reach, *, yes: bool, timeout: float) -> int:  # noqa: ASYNC109
     from paddock.base.clock import SystemClock
-    from paddock.kube import config
-    from paddock.kube.client import Client
-    from paddock.kube.errors import KubeError
 
-    try:
-        async with Client(config.load(kubeconfig)) as client:
-            intended = await plan(client, name, namespace)
-            click.echo(f"To detach machine {namespace}/{name}:")
-            for number, step in enumerate(intended.steps, 1):
-                click.echo(f"  {number}. {step}")
-            for line in intended.afterwards:
-                click.echo(f"  {line}")
-            if not yes and not click.confirm("Go on?"):
-                click.echo("Nothing was changed.")
-                return 1
-            return 0 if await detach(client, intended, SystemClock(), timeout, click.echo) else 1
-    except (DetachError, KubeError) as error:
-        click.echo(f"paddock: {error}", err=True)
-        return 1
+    async with connected(reach) as reached:
+        async with showing(f"looking at machine {name}"):
+            intended = await plan(reached.client, name, reached.namespace)
+        click.echo(f"To detach machine {reached.namespace}/{name}:")
+        if not confirmed(intended.steps, "Go on?", yes=yes, afterwards=intended.afterwards):
+            return DECLINED
+        return 0 if await detach(reached.client, intended, SystemClock(), timeout, click.echo) else FAILED
 
 
 async def plan(client: "Client", name: str, namespace: str) -> Detachment:
@@ -96,9 +78,9 @@ async def plan(client: "Client", name: str, namespace: str) -> Detachment:
     try:
         machine = await client.get(ScalewayAppleSiliconMachine, name, namespace)
     except NotFoundError:
-        raise DetachError(f"there is no machine {namespace}/{name}; `kubectl get samm -A` lists them") from None
+        raise Problem(f"there is no machine {namespace}/{name}; `kubectl get samm -A` lists them") from None
     if machine.metadata.deletion_timestamp is not None:
-        raise DetachError(
+        raise Problem(
             f"machine {namespace}/{name} is being deleted already, and its host is on its way to the pool: "
             "it is too late to keep the host"
         )
@@ -127,7 +109,7 @@ def _afterwards(machine: "Machine", host: "Host | None") -> tuple[str, ...]:
     lines = [
         whose,
         "It belongs to nobody then: it bills, the sweep reports it, and reclaims it where the operator has",
-        "--orphan-reclaim-claim-name-prefix. To keep it out of every pool, set its spec.quarantine.",
+        "--orphan-reclaim-claim-name-prefix. To keep it out of every pool, `paddock quarantine` it.",
     ]
     fleet = next((ref for ref in machine.metadata.owner_references if ref.kind == "MacFleet"), None)
     if fleet is not None:
@@ -174,7 +156,9 @@ async def detach(
         with suppress(NotFoundError):
             await client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
         say(f"deleted machine {meta.name}")
-    if not await _gone(client, intended, clock, timeout):
+    async with showing("waiting for the operator to let the machine go", clock):
+        gone = await _gone(client, intended, clock, timeout)
+    if not gone:
         say(
             f"it is still there after {timeout:.0f} s: its finalizer goes when the operator sees it; is the operator running?"
         )

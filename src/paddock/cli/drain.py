@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli.completing import names_of
 from paddock.cli.finding import busy_pods, find_mac
 from paddock.cli.output import confirmed
 from paddock.cli.reaching import DECLINED, Problem, Reach, Reached, connected, reach_flags, run
@@ -16,7 +17,7 @@ __all__ = ["command", "undrain_command"]
 
 
 @click.command("drain")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("machines"))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @reach_flags
 def command(name: str, yes: bool, reach: Reach) -> None:
@@ -29,7 +30,7 @@ def command(name: str, yes: bool, reach: Reach) -> None:
 
 
 @click.command("undrain")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("machines"))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @reach_flags
 def undrain_command(name: str, yes: bool, reach: Reach) -> None:

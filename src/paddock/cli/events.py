@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from paddock.cli.output import Column, listed, output_flag
+from paddock.cli.progress import showing
 from paddock.cli.reaching import Reach, Reached, connected, reach_flags, run
 
 __all__ = ["command"]
@@ -24,7 +25,8 @@ def command(watch: bool, about: str, limit: int, output: str, reach: Reach) -> N
 
 async def _events(about: str, limit: int, output: str, reach: Reach, *, watch: bool) -> int:
     async with connected(reach) as reached:
-        shown = await _read(reached, about)
+        async with showing("reading events"):
+            shown = await _read(reached, about)
         click.echo(_shown(shown[-limit:], output))
         seen = {(event.metadata.uid, event.count) for event in shown}
         while watch:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
     from paddock.kube.builtin import Pod
 
-__all__ = ["Mac", "busy_pods", "find_host", "find_mac"]
+__all__ = ["Mac", "busy_pods", "find_mac"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,6 @@ async def find_mac(reached: Reached, name: str) -> Mac:
     claim = host.spec.claim
     owner = next((m for m in machines if claim is not None and m.metadata.uid == claim.machine_uid), None)
     return Mac(owner, host)
-
-
-async def find_host(reached: Reached, name: str) -> "Host":
-    """The Host object of a Mac; Problem where the Mac has none yet."""
-    found = await find_mac(reached, name)
-    if found.host is None:
-        raise Problem(f"machine {name} has no host yet: `paddock why machine {name}` says what it waits for")
-    return found.host
 
 
 async def busy_pods(reached: Reached, node: str) -> "list[Pod]":

@@ -1,230 +1,88 @@
-"""`paddock get KIND`: lists of everything, in the words of the domain, with the reason in the last column."""
+"""`paddock get KIND`: lists of everything, in the words of the domain; `-w` goes on showing what changes."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import click
 
-from paddock.cli.output import Column, listed, output_flag
+from paddock.cli.completing import complete_kinds, complete_names
+from paddock.cli.kind import ALL_KINDS, Kind, kind_called
+from paddock.cli.output import Form, listed, output_flag, row_of
+from paddock.cli.progress import showing
 from paddock.cli.reaching import Problem, Reach, Reached, connected, reach_flags, run
 
-__all__ = ["KINDS", "Kind", "command", "kind_called"]
+__all__ = ["command"]
+
+_LOOK_EVERY = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Something that can be listed: how it is read, and what its columns show."""
-
-    name: str
-    aliases: tuple[str, ...]
-    read: Callable[[Reached], Awaitable[Sequence[Any]]]
-    columns: Callable[[datetime], Sequence[Column[Any]]]
-    title: Callable[[Any], str]
-    plain: Callable[[Any], Any]
-
-
-@click.command("get")
-@click.argument("kind")
-@click.argument("names", nargs=-1)
+@click.command("get", help=f"List things: {', '.join(ALL_KINDS)}.\n\nWith NAMES, only those. `-o wide` shows more columns; json, yaml and name are for scripts.")  # fmt: skip
+@click.argument("kind", shell_complete=complete_kinds(ALL_KINDS))
+@click.argument("names", nargs=-1, shell_complete=complete_names)
+@click.option("--selector", "-l", default="", help="Only objects with these labels, such as tuist.dev/fleet=blue.")
+@click.option("--watch", "-w", is_flag=True, help="Go on showing what changes, until Ctrl-C.")
 @output_flag
 @reach_flags
-def command(kind: str, names: tuple[str, ...], output: str, reach: Reach) -> None:
-    """List things: hosts, machines, fleets, pools, pods, nodes, jobs, accounts, heals.
-
-    With NAMES, only those. `-o wide` shows more columns; json, yaml and name are for scripts.
-    """
-    run(_get(kind, names, output, reach))
+def command(kind: str, names: tuple[str, ...], selector: str, watch: bool, output: str, reach: Reach) -> None:
+    run(_get(kind, names, selector, output, reach, watch=watch))
 
 
-async def _get(word: str, names: tuple[str, ...], output: str, reach: Reach) -> int:
+async def _get(word: str, names: tuple[str, ...], selector: str, output: Form, reach: Reach, *, watch: bool) -> int:
     from paddock.base.clock import SystemClock
 
-    kind = kind_called(word)
+    kind, clock = kind_called(word), SystemClock()
+    if selector and not kind.labelled:
+        raise Problem(f"{kind.name} are kept in the ledger and have no labels: leave --selector out")
     async with connected(reach) as reached:
-        items = await kind.read(reached)
-    if names:
-        known = {kind.title(item) for item in items}
-        if missing := [name for name in names if name not in known]:
-            raise Problem(
-                f"no {kind.name} called {', '.join(missing)}: `paddock get {kind.name}` lists all {len(known)}"
-            )
-        items = [item for item in items if kind.title(item) in names]
-    shown = listed(
+        async with showing(f"listing {kind.name}"):
+            items = await _read(kind, reached, names, selector)
+        if missing := [name for name in names if name not in {kind.title(item) for item in items}]:
+            raise Problem(f"no {kind.name} called {', '.join(missing)}: `paddock get {kind.name}` lists what there is")
+        if shown := _shown(kind, items, output, clock.now()):
+            click.echo(shown)
+        before = {kind.title(item): _seen(kind, item, output, clock.now()) for item in items}
+        while watch:
+            await clock.sleep(_LOOK_EVERY)
+            now = clock.now()
+            items = await _read(kind, reached, names, selector)
+            seen = {kind.title(item): _seen(kind, item, output, now) for item in items}
+            changed = [item for item in items if before.get(kind.title(item)) != seen[kind.title(item)]]
+            if changed:
+                click.echo(_again(kind, items, changed, output, now))
+            if output in ("table", "wide"):
+                for name in sorted(before.keys() - seen.keys()):
+                    click.echo(f"{kind.aliases[0]}/{name} is gone")
+            before = seen
+    return 0
+
+
+async def _read(kind: Kind, reached: Reached, names: tuple[str, ...], selector: str) -> Sequence[Any]:
+    items = await kind.read(reached, selector)
+    return [item for item in items if kind.title(item) in names] if names else items
+
+
+def _seen(kind: Kind, item: Any, output: Form, now: datetime) -> Any:
+    """What must differ for an item to be shown again: what is on the screen, without what ticks by itself."""
+    if output in ("json", "yaml"):
+        return kind.plain(item)
+    return row_of(item, [column for column in kind.columns(now) if not column.ticking], output)
+
+
+def _again(kind: Kind, items: Sequence[Any], changed: Sequence[Any], output: Form, now: datetime) -> str:
+    """Only what changed; in a table, in columns that fit the whole list, so that the rows stay below each other."""
+    if output not in ("table", "wide"):
+        return _shown(kind, changed, output, now)
+    _, *rows = _shown(kind, items, output, now).splitlines()
+    return "\n".join(row for row, item in zip(rows, items, strict=True) if item in changed)
+
+
+def _shown(kind: Kind, items: Sequence[Any], output: Form, now: datetime) -> str:
+    return listed(
         items,
         output,
-        kind.columns(SystemClock().now()),
+        kind.columns(now),
         name=lambda item: f"{kind.aliases[0]}/{kind.title(item)}",
         plain=kind.plain,
         nothing=f"No {kind.name}.",
     )
-    if shown:
-        click.echo(shown)
-    return 0
-
-
-def kind_called(word: str) -> Kind:
-    """The kind by any of its names; Problem lists all of them."""
-    found = next((kind for kind in KINDS if word in (kind.name, *kind.aliases)), None)
-    if found is None:
-        raise Problem(f"{word} is nothing that can be listed: use one of {', '.join(kind.name for kind in KINDS)}")
-    return found
-
-
-def _objects(path: str) -> Callable[[Reached], Awaitable[Sequence[Any]]]:
-    """Objects of one of our kinds, by name; `path` is where its struct lives, imported when it is needed."""
-
-    async def read(reached: Reached) -> Sequence[Any]:
-        import importlib
-
-        module, _, name = path.partition(":")
-        found = (await reached.client.list(getattr(importlib.import_module(module), name))).items
-        return sorted(found, key=lambda obj: (obj.metadata.namespace, obj.metadata.name))
-
-    return read
-
-
-def _builtins(obj: Any) -> Any:
-    import msgspec
-
-    return msgspec.to_builtins({**msgspec.structs.asdict(obj)}) | {
-        "kind": obj.RESOURCE.kind,
-        "apiVersion": obj.RESOURCE.api_version,
-    }
-
-
-def _ready(obj: Any) -> Any:
-    return next((c for c in obj.status.conditions if c.type == "Ready"), None)
-
-
-def _why(obj: Any) -> str:
-    return ready.reason if (ready := _ready(obj)) else ""
-
-
-def _message(obj: Any) -> str:
-    return ready.message if (ready := _ready(obj)) else ""
-
-
-def _age(now: datetime) -> Column[Any]:
-    from paddock.base.explanation import span
-
-    def cell(obj: Any) -> str:
-        made = obj.metadata.creation_timestamp
-        return span(now - made) if made is not None else ""
-
-    return Column("AGE", cell)
-
-
-def _name(obj: Any) -> str:
-    return obj.metadata.name
-
-
-def _hosts(now: datetime) -> Sequence[Column[Any]]:
-    from paddock.base.explanation import span
-
-    def floor(host: Any) -> str:
-        end = host.status.deletable_at
-        return span(end - now) if end is not None and end > now else ""
-
-    return (
-        Column("NAME", _name),
-        Column("STATE", lambda h: "quarantined" if h.spec.quarantine else h.status.state),
-        Column("MACHINE", lambda h: h.spec.claim.machine_name if h.spec.claim else ""),
-        Column("TYPE", lambda h: h.status.type),
-        Column("ZONE", lambda h: h.spec.zone),
-        Column("CLOUD", lambda h: h.status.cloud_status),
-        Column("FLOOR", floor),
-        Column("WHY", _why),
-        Column("CLOUD NAME", lambda h: h.status.cloud_name, wide=True),
-        Column("PRICE/H", lambda h: f"{h.status.price_per_hour} {h.status.currency}".strip(), wide=True),
-        Column("CLAIMS", lambda h: h.spec.epoch, wide=True),
-        Column("MESSAGE", _message, wide=True),
-        _age(now),
-    )
-
-
-def _machines(now: datetime) -> Sequence[Column[Any]]:
-    return (
-        Column("NAME", _name),
-        Column("PHASE", lambda m: m.status.phase),
-        Column("READY", lambda m: m.status.ready),
-        Column("HOST", lambda m: m.status.host_name),
-        Column("STEP", lambda m: "" if m.status.ready else m.status.bootstrap_step),
-        Column("WHY", _why),
-        Column("TYPE", lambda m: m.spec.type, wide=True),
-        Column("ZONE", lambda m: m.spec.zone, wide=True),
-        Column("FAILED", lambda m: m.status.bootstrap_attempts, wide=True),
-        Column("MESSAGE", _message, wide=True),
-        _age(now),
-    )
-
-
-def _fleets(now: datetime) -> Sequence[Column[Any]]:
-    return (
-        Column("NAME", _name),
-        Column("WANT", lambda f: f.spec.replicas),
-        Column("HAVE", lambda f: f.status.replicas),
-        Column("READY", lambda f: f.status.ready_replicas),
-        Column("WHY", _why),
-        Column("MESSAGE", _message, wide=True),
-        _age(now),
-    )
-
-
-def _pools(now: datetime) -> Sequence[Column[Any]]:
-    return (
-        Column("NAME", _name),
-        Column("WANT", lambda p: p.spec.replicas),
-        Column("WARM", lambda p: p.status.idle),
-        Column("BUSY", lambda p: p.status.busy),
-        Column("STARTING", lambda p: p.status.starting),
-        Column("QUEUED", lambda p: p.status.queued),
-        Column("WITHHELD", lambda p: p.status.withheld),
-        Column("WHY", _why),
-        Column("LABEL", lambda p: p.spec.dispatch_label, wide=True),
-        Column("IMAGE", lambda p: p.spec.image, wide=True),
-        Column("MESSAGE", _message, wide=True),
-        _age(now),
-    )
-
-
-def _pods(now: datetime) -> Sequence[Column[Any]]:
-    from paddock.runners.api import OWNER_LABEL, POOL_LABEL
-
-    return (
-        Column("NAME", _name),
-        Column("PHASE", lambda p: "Ending" if p.metadata.deletion_timestamp else p.status.phase),
-        Column("POOL", lambda p: p.metadata.labels.get(POOL_LABEL, "")),
-        Column("FOR", lambda p: p.metadata.labels.get(OWNER_LABEL, "")),
-        Column("NODE", lambda p: p.spec.node_name),
-        Column("UID", lambda p: p.metadata.uid, wide=True),
-        _age(now),
-    )
-
-
-def _nodes(now: datetime) -> Sequence[Column[Any]]:
-    def ready(node: Any) -> str:
-        found = next((c for c in node.status.conditions if c.type == "Ready"), None)
-        return found.status if found else "Unknown"
-
-    return (
-        Column("NAME", _name),
-        Column("READY", ready),
-        Column("DRAINED", lambda n: n.spec.unschedulable),
-        Column("PROVIDER", lambda n: n.spec.provider_id, wide=True),
-        _age(now),
-    )
-
-
-_API = "paddock.hosts.api"
-KINDS: tuple[Kind, ...] = (
-    Kind("hosts", ("host", "sash"), _objects(f"{_API}:ScalewayAppleSiliconHost"), _hosts, _name, _builtins),
-    Kind("machines", ("machine", "samm"), _objects(f"{_API}:ScalewayAppleSiliconMachine"), _machines, _name, _builtins),
-    Kind("fleets", ("fleet", "macfleet", "macfleets"), _objects(f"{_API}:MacFleet"), _fleets, _name, _builtins),
-    Kind(
-        "pools", ("pool", "rpool", "runnerpools"), _objects("paddock.runners.api:RunnerPool"), _pools, _name, _builtins
-    ),
-    Kind("pods", ("pod",), _objects("paddock.kube.builtin:Pod"), _pods, _name, _builtins),
-    Kind("nodes", ("node",), _objects("paddock.kube.builtin:Node"), _nodes, _name, _builtins),
-)

@@ -7,7 +7,18 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-__all__ = ["Column", "Form", "confirmed", "explained", "listed", "output_flag"]
+__all__ = [
+    "Column",
+    "Form",
+    "as_json",
+    "as_yaml",
+    "confirmed",
+    "explained",
+    "listed",
+    "output_flag",
+    "row_of",
+    "table",
+]
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,11 +28,12 @@ _FORMS = ("table", "wide", "json", "yaml", "name")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """A column of a table; wide ones are shown by `-o wide` only."""
+    """A column of a table; wide ones are shown by `-o wide` only, ticking ones change with the clock alone."""
 
     title: str
     cell: Callable[[T], object]
     wide: bool = False
+    ticking: bool = False
 
 
 def output_flag(command: F) -> F:
@@ -42,25 +54,36 @@ def listed(
     """The items in one of the five forms. `plain` gives what JSON and YAML show; `nothing` is said when there are none."""
     match form:
         case "json":
-            return json.dumps([plain(item) for item in items], indent=2, ensure_ascii=False, default=str)
+            return as_json([plain(item) for item in items])
         case "yaml":
-            import yaml
-
-            # Through JSON, so that both forms show the very same values.
-            same = json.loads(json.dumps([plain(item) for item in items], default=str))
-            return yaml.safe_dump(same, sort_keys=False, allow_unicode=True).rstrip()
+            return as_yaml([plain(item) for item in items])
         case "name":
             return "\n".join(name(item) for item in items)
         case _:
-            return _table(items, [column for column in columns if form == "wide" or not column.wide], nothing)
+            rows = [row_of(item, columns, form) for item in items]
+            titles = [column.title for column in columns if form == "wide" or not column.wide]
+            return table([titles, *rows]) if rows else nothing
 
 
-def _table(items: Sequence[T], columns: Sequence[Column[T]], nothing: str) -> str:
-    if not items:
-        return nothing
-    rows = [[column.title for column in columns]]
-    rows += [[_text(column.cell(item)) for column in columns] for item in items]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(columns))]
+def as_json(plain: Any) -> str:
+    return json.dumps(plain, indent=2, ensure_ascii=False, default=str)
+
+
+def as_yaml(plain: Any) -> str:
+    """Through JSON, so that both forms show the very same values."""
+    import yaml
+
+    return yaml.safe_dump(json.loads(as_json(plain)), sort_keys=False, allow_unicode=True).rstrip()
+
+
+def row_of(item: T, columns: Sequence[Column[T]], form: Form) -> list[str]:
+    """The cells that this form shows of an item."""
+    return [_text(column.cell(item)) for column in columns if form == "wide" or not column.wide]
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of equal length, in columns as wide as they need to be."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
@@ -71,7 +94,7 @@ def _text(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return " ".join(str(value).splitlines())
 
 
 def explained(answer: Any) -> str:
@@ -89,11 +112,16 @@ def explained(answer: Any) -> str:
     return "\n".join(lines)
 
 
-def confirmed(plan: Sequence[str], question: str, *, yes: bool) -> bool:
-    """Print the plan, and ask unless told not to. Everything that destroys goes through here."""
+def confirmed(plan: Sequence[str], question: str, *, yes: bool, afterwards: Sequence[str] = ()) -> bool:
+    """Print the plan and how things are afterwards, and ask unless told not to. All that destroys goes through here."""
     for number, step in enumerate(plan, 1):
         click.echo(f"  {number}. {step}")
-    if yes or click.confirm(question):
-        return True
+    for line in afterwards:
+        click.echo(f"  {line}")
+    try:
+        if yes or click.confirm(question):
+            return True
+    except click.Abort:  # nobody is there to answer, or Ctrl-C was the answer
+        click.echo("")
     click.echo("Nothing was changed.")
     return False

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli.reaching import FAILED, Problem, Reach, connected, names_cluster, reach_flags, run
+
 if TYPE_CHECKING:
     from paddock.base.secrets import Password, Secret
     from paddock.hosts.bootstrap.credentials import HostLogins
@@ -26,18 +28,13 @@ _MARKS = {"changed": "✓ changed", "unchanged": "✓ as it should be", "skipped
 @click.option(
     "--key",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The fleet's private key; without it, it is read from the fleet's Secret (needs --kubeconfig).",
+    help="The fleet's private key; without it, it is read from the fleet's Secret in the cluster.",
 )
 @click.option("--user", "username", default="m1", show_default=True, help="The login user of the Mac.")
 @click.option("--port", default=22, show_default=True, type=click.IntRange(1, 65535), help="Its SSH port.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input instead of asking.")
 @click.option("--machine", default="", help="The Machine that has this host; it is then told the password.")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The cluster of the fleet; needed with --machine, or without --key.",
-)
-@click.option("--namespace", "-n", default="default", show_default=True, help="Where the fleet's Secrets are.")
+@reach_flags
 def command(
     address: str,
     fleet: str,
@@ -46,18 +43,17 @@ def command(
     port: int,
     password_stdin: bool,
     machine: str,
-    kubeconfig: Path | None,
-    namespace: str,
+    reach: Reach,
 ) -> None:
     """Give the Mac at ADDRESS passwordless sudo and automatic login.
 
     Only the fleet's key is used to get in. The password is used once, by sudo, and never shown, stored in a file of this
-    machine or passed as an argument.
+    machine or passed as an argument. With --key and without --machine no cluster is needed.
     """
-    if kubeconfig is None and (machine or key is None):
+    if (machine or key is None) and not names_cluster(reach):
         raise click.UsageError("--machine, or the fleet's key from its Secret, needs --kubeconfig (or give --key FILE)")
     password = _password(from_stdin=password_stdin)
-    sys.exit(asyncio.run(_prepare(address, fleet, key, username, port, password, machine, kubeconfig, namespace)))
+    run(_prepare(address, fleet, key, username, port, password, machine, reach))
 
 
 def _password(*, from_stdin: bool) -> "Password":
@@ -78,8 +74,7 @@ async def _prepare(
     port: int,
     password: "Password",
     machine: str,
-    kubeconfig: Path | None,
-    namespace: str,
+    reach: Reach,
 ) -> int:
     from contextlib import AsyncExitStack
 
@@ -90,16 +85,13 @@ async def _prepare(
     from paddock.hosts.bootstrap.errors import PlanError
     from paddock.hosts.bootstrap.prepare import Preparation
     from paddock.hosts.bootstrap.run import Bootstrap
-    from paddock.kube.client import Client
-    from paddock.kube.config import from_kubeconfig
-    from paddock.kube.errors import KubeError
 
     try:
         async with AsyncExitStack() as stack:
             client = None
-            if kubeconfig is not None:
-                client = await stack.enter_async_context(Client(from_kubeconfig(kubeconfig)))
-            private = await _key(key, client, fleet, namespace)
+            if machine or key is None:
+                client = (await stack.enter_async_context(connected(reach))).client
+            private = await _key(key, client, fleet, reach.namespace)
             preparation = Preparation(
                 address=address,
                 key=private,
@@ -109,11 +101,10 @@ async def _prepare(
                 username=username,
                 port=port,
             )
-            logins = None if client is None else HostLogins(client, namespace=namespace)
+            logins = None if client is None else HostLogins(client, namespace=reach.namespace)
             return await _report(Bootstrap(AsyncSsh(), SystemClock(), unseeded()), preparation, logins)
-    except (KubeError, PlanError, OSError) as error:
-        click.echo(f"paddock: {error}", err=True)
-        return 1
+    except (PlanError, OSError) as error:
+        raise Problem(str(error)) from error
 
 
 async def _key(key: Path | None, client: "Client | None", fleet: str, namespace: str) -> "Secret":
@@ -142,12 +133,12 @@ async def _report(bootstrap: "Bootstrap", preparation: "Preparation", logins: "H
     outcome = await prepare_host(bootstrap, preparation, logins, progress)
     if isinstance(outcome, Failed):
         click.echo(f"\n{outcome.sentence}\n\n{recovery(outcome, preparation)}", err=True)
-        return 1
+        return FAILED
     for step, reason in outcome.skipped:
         click.echo(f"  {step}: {reason}")
     for note in outcome.notes:
         click.echo(f"  {note}")
     click.echo(f"\nThe host is prepared; its host key is {outcome.host_key}.")
     if logins is None or not preparation.machine:
-        click.echo("The fleet was not told the password (--machine and --kubeconfig do that).")
+        click.echo("The fleet was not told the password (--machine does that).")
     return 0

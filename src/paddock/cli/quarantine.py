@@ -2,15 +2,16 @@
 
 import click
 
-from paddock.cli.finding import find_host
+from paddock.cli.completing import names_of
+from paddock.cli.finding import find_mac
 from paddock.cli.output import confirmed
-from paddock.cli.reaching import DECLINED, Reach, connected, reach_flags, run
+from paddock.cli.reaching import DECLINED, Problem, Reach, connected, reach_flags, run
 
 __all__ = ["command", "unquarantine_command"]
 
 
 @click.command("quarantine")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("hosts"))
 @click.option("--reason", required=True, help="Why; shown wherever the host is shown.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @reach_flags
@@ -23,7 +24,7 @@ def command(name: str, reason: str, yes: bool, reach: Reach) -> None:
 
 
 @click.command("unquarantine")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("hosts"))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @reach_flags
 def unquarantine_command(name: str, yes: bool, reach: Reach) -> None:
@@ -35,15 +36,18 @@ async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
     from paddock.hosts.api import ScalewayAppleSiliconHost
 
     async with connected(reach) as reached:
-        host = await find_host(reached, name)
-        meta, claim = host.metadata, host.spec.claim
+        mac = await find_mac(reached, name)
+        host = mac.host
+        if host is None:
+            raise Problem(f"machine {name} has no host yet: `paddock why machine {name}` says what it waits for")
+        meta = host.metadata
         if host.spec.quarantine == reason:
             click.echo(f"host {meta.name} is {'quarantined' if reason else 'not quarantined'} already; nothing to do")
             return 0
         if reason:
             plan = [f"host {meta.name} is not claimed by anybody any more: {reason}"]
-            if claim is not None:
-                plan.append(f"machine {claim.machine_name} keeps it, and its jobs, until it is released")
+            if mac.machine is not None:
+                plan.append(f"machine {mac.machine.metadata.name} keeps it, and its jobs, until it is released")
         else:
             plan = [f"host {meta.name} may be claimed again (it was quarantined: {host.spec.quarantine})"]
         if not confirmed(plan, "Go on?", yes=yes):

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
@@ -28,6 +28,7 @@ __all__ = [
     "Reach",
     "Reached",
     "connected",
+    "names_cluster",
     "reach_flags",
     "run",
 ]
@@ -93,17 +94,32 @@ class LedgerApi:
         """The JSON below `/api/v1/`; None where the service says 404."""
         import msgspec
 
+        answer = await self._answer(f"/api/v1/{path.lstrip('/')}")
+        try:
+            return None if answer is None else msgspec.json.decode(answer)
+        except msgspec.DecodeError as error:
+            raise self._silent(error) from error
+
+    async def text(self, path: str) -> str | None:
+        """What the service says at `/healthz` or `/metrics`; None where it says 404."""
+        answer = await self._answer(path)
+        return None if answer is None else answer.decode("utf-8", "replace")
+
+    async def _answer(self, path: str) -> bytes | None:
         from paddock.kube.errors import KubeError, NotFoundError
 
         try:
-            return msgspec.json.decode(await self._ask(f"/api/v1/{path.lstrip('/')}"))
+            return await self._ask(path)
         except NotFoundError:
             return None
-        except (KubeError, OSError, msgspec.DecodeError) as error:
-            raise Problem(
-                f"the dispatch service at {self.where} does not answer ({error}): is `paddock dispatch` or `paddock up` "
-                "running? Give --server if it is elsewhere"
-            ) from error
+        except (KubeError, OSError) as error:
+            raise self._silent(error) from error
+
+    def _silent(self, error: Exception) -> Problem:
+        return Problem(
+            f"the dispatch service at {self.where} does not answer ({error}): is `paddock dispatch` or `paddock up` "
+            "running? Give --server if it is elsewhere"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +137,12 @@ async def connected(reach: Reach) -> AsyncIterator[Reached]:
 
     async with Client(config.load(_kubeconfig(reach))) as client, _ledger(reach, client) as ledger:
         yield Reached(client, ledger, reach.namespace)
+
+
+def names_cluster(reach: Reach) -> bool:
+    """Whether there is anything that could say which cluster is meant."""
+    told = os.environ.get("KUBECONFIG") or os.environ.get("KUBERNETES_SERVICE_HOST")
+    return bool(told) or _kubeconfig(reach) is not None or (Path.home() / ".kube" / "config").is_file()
 
 
 def _kubeconfig(reach: Reach) -> Path | None:
@@ -185,7 +207,7 @@ def _server_here(client: "Client") -> str:
     return ""
 
 
-def run(work: Coroutine[Any, Any, int]) -> None:
+def run(work: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a command to its exit code. What the user can mend is one line on standard error, never a traceback."""
     from paddock.kube.errors import KubeError
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli.completing import names_of
 from paddock.cli.finding import Mac, busy_pods, find_mac
 from paddock.cli.output import confirmed
 from paddock.cli.reaching import DECLINED, Problem, Reach, connected, reach_flags, run
@@ -15,7 +16,7 @@ __all__ = ["command", "plan", "terminate_command"]
 
 
 @click.command("release")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("machines"))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--force-kill-job", is_flag=True, help="Go on although a job is running on the Mac; the job is lost.")
 @reach_flags
@@ -28,7 +29,7 @@ def command(name: str, yes: bool, force_kill_job: bool, reach: Reach) -> None:
 
 
 @click.command("terminate")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("machines"))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--force-kill-job", is_flag=True, help="Go on although a job is running on the Mac; the job is lost.")
 @reach_flags

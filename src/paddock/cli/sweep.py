@@ -1,13 +1,14 @@
 """`paddock sweep`: whose every host is, on what evidence, and what the sweep would do about it. It changes nothing."""
 
-import asyncio
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+
+from paddock.cli.output import Column, listed, output_flag
+from paddock.cli.progress import showing
+from paddock.cli.reaching import Reach, connected, reach_flags, run
 
 if TYPE_CHECKING:
     from paddock.hosts.api import ScalewayAppleSiliconHost as Host
@@ -44,62 +45,51 @@ class Finding:
     multiple=True,
     help="Only hosts of this state; may be given more than once.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml", "name"]),
-    default="table",
-    show_default=True,
-    help="How to show it.",
-)
+@output_flag
 @click.option("--default-adopt-pool-prefix", default="tuist-pool-", show_default=True, help="As the operator has it.")
 @click.option(
     "--orphan-reclaim-claim-name-prefix",
     default="",
     help="As the operator has it, or as you think of setting it: shows what would then be reclaimed.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The cluster; without it $KUBECONFIG, then the cluster this runs in, then ~/.kube/config.",
-)
+@reach_flags
 def command(
     explain: bool,
     states: tuple[str, ...],
     output: str,
     default_adopt_pool_prefix: str,
     orphan_reclaim_claim_name_prefix: str,
-    kubeconfig: Path | None,
+    reach: Reach,
 ) -> None:
     """Show whose every host is, and what the sweep would do about it.
 
     Nothing is changed, and no cloud account is needed: the hosts are judged as the inventory last saw them, against the
     machines that exist now. The operator's own sweep acts only with --orphan-reclaim-claim-name-prefix.
     """
-    from paddock.kube.errors import KubeError
-
-    try:
-        hosts, machines = asyncio.run(_read(kubeconfig))
-    except KubeError as error:
-        click.echo(f"paddock: {error}", err=True)
-        sys.exit(1)
-    found = survey(
-        hosts, machines, pool_prefix=default_adopt_pool_prefix, claim_name_prefix=orphan_reclaim_claim_name_prefix
+    run(
+        _sweep(
+            states,
+            output,
+            reach,
+            explain=explain,
+            pool_prefix=default_adopt_pool_prefix,
+            claim_name_prefix=orphan_reclaim_claim_name_prefix,
+        )
     )
-    if states:
-        found = [finding for finding in found if finding.state in states]
-    click.echo(_shown(found, output, explain=explain))
 
 
-async def _read(kubeconfig: Path | None) -> "tuple[Sequence[Host], Sequence[Machine]]":
+async def _sweep(
+    states: tuple[str, ...], output: str, reach: Reach, *, explain: bool, pool_prefix: str, claim_name_prefix: str
+) -> int:
     from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-    from paddock.kube import config
-    from paddock.kube.client import Client
 
-    async with Client(config.load(kubeconfig)) as client:
+    async with connected(reach) as reached, showing("judging the hosts"):
         # Hosts first: a machine that claims a host between the two reads is then seen as its owner, never missed.
-        hosts = (await client.list(ScalewayAppleSiliconHost)).items
-        return hosts, (await client.list(ScalewayAppleSiliconMachine)).items
+        hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
+        machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
+    found = survey(hosts, machines, pool_prefix=pool_prefix, claim_name_prefix=claim_name_prefix)
+    click.echo(_shown([one for one in found if not states or one.state in states], output, explain=explain))
+    return 0
 
 
 def survey(
@@ -223,33 +213,30 @@ def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ..
 
 
 def _shown(found: Sequence[Finding], output: str, *, explain: bool) -> str:
-    import json
-
-    match output:
-        case "json":
-            return json.dumps([asdict(finding) for finding in found], indent=2)
-        case "yaml":
-            import yaml
-
-            return yaml.safe_dump([_plain(finding) for finding in found], sort_keys=False, allow_unicode=True).rstrip()
-        case "name":
-            return "\n".join(f"scalewayapplesiliconhost/{finding.host}" for finding in found)
-        case _:
-            return (_explained if explain else _table)(found)
+    if explain and output in ("table", "wide"):
+        return _explained(found)
+    shown = listed(
+        found,
+        output,
+        _COLUMNS,
+        name=lambda finding: f"scalewayapplesiliconhost/{finding.host}",
+        plain=asdict,
+        nothing="No hosts.",
+    )
+    return "\n".join([shown, "", _summary(found)]) if found and output in ("table", "wide") else shown
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
-    return {**asdict(finding), "evidence": list(finding.evidence)}
-
-
-def _table(found: Sequence[Finding]) -> str:
-    if not found:
-        return "No hosts."
-    rows = [("HOST", "STATE", "MACHINE", "CLOUD NAME", "WHY", "WOULD DO")]
-    rows += [(f.host, f.state, f.machine or "-", f.cloud_name or "-", f.reason, f.action) for f in found]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, "", _summary(found)])
+_COLUMNS: tuple[Column[Finding], ...] = (
+    Column("HOST", lambda f: f.host),
+    Column("STATE", lambda f: f.state),
+    Column("MACHINE", lambda f: f.machine),
+    Column("CLOUD NAME", lambda f: f.cloud_name),
+    Column("WHY", lambda f: f.reason),
+    Column("WOULD DO", lambda f: f.action),
+    Column("ZONE", lambda f: f.zone, wide=True),
+    Column("MESSAGE", lambda f: f.message, wide=True),
+    Column("BECAUSE", lambda f: f.why, wide=True),
+)
 
 
 def _explained(found: Sequence[Finding]) -> str:

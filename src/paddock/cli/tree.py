@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from paddock.cli.completing import names_of
+from paddock.cli.progress import showing
 from paddock.cli.reaching import Problem, Reach, Reached, connected, reach_flags, run
 
 __all__ = ["Branch", "command", "drawn", "folded"]
@@ -27,7 +29,7 @@ class Branch:
 
 
 @click.command("tree")
-@click.argument("fleet", required=False)
+@click.argument("fleet", required=False, shell_complete=names_of("fleets"))
 @click.option("--all", "everything", is_flag=True, help="Fold nothing.")
 @reach_flags
 def command(fleet: str | None, everything: bool, reach: Reach) -> None:
@@ -36,7 +38,7 @@ def command(fleet: str | None, everything: bool, reach: Reach) -> None:
 
 
 async def _tree(fleet: str | None, reach: Reach, *, everything: bool) -> int:
-    async with connected(reach) as reached:
+    async with connected(reach) as reached, showing("growing the tree"):
         roots = await _grown(reached, fleet)
     if not roots:
         raise Problem("there is nothing to show: no fleet, no machine and no host")

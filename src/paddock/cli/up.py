@@ -108,6 +108,7 @@ def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
         registration_deadline=soon,
         finished_grace=soon,
         progress_grace=soon,
+        lost_communication=timedelta(minutes=1),
         missing_grace=sooner,
         missing_confirm=sooner,
         session_absence=soon,

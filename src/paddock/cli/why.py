@@ -1,21 +1,26 @@
 """`paddock why`: one sentence with the numbers, the evidence of each ledger, what happens next and when."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli.completing import complete_names
 from paddock.cli.finding import find_mac
-from paddock.cli.output import explained
+from paddock.cli.output import as_json, as_yaml, explained
+from paddock.cli.progress import showing
 from paddock.cli.reaching import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from paddock.base.explanation import Explanation
+
+__all__ = ["command", "explanation_of"]
 
 _OF_THE_LEDGER = ("pod", "job", "claim", "pool")
 
 
 @click.command("why")
 @click.argument("kind", type=click.Choice(["host", "machine", "fleet", *_OF_THE_LEDGER]))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_names)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @reach_flags
 def command(kind: str, name: str, output: str, reach: Reach) -> None:
@@ -28,13 +33,18 @@ def command(kind: str, name: str, output: str, reach: Reach) -> None:
 
 
 async def _why(kind: str, name: str, output: str, reach: Reach) -> int:
-    async with connected(reach) as reached:
-        answer = await (_of_the_ledger if kind in _OF_THE_LEDGER else _of_the_hosts)(reached, kind, name)
+    async with connected(reach) as reached, showing(f"asking about {kind} {name}"):
+        answer = await explanation_of(reached, kind, name)
     click.echo(_shown(answer, output))
     return 0 if answer.healthy else TROUBLE
 
 
-async def _of_the_hosts(reached: Reached, kind: str, name: str) -> Any:
+async def explanation_of(reached: Reached, kind: str, name: str) -> "Explanation":
+    """The explanation, from whichever half knows the thing; Problem where nobody does."""
+    return await (_of_the_ledger if kind in _OF_THE_LEDGER else _of_the_hosts)(reached, kind, name)
+
+
+async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation":
     from paddock.base.clock import SystemClock
     from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
     from paddock.hosts.why import why_fleet, why_host, why_machine
@@ -56,7 +66,7 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> Any:
     return why_machine(mac.machine, (await reached.client.list(ScalewayAppleSiliconHost)).items, machines, now)
 
 
-async def _of_the_ledger(reached: Reached, kind: str, name: str) -> Any:
+async def _of_the_ledger(reached: Reached, kind: str, name: str) -> "Explanation":
     import msgspec
 
     from paddock.base.explanation import Explanation
@@ -71,16 +81,10 @@ async def _of_the_ledger(reached: Reached, kind: str, name: str) -> Any:
     return msgspec.convert(answer, Explanation)
 
 
-def _shown(answer: Any, output: str) -> str:
-    import json
-
+def _shown(answer: "Explanation", output: str) -> str:
     import msgspec
 
     if output == "text":
         return explained(answer)
     plain = msgspec.to_builtins(answer)
-    if output == "json":
-        return json.dumps(plain, indent=2, ensure_ascii=False)
-    import yaml
-
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).rstrip()
+    return as_json(plain) if output == "json" else as_yaml(plain)

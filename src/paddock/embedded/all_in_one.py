@@ -12,22 +12,29 @@ from paddock.base.clock import SystemClock
 from paddock.embedded.certificates import Certificates
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.definitions import definitions
+from paddock.embedded.fault_panel import SimulatedFaults
 from paddock.embedded.folder import DataFolder
-from paddock.embedded.host_half import host_half
+from paddock.embedded.host_half import SimulatedHosts, host_half
 from paddock.embedded.house import House, Options, in_background
 from paddock.embedded.kubeconfig import write_kubeconfig
 from paddock.embedded.listening import Tls, bind, listening
+from paddock.embedded.outage import Outage
 from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
-from paddock.embedded.runner_half import runner_half
+from paddock.embedded.runner_half import RunnerHalf, runner_half
 from paddock.embedded.store.postgres import PostgresStore
 from paddock.hosts.roles import node_role
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import Manager
-from paddock.web.app import create_app
+from paddock.web.actions import Actor
+from paddock.web.app import Pages, create_app
+from paddock.web.doorkeeper import Doorkeeper
+from paddock.web.front import front_parts
+from paddock.web.ledger_reader import LedgerReader
 from paddock.web.live import Live
-from paddock.web.pages import fragments
-from paddock.web.watched import Watched
+from paddock.web.runbooks import Runbooks
+from paddock.web.shell import Site
+from paddock.web.watched import Sources, Watched
 
 __all__ = ["Options", "Running", "all_in_one"]
 
@@ -102,20 +109,70 @@ async def _store(house: House) -> PostgresStore:
 
 async def _halves_and_page(house: House) -> ASGIApp:
     manager = Manager(clock=house.clock, chance=house.chance, metrics=house.metrics, grace=_GRACE)
-    hosts, _ = await host_half(house, manager)
+    hosts, simulated = await host_half(house, manager)
     runners = await runner_half(house, manager)
-    watched = Watched(manager, hosts, house.client, house.clock, house.chance, house.metrics)
-    live = Live(lambda: {name: str(part) for name, part in fragments(watched.view()).items()}, house.clock)
+    sources = Sources.of(
+        house.client,
+        house.clock,
+        house.chance,
+        house.metrics,
+        hosts=hosts.hosts,
+        machines=hosts.machines,
+        fleets=hosts.fleets,
+    )
+    for informer in sources.own:
+        manager.add_informer(informer)
+    ledger = LedgerReader(runners.service, house.clock, house.registry) if runners is not None else None
+    watched = Watched(sources, house.clock, ledger=ledger, told=hosts.inventory.problems.values)
+    runbooks = Runbooks()
+    live = Live(lambda: front_parts(watched.seen(), runbooks.href), house.clock, f"{house.chance.getrandbits(32):08x}")
     watched.on_change(live.touch)
     await in_background(house, "controllers", manager.run)
+    if ledger is not None:
+        await in_background(house, "page's ledger", lambda: ledger.run(live.touch))
     await in_background(house, "live page", live.run)
     house.stack.callback(live.end)
+    outage = Outage(house.clock)
+    faults = _faults(house, watched, simulated, runners, outage)
     where = "simulated cloud" if house.options.simulate else "Scaleway"
     return create_app(
-        watched.view,
-        live,
+        Pages(
+            watched,
+            live,
+            Site(
+                f"{where} · {', '.join(house.options.settings.zones)}",
+                simulated=house.options.simulate,
+                faults=faults is not None,
+                actions=True,
+            ),
+            # A simulation listens on loopback and can break nothing real: nobody has to fetch a token to try it.
+            Doorkeeper(house.folder.action_token(), house.clock, house.chance, open_house=house.options.simulate),
+            Actor(house.client, hosts.tools.recorder),
+            faults,
+            runbooks,
+            house.options.settings.default_adopt_pool_prefix,
+        ),
         house.registry,
         healthy=lambda: None if (health := manager.readyz()).ok else health.text,
-        hint=f"{where} · {', '.join(house.options.settings.zones)}",
-        more=[*runners.service.routes, *runners.service.readable] if runners is not None else (),
+        more=[*outage.behind(runners.service.routes), *runners.service.readable] if runners is not None else (),
     )
+
+
+def _faults(
+    house: House, watched: Watched, hosts: SimulatedHosts | None, runners: RunnerHalf | None, outage: Outage
+) -> SimulatedFaults | None:
+    if hosts is None:
+        return None
+    faults = SimulatedFaults(
+        house.client,
+        watched.seen,
+        hosts,
+        runners.twins if runners is not None else None,
+        outage,
+        healing=house.options.dispatch.healing,
+        reclaims=bool(house.options.settings.claim_name_prefix),
+        clock=house.clock,
+        chance=house.chance,
+    )
+    house.stack.push_async_callback(faults.stop)
+    return faults

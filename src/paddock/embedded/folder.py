@@ -38,6 +38,10 @@ class DataFolder:
         """The token in the kubeconfig."""
         return self._kept("admin.token", lambda: secrets.token_urlsafe(32))
 
+    def action_token(self) -> Secret:
+        """What a person shows to the page, once, to be allowed to act on it."""
+        return self._kept("action.token", lambda: secrets.token_urlsafe(24))
+
     def signing_key(self) -> Secret:
         """The key that signs ServiceAccount tokens."""
         return self._kept("service-accounts.key", lambda: generate_key().reveal())

@@ -18,7 +18,7 @@ from paddock.runners.operator import RunnerOperator
 from paddock.runners.pods.settings import PoolSettings
 from paddock.runners.service import RunnerService
 from paddock.simulator.github import SimulatedGitHub, Workload
-from paddock.simulator.outside import first_pool, keep_saved, open_github
+from paddock.simulator.outside import first_limits, first_pool, keep_saved, open_github
 from paddock.simulator.pods import PodTwins, RunnerPace
 
 __all__ = ["RunnerHalf", "SimulatedRunners", "runner_half"]
@@ -57,7 +57,7 @@ async def runner_half(house: House, manager: Manager) -> RunnerHalf | None:
     operator = RunnerOperator(
         manager, house.client, service.books, pools, clock=house.clock, chance=house.chance, metrics=house.metrics
     )
-    twins = await _twins(house, github) if github is not None else None
+    twins = await _twins(house, github, service.ledger) if github is not None else None
     return RunnerHalf(service, operator, twins)
 
 
@@ -83,8 +83,9 @@ async def _service(house: House, forge: Forge, secrets: Sequence[Secret]) -> Run
     return service
 
 
-async def _twins(house: House, github: SimulatedGitHub) -> SimulatedRunners:
+async def _twins(house: House, github: SimulatedGitHub, ledger: Ledger) -> SimulatedRunners:
     options, clock = house.options, house.clock
+    await first_limits(ledger, github, options.hosts)
     github.deliver_to(f"{house.page}/webhooks/github")
     house.stack.push_async_callback(github.aclose)
     await first_pool(house.client, options.dispatch.namespace, options.hosts)

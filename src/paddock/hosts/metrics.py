@@ -34,6 +34,7 @@ class HostCollector(Collector):
         yield _not_ready(machines)
         yield _states(hosts)
         yield _costs(hosts)
+        yield from _troubles(hosts)
 
 
 def _phases(machines: Iterable[ScalewayAppleSiliconMachine]) -> Metric:
@@ -84,3 +85,28 @@ def _costs(hosts: Iterable[ScalewayAppleSiliconHost]) -> Metric:
     for labels, cost in sorted(sums.items()):
         found.add_metric(list(labels), cost)
     return found
+
+
+def _troubles(hosts: Iterable[ScalewayAppleSiliconHost]) -> Iterator[Metric]:
+    """Gauges, because they are kept by the hosts: a host that goes takes its own with it."""
+    failures = GaugeMetricFamily(
+        "paddock_hosts_bootstrap_failures",
+        "Failed bootstraps in the lives of the hosts that there are.",
+        labels=["zone", "type"],
+    )
+    reboots = GaugeMetricFamily(
+        "paddock_hosts_recovery_reboots",
+        "Recovery reboots in the lives of the hosts that there are.",
+        labels=["zone", "type"],
+    )
+    failed: Counter[tuple[str, str]] = Counter()
+    rebooted: Counter[tuple[str, str]] = Counter()
+    for host in hosts:
+        key = (host.spec.zone, host.status.type)
+        failed[key] += host.status.history.bootstrap_failures
+        rebooted[key] += host.status.history.reboots
+    for labels in sorted(failed):
+        failures.add_metric(list(labels), failed[labels])
+        reboots.add_metric(list(labels), rebooted[labels])
+    yield failures
+    yield reboots

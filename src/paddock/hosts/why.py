@@ -24,10 +24,11 @@ Machine = ScalewayAppleSiliconMachine
 _WAITS = {
     "NoAvailableHost": "A host that is released or ordered is claimed within seconds of being free.",
     "BootstrapFailed": "The bootstrap is tried again; after three failures the host is rebooted once, after eight it is given back.",
-    "RebootingForRecovery": "The bootstrap goes on when the Mac answers again, usually within five minutes.",
     "Bootstrapping": "The machine is Ready when the last step is done.",
-    "WaitingForNode": "The machine is Ready as soon as its Node reports Ready.",
+    "NodeMissing": "The machine is Ready as soon as its Node is there; until then its agent is restarted every minute.",
 }
+_PAGES = {"NoAvailableHost": "PaddockNoAvailableHost", "BootstrapFailed": "PaddockRecoveryRate"}
+"""The runbook of a reason; the others have a row in the page on conditions."""
 
 
 def why_machine(
@@ -69,7 +70,12 @@ def why_machine(
         then = _next_host(machine, hosts, now) or then
         commands.append("paddock sweep --explain")
     return replace(
-        said, evidence=tuple(evidence), sentence=sentence, next=then, commands=tuple(commands), runbook=reason
+        said,
+        evidence=tuple(evidence),
+        sentence=sentence,
+        next=then,
+        commands=tuple(commands),
+        runbook=_PAGES.get(reason, "conditions") if reason else "",
     )
 
 

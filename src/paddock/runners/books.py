@@ -31,8 +31,9 @@ class Books(Protocol):
         ...
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
-        """The Pod has ended, or is about to be deleted after it was retired: its session, claim and fence end with it.
+        """The Pod has ended, or is gone: its session, claim and fence end with it.
 
-        Report before the delete; repeatable, and harmless for Pods that nobody has heard of.
+        Report an ended Pod before its delete, and a retired one only when it is gone: until then the fence is what keeps
+        it from winning a job. Repeatable, and harmless for Pods that nobody has heard of.
         """
         ...

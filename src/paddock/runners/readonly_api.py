@@ -67,6 +67,13 @@ def readonly_routes(ledger: Ledger) -> list[Route]:
     async def accounts(request: Request) -> Response:
         return answer(await overview.accounts(_number(request, "limit", LARGEST_PAGE, 1, LARGEST_PAGE)))
 
+    async def heals(request: Request) -> Response:
+        return answer(await ledger.heals.newest(_number(request, "limit", 100, 1, LARGEST_PAGE)))
+
+    async def claims(request: Request) -> Response:
+        limit = _number(request, "limit", LARGEST_PAGE, 1, LARGEST_PAGE)
+        return answer((await ledger.claims.all())[:limit])
+
     async def job(request: Request) -> Response:
         text = request.path_params["job_id"]
         job_id = int(text) if text.isdecimal() and text.isascii() and len(text) < 20 else 0
@@ -105,6 +112,8 @@ def readonly_routes(ledger: Ledger) -> list[Route]:
         "/recent": recent,
         "/latency": latency,
         "/accounts": accounts,
+        "/heals": heals,
+        "/claims": claims,
         "/jobs/{job_id}": job,
         "/pods/{uid}": pod,
     }

@@ -23,6 +23,8 @@ from paddock.runners.announcements.handling import Announcements
 from paddock.runners.api import RunnerPool
 from paddock.runners.books_ledger import LedgerBooks
 from paddock.runners.dispatch.service import DispatchService
+from paddock.runners.healing.leaks_api import leaks_route
+from paddock.runners.healing.ward import Ward
 from paddock.runners.internal_api import internal_routes
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.queue_metrics import QueueCollector
@@ -56,7 +58,6 @@ class RunnerService:
         name: str = "dispatch",
     ) -> None:
         self._clock, self._chance = clock, chance
-        self._rechecks: set[asyncio.Task[None]] = set()
         self.ledger = ledger
         self.forge = forge
         self.settings = settings
@@ -83,7 +84,9 @@ class RunnerService:
             kube_metrics=kube_metrics,
         )
         self.announcements = Announcements(ledger, self._known_pools, clock, chance, registry)
-        self.books = LedgerBooks(ledger, clock, recheck=self._recheck)
+        self.ward = Ward(ledger, forge, client, self.pools.reader, settings, clock, chance, registry, kube_metrics)
+        self.dispatch.pods.add_handler(self.ward.watch)
+        self.books = LedgerBooks(ledger, clock, recheck=self.ward.check)
         self.queue = QueueCollector(ledger, lambda: [pool.metadata.name for pool in self.pools.reader.list()], clock)
         self.explainer = Explainer(ledger, self.dispatch.pods.reader, self.pools.reader, settings, clock)
         registry.register(self.queue)
@@ -92,7 +95,11 @@ class RunnerService:
             *self.dispatch.routes,
             *internal_routes(self.books, TokenAuthenticator(self.dispatch.tokens), ledger.progress.note, settings),
         ]
-        self.readable: list[Route] = [*readonly_routes(ledger), *why_routes(self.explainer)]
+        self.readable: list[Route] = [
+            *readonly_routes(ledger),
+            *why_routes(self.explainer),
+            leaks_route(self.ward.healer),
+        ]
         """What only operators may reach: it shows names of every account."""
 
     async def run(self) -> None:
@@ -102,6 +109,7 @@ class RunnerService:
             "dispatch": self.dispatch.run,
             "announcements": self.announcements.run,
             "queue metrics": self.queue.run,
+            "healing": self.ward.run,
         }
         async with asyncio.TaskGroup() as group:
             for name, run in work.items():
@@ -119,6 +127,3 @@ class RunnerService:
     def _known_pools(self) -> Sequence[RunnerPool] | None:
         """None until they were read once: without pools every announcement would be ignored for want of one."""
         return self.pools.reader.list() if self.pools.synced.is_set() else None
-
-    async def _recheck(self, job_ids: Sequence[int], pod_uid: str) -> None:
-        log.info("jobs of a stopped Pod are asked about at the next pass", jobs=list(job_ids), pod_uid=pod_uid)

@@ -21,6 +21,8 @@ class HealingSettings:
     registration_deadline: timedelta = timedelta(minutes=5)
     finished_grace: timedelta = timedelta(minutes=3)
     progress_grace: timedelta = timedelta(minutes=2)
+    lost_communication: timedelta = timedelta(minutes=15)
+    """GitHub fails a job whose runner was silent for ten minutes: after this long nothing is alive that GitHub counts."""
     missing_grace: timedelta = timedelta(minutes=10)
     missing_confirm: timedelta = timedelta(minutes=5)
     session_absence: timedelta = timedelta(minutes=15)

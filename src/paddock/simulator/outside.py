@@ -17,11 +17,21 @@ from paddock.kube.client import Client
 from paddock.kube.errors import AlreadyExistsError
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import Autoscaling, RunnerPool, RunnerPoolSpec
+from paddock.runners.ledger import Ledger
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.github import SimulatedGitHub
 from paddock.simulator.mac import Fleet, Pace
 
-__all__ = ["SimulatedWorld", "first_fleet", "first_pool", "keep_saved", "open_cloud", "open_github", "open_macs"]
+__all__ = [
+    "SimulatedWorld",
+    "first_fleet",
+    "first_limits",
+    "first_pool",
+    "keep_saved",
+    "open_cloud",
+    "open_github",
+    "open_macs",
+]
 
 FLEET = "mac-fleet"
 SERVER_TYPE = "M4-M"
@@ -122,3 +132,17 @@ async def first_pool(client: Client, namespace: str, hosts: int) -> None:
     )
     with suppress(AlreadyExistsError):
         await client.create(pool)
+
+
+async def first_limits(ledger: Ledger, github: SimulatedGitHub, hosts: int) -> None:
+    """Enrol the organisations with limits that differ, so that one can be seen waiting for its own."""
+    shares = {"acme": 0.6, "bolt": 0.4}
+    for account in github.state.accounts.values():
+        known = await ledger.accounts.of_login(account.login)
+        await ledger.accounts.enrol(account.id, account.login, account.installation_id)
+        if known is None and account.login in shares:
+            macs = max(2, round(shares[account.login] * hosts))
+            why = "the first limits of the simulation"
+            await ledger.limits.set(
+                account.id, "macos", vcpus=6 * macs, memory_mb=14_336 * macs, by="simulation", why=why
+            )

@@ -1,43 +1,72 @@
-"""The web application: the page, its live stream, health and metrics."""
+"""The web application: the front page and its live stream, the pages of objects, actions, health and metrics."""
 
-from collections.abc import Callable, Sequence
+import difflib
+import gzip
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs
 
+from htpy import Node
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from paddock.base.metrics import CONTENT_TYPE_LATEST, CollectorRegistry, exposition
-from paddock.web import pages
+from paddock.kube.errors import KubeError
+from paddock.web import object_pages
+from paddock.web.actions import Actor, ChangedError, plan
+from paddock.web.doorkeeper import Doorkeeper
+from paddock.web.faults import FaultPanel
+from paddock.web.front import front_page
+from paddock.web.guard import LOOPBACK, Guarded
+from paddock.web.links import KINDS, href
 from paddock.web.live import Live
-from paddock.web.view import FleetView
+from paddock.web.objects import page_of
+from paddock.web.runbooks import Runbooks, rendered
+from paddock.web.seen import Seen
+from paddock.web.shell import Site
+from paddock.web.watched import Watched
 
-__all__ = ["create_app"]
+__all__ = ["Pages", "create_app"]
 
-_STATIC = Path(__file__).parent / "static"
-_POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+_STATIC: Final = Path(__file__).parent / "static"
+_PACKING: Final = 4
+_LONGEST_FORM: Final = 16_384
+_NOT_STORED: Final = {"Cache-Control": "no-store"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What the pages are made from. Without an `actor` they are for reading; without `faults` nothing can be broken."""
+
+    watched: Watched
+    live: Live
+    site: Site
+    doorkeeper: Doorkeeper
+    actor: Actor | None = None
+    faults: FaultPanel | None = None
+    runbooks: Runbooks = field(default_factory=Runbooks)
+    pool_prefix: str = ""
 
 
 def create_app(
-    view: Callable[[], FleetView],
-    live: Live,
+    pages: Pages,
     registry: CollectorRegistry,
     *,
     healthy: Callable[[], str | None],
-    hint: str,
+    names: Collection[str] | None = LOOPBACK,
     more: Sequence[BaseRoute] = (),
 ) -> ASGIApp:
-    """The application. `view` takes the picture of this moment; `healthy` says what is wrong, or None; `more` is served beside it."""
-
-    async def index(_: Request) -> Response:
-        return HTMLResponse(str(pages.page(view(), title="Paddock", hint=hint)))
-
-    async def events(_: Request) -> Response:
-        return StreamingResponse(live.stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+    """The application. `healthy` says what is wrong, or None; `names` are the host names it answers to; `more` is served
+    beside it.
+    """
+    desk = _Desk(pages)
 
     async def healthz(_: Request) -> Response:
         problem = healthy()
@@ -48,40 +77,201 @@ def create_app(
 
     app = Starlette(
         routes=[
-            Route("/", index),
-            Route("/live", events),
+            Route("/", desk.front),
+            Route("/live", desk.stream),
+            *(Route(f"/{plural}/{{name}}", desk.object_of(kind)) for kind, plural in KINDS.items()),
+            Route("/runbooks/{name}", desk.runbook),
+            Route("/sign-in", desk.sign_in, methods=["GET", "POST"]),
+            Route("/actions/{verb}/{name}", desk.confirm, methods=["GET"]),
+            Route("/actions/{verb}/{name}", desk.act, methods=["POST"]),
+            Route("/faults", desk.panel, methods=["GET"]),
+            Route("/faults/{name}", desk.strike, methods=["POST"]),
             Route("/healthz", healthz),
             Route("/metrics", metrics),
             Mount("/static", StaticFiles(directory=_STATIC)),
             *more,
-        ]
+        ],
+        exception_handlers={404: desk.not_found},
     )
-    return _Guarded(app)
+    return Guarded(app, names)
 
 
-class _Guarded:
-    """Security headers on every answer; only loopback names are answered, so that no other site can rebind to us."""
+class _Desk:
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    # Reading.
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(raw=message["headers"])
-                headers["Content-Security-Policy"] = _POLICY
-                headers["X-Content-Type-Options"] = "nosniff"
-                headers["Referrer-Policy"] = "no-referrer"
-                message["headers"] = headers.raw
-            await send(message)
+    async def front(self, request: Request) -> Response:
+        await self._pages.watched.look()
+        answer = self._html(front_page(self._pages.site, self._pages.live.now()))
+        # Only this page is compressed: it is the large one, and it holds no token that could be guessed by its length.
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            packed = {**_NOT_STORED, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+            return HTMLResponse(gzip.compress(bytes(answer.body), _PACKING), headers=packed)
+        return answer
 
-        if scope["type"] == "http" and not _local(scope):
-            await PlainTextResponse("unknown host name\n", 421)(scope, receive, guarded)
-            return
-        await self._app(scope, receive, guarded)
+    async def stream(self, request: Request) -> Response:
+        # A browser that reconnects says what it saw last; one that just loaded the page has its version in the address.
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        return StreamingResponse(self._pages.live.stream(since), media_type="text/event-stream", headers=_NOT_STORED)
+
+    def object_of(self, kind: str) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            name, pages = request.path_params["name"], self._pages
+            seen = await pages.watched.look()
+            page = await page_of(kind, name, seen, pages.watched.ledger, pages.pool_prefix)
+            if page is None:
+                what = f"Nobody has heard of {kind} {name}: it may be gone, or the name is another."
+                return self._html(object_pages.missing_page(pages.site, what, _near(kind, name, seen)), 404)
+            return self._html(object_pages.object_page(pages.site, page, pages.runbooks.href))
+
+        return answer
+
+    async def runbook(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        text = self._pages.runbooks.text(name)
+        if text is None:
+            what = f"The runbook {name} is not shipped with this build; the repository has it in docs/runbooks."
+            return self._html(object_pages.missing_page(self._pages.site, what, ()), 404)
+        return self._html(object_pages.runbook_page(self._pages.site, name, list(rendered(text))))
+
+    async def not_found(self, request: Request, _: Exception) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            return PlainTextResponse("not found\n", 404)
+        what = f"No page of Paddock is at {request.url.path}."
+        return self._html(object_pages.missing_page(self._pages.site, what, ()), 404)
+
+    # Acting.
+
+    async def sign_in(self, request: Request) -> Response:
+        pages = self._pages
+        if not pages.doorkeeper.allows or pages.actor is None:
+            return self._refused("this page is for reading: no action token is set", 403)
+        if request.method == "GET":
+            then = _own_path(request.query_params.get("then", "/"))
+            return self._html(object_pages.sign_in_page(pages.site, then))
+        form = await _form(request)
+        then = _own_path(form.get("then", "/"))
+        visitor = pages.doorkeeper.admit(form.get("token", ""), form.get("who", ""))
+        if visitor is None:
+            return self._html(object_pages.sign_in_page(pages.site, then, wrong=True), 403)
+        return pages.doorkeeper.remember(RedirectResponse(then, 303), visitor, request)
+
+    async def confirm(self, request: Request) -> Response:
+        return await self._confirm(request, "", 200)
+
+    async def _confirm(self, request: Request, notice: str, status: int) -> Response:
+        pages, verb, name = self._pages, request.path_params["verb"], request.path_params["name"]
+        if pages.actor is None or not pages.doorkeeper.allows:
+            return self._refused("this page is for reading: no action token is set", 403)
+        visitor = pages.doorkeeper.welcome(request)
+        if visitor is None:
+            return RedirectResponse(f"/sign-in?then={request.url.path}", 303)
+        found = plan(verb, name, await pages.watched.look())
+        if found is None:
+            return self._html(
+                object_pages.missing_page(pages.site, f"Nothing called {name} can be acted on so.", ()), 404
+            )
+        answer = self._html(object_pages.confirm_page(pages.site, found, visitor, notice=notice), status)
+        return pages.doorkeeper.remember(answer, visitor, request)
+
+    async def act(self, request: Request) -> Response:
+        pages, verb, name = self._pages, request.path_params["verb"], request.path_params["name"]
+        form = await _form(request)
+        visitor = pages.doorkeeper.visitor(request)
+        refused = pages.doorkeeper.refuses(request, visitor, form.get("form_token", ""))
+        if refused is not None or visitor is None or pages.actor is None:
+            return self._refused(refused or "this page is for reading", 403)
+        found = plan(verb, name, await pages.watched.look())
+        if found is None or found.refused:
+            return await self._confirm(request, "", 409)
+        why = " ".join(form.get("why", "").split())[:200]
+        if verb == "quarantine" and not why:
+            return await self._confirm(request, "Say why: it is shown wherever the host is shown.", 400)
+        shown = frozenset(form.get("shown", "").split(",")) - {""}
+        try:
+            await pages.actor.act(found, who=visitor.who, why=why, shown=shown)
+        except ChangedError:
+            return await self._confirm(request, "Another job has started there since. Look at the plan again.", 409)
+        except KubeError as error:
+            return self._refused(f"the cluster refused it, and nothing was changed: {error}", 409)
+        return RedirectResponse(href(*found.back), 303)
+
+    async def panel(self, request: Request) -> Response:
+        return self._panel(request, "")
+
+    def _panel(self, request: Request, notice: str, status: int = 200) -> Response:
+        pages = self._pages
+        visitor = pages.doorkeeper.welcome(request)
+        if pages.faults is None or visitor is None:
+            raise HTTPException(404)
+        seen = pages.watched.seen()
+        answer = self._html(
+            object_pages.faults_page(pages.site, pages.faults, visitor, seen.now, notice=notice), status
+        )
+        return pages.doorkeeper.remember(answer, visitor, request)
+
+    async def strike(self, request: Request) -> Response:
+        pages, form = self._pages, await _form(request)
+        if pages.faults is None:
+            raise HTTPException(404)
+        refused = pages.doorkeeper.refuses(request, pages.doorkeeper.visitor(request), form.get("form_token", ""))
+        if refused is not None:
+            return self._refused(refused, 403)
+        try:
+            struck = await pages.faults.strike(request.path_params["name"])
+        except KeyError:
+            raise HTTPException(404) from None
+        except KubeError as error:
+            return self._refused(f"the cluster refused it: {error}", 409)
+        if struck is None:
+            return self._panel(
+                request, "There is nothing to break it on yet: wait until Macs are ready and jobs run.", 409
+            )
+        return self._panel(request, f"Done. {struck.sentence}")
+
+    # How.
+
+    def _html(self, node: Node, status: int = 200) -> Response:
+        return HTMLResponse(str(node), status, headers=_NOT_STORED)
+
+    def _refused(self, why: str, status: int) -> Response:
+        return self._html(object_pages.refused_page(self._pages.site, why), status)
 
 
-def _local(scope: Scope) -> bool:
-    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return name in ("localhost", "127.0.0.1", "::1")
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a small form; whatever is longer, or no form, has none, and is refused for want of its token."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _LONGEST_FORM:
+            return {}
+    try:
+        fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=20)
+    except ValueError:
+        return {}
+    return {name: values[-1] for name, values in fields.items()}
+
+
+def _own_path(text: str) -> str:
+    """A path of our own to go on to; never another site, however it is spelt."""
+    return text if text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() else "/"
+
+
+def _near(kind: str, name: str, seen: Seen) -> list[tuple[str, str]]:
+    """What is spelt alike."""
+    named = {
+        "host": seen.hosts,
+        "machine": seen.machines,
+        "fleet": seen.fleets,
+        "pool": seen.pools,
+        "pod": seen.pods,
+    }
+    found: list[tuple[str, str]] = []
+    for other, objects in named.items():
+        names = [one.metadata.name for one in objects[:5000]]
+        exact = [one for one in names if one == name and other != kind]
+        alike = difflib.get_close_matches(name[:80], names, 3, 0.75) if other == kind and len(names) <= 2000 else []
+        found += [(f"{other} {one}", href(other, one)) for one in dict.fromkeys([*exact, *alike])]
+    return found

@@ -1,62 +1,122 @@
-"""What the page watches: the caches of the operator, and those that only a page needs."""
+"""What the pages watch: caches of the cluster, whoever keeps them, and the ledger where there is one."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.base.clock import Clock
-from paddock.hosts.api import MacFleet
-from paddock.hosts.operator import HostOperator
-from paddock.kube.builtin import Event, Pod
+from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.kube.builtin import Event, Node, Pod
 from paddock.kube.client import Client
 from paddock.kube.informer import Informer
-from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
-from paddock.web.view import FleetView, picture
+from paddock.web.ledger_reader import LedgerReader
+from paddock.web.seen import Seen
 
-__all__ = ["Watched"]
+__all__ = ["Sources", "Watched"]
 
 
-class Watched:
-    """Takes pictures of the caches, and tells when they changed."""
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """One cache a kind. `own` are those that nobody else runs: run them (a manager's `add_informer` does)."""
 
-    def __init__(
-        self,
-        manager: Manager,
-        operator: HostOperator,
+    hosts: Informer[ScalewayAppleSiliconHost]
+    machines: Informer[ScalewayAppleSiliconMachine]
+    fleets: Informer[MacFleet]
+    pools: Informer[RunnerPool]
+    pods: Informer[Pod]
+    nodes: Informer[Node]
+    events: Informer[Event]
+    own: tuple[Informer[Any], ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls,
         client: Client,
         clock: Clock,
         chance: random.Random,
         metrics: KubeMetrics,
-    ) -> None:
-        self._manager = manager
-        self._operator = operator
-        self._clock = clock
-        self._fleets = Informer(client, MacFleet, clock=clock, chance=chance, metrics=metrics)
-        self._pools = Informer(client, RunnerPool, clock=clock, chance=chance, metrics=metrics)
-        self._pods = Informer(client, Pod, clock=clock, chance=chance, metrics=metrics)
-        self._events = Informer(client, Event, clock=clock, chance=chance, metrics=metrics)
-        for informer in self._own():
-            manager.add_informer(informer)
+        *,
+        hosts: Informer[ScalewayAppleSiliconHost] | None = None,
+        machines: Informer[ScalewayAppleSiliconMachine] | None = None,
+        fleets: Informer[MacFleet] | None = None,
+        pools: Informer[RunnerPool] | None = None,
+        pods: Informer[Pod] | None = None,
+    ) -> "Sources":
+        """The caches that are given, and new ones for the rest."""
+        own: list[Informer[Any]] = []
 
-    def _own(self) -> list[Informer[Any]]:
-        return [self._fleets, self._pools, self._pods, self._events]
+        def made(kind: Any, given: Informer[Any] | None = None) -> Informer[Any]:
+            if given is not None:
+                return given
+            name = f"page {kind.RESOURCE.qualified}"
+            own.append(Informer(client, kind, clock=clock, chance=chance, metrics=metrics, name=name))
+            return own[-1]
+
+        return cls(
+            hosts=made(ScalewayAppleSiliconHost, hosts),
+            machines=made(ScalewayAppleSiliconMachine, machines),
+            fleets=made(MacFleet, fleets),
+            pools=made(RunnerPool, pools),
+            pods=made(Pod, pods),
+            nodes=made(Node),
+            events=made(Event),
+            own=tuple(own),
+        )
+
+    def every(self) -> tuple[Informer[Any], ...]:
+        return (self.hosts, self.machines, self.fleets, self.pools, self.pods, self.nodes, self.events)
+
+
+class Watched:
+    """Says what is seen at this moment, and tells when that may have changed."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        clock: Clock,
+        *,
+        ledger: LedgerReader | None = None,
+        told: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self.sources = sources
+        self.ledger = ledger
+        self._clock = clock
+        self._told = told
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Call `tell` whenever something that the page shows may have changed."""
-        for informer in (*self._own(), self._operator.hosts, self._operator.machines):
+        """Call `tell` whenever something that a page shows may have changed."""
+        for informer in self.sources.every():
             informer.add_handler(lambda _: tell())
 
-    def view(self) -> FleetView:
-        """The picture of this moment."""
-        return picture(
-            self._operator.hosts.reader.list(),
-            self._operator.machines.reader.list(),
-            self._fleets.reader.list(),
-            self._pools.reader.list(),
-            self._pods.reader.list(),
-            self._events.reader.list(),
-            [*self._manager.problems().values(), *self._operator.inventory.problems.values()],
-            self._clock.now(),
+    def seen(self) -> Seen:
+        """This moment, from the caches and the ledger's last answer."""
+        sources, ledger = self.sources, self.ledger
+        if ledger is not None:
+            ledger.looked()
+        problems = [informer.problem for informer in sources.every() if informer.problem is not None]
+        return Seen(
+            now=self._clock.now(),
+            hosts=sources.hosts.reader.list(),
+            machines=sources.machines.reader.list(),
+            fleets=sources.fleets.reader.list(),
+            pools=sources.pools.reader.list(),
+            pods=sources.pods.reader.list(),
+            nodes=sources.nodes.reader.list(),
+            events=sources.events.reader.list(),
+            ledger=ledger.last if ledger is not None else None,
+            runners=ledger is not None,
+            budgets=ledger.budgets() if ledger is not None else (),
+            report_only=ledger.report_only if ledger is not None else frozenset(),
+            live_jobs_killed=ledger.live_jobs_killed() if ledger is not None else None,
+            told=tuple(dict.fromkeys([*problems, *self._told()])),
+            heard_ago=min(informer.last_event_age() for informer in sources.every()),
         )
+
+    async def look(self) -> Seen:
+        """This moment, with the ledger asked if its last answer is old."""
+        if self.ledger is not None:
+            await self.ledger.fresh()
+        return self.seen()

@@ -396,3 +396,29 @@ async def test_an_apply_that_makes_an_object_needs_the_right_to_create(api: Api)
     await api.eventually(may_apply)
     assert await applied("absent") == 403
     assert (await api.http.get(f"{api.gadgets}/absent")).status_code == 404
+
+
+async def test_every_account_may_read_the_keys_that_tokens_are_verified_with(api: Api) -> None:
+    await account(api)
+    token = (await token_for(api))["token"]
+    robot = await api.speaking(token)
+    found = await robot.get("/.well-known/openid-configuration")
+    assert found.status_code == 200
+    told = found.json()
+    assert told["issuer"] == claims(token)["iss"]
+    assert told["jwks_uri"].endswith("/openid/v1/jwks")
+    assert told["subject_types_supported"] == ["public"]
+    answer = await robot.get("/openid/v1/jwks")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/jwk-set+json"
+    keys = {key["kid"]: key for key in answer.json()["keys"]}
+    kid = json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "=="))["kid"]
+    assert keys[kid]["use"] == "sig"
+    assert keys[kid]["alg"] in told["id_token_signing_alg_values_supported"]
+    assert "d" not in keys[kid], "the private part stays where it is"
+
+
+async def test_the_keys_are_not_for_strangers(api: Api) -> None:
+    stranger = await api.speaking("nonsense")
+    for path in ("/openid/v1/jwks", "/.well-known/openid-configuration"):
+        assert (await stranger.get(path)).status_code == 401

@@ -206,7 +206,19 @@ async def test_every_page_answers_json_that_is_not_cached(bench: Bench, client: 
     await bench.accounts(ACME)
     await bench.queue(job(1), job(2), job(3))
     await bench.running("a")
-    for path in ("strip", "queue", "running", "recent", "latency", "accounts", "jobs/1", "jobs/2", "pods/uid-a"):
+    for path in (
+        "strip",
+        "queue",
+        "running",
+        "recent",
+        "latency",
+        "accounts",
+        "heals",
+        "claims",
+        "jobs/1",
+        "jobs/2",
+        "pods/uid-a",
+    ):
         response = await client.get(path)
         assert (response.status_code, response.headers["content-type"]) == (200, "application/json"), path
         assert response.headers["cache-control"] == "no-store"

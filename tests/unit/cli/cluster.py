@@ -21,6 +21,7 @@ from paddock.kube import config
 from paddock.kube.client import Client
 from paddock.kube.crd import crd_of
 from paddock.kube.objects import KubeObject
+from paddock.runners import api as runners_api
 
 T = TypeVar("T")
 _TOKEN = Secret("cli-test-admin")
@@ -73,7 +74,7 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
             unseeded(),
             admin_token=_TOKEN,
             signing_key=generate_key(),
-            definitions=[crd_of(kind) for kind in api.KINDS],
+            definitions=[crd_of(kind) for kind in (*api.KINDS, *runners_api.KINDS)],
         )
         async with listening(plane.app, sock, Tls(certificates.certificate, certificates.key)), plane.running():
             ready.set()

@@ -47,7 +47,7 @@ def bound(cluster: Cluster) -> Cluster:
 
 def test_it_tells_its_plan_and_asks(bound: Cluster):
     outcome = run(bound, answer="n\n")
-    assert outcome.exit_code == 1
+    assert outcome.exit_code == 4
     pause, clear, delete = (outcome.output.index(word) for word in ("1. pause", "2. clear", "3. delete"))
     assert pause < clear < delete
     assert SERVER_ID in outcome.output

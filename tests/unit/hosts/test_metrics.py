@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry
 from unit.hosts.made import OTHER_ID, OTHER_UID, host, machine
 
 from paddock.base.metrics import exposition
+from paddock.hosts.api.host import HostHistory
 from paddock.hosts.metrics import HostCollector
 
 
@@ -52,3 +53,10 @@ def test_hosts_are_counted_by_whose_they_are_and_zero_is_shown_too():
 
 def test_a_host_that_was_not_judged_yet_is_counted_all_the_same():
     assert 'paddock_hosts{state="unseen",type="M2-L",zone="fr-par-1"} 1.0' in shown([], [host(state="")])
+
+
+def test_what_went_wrong_with_the_hosts_is_summed_by_zone_and_type():
+    tried = HostHistory(bootstrap_failures=3, reboots=1)
+    lines = shown([], [host(history=tried), host(OTHER_ID, history=tried)])
+    assert 'paddock_hosts_bootstrap_failures{type="M2-L",zone="fr-par-1"} 6.0' in lines
+    assert 'paddock_hosts_recovery_reboots{type="M2-L",zone="fr-par-1"} 2.0' in lines

@@ -24,7 +24,7 @@ def test_a_machine_without_a_host_is_told_which_hosts_were_refused_and_when_one_
     assert answer.sentence == "not Ready for 7 min: no host fits"
     assert "hosts: 1 pooled: 1 being given back" in [item.fact for item in answer.evidence]
     assert answer.next.startswith("1 of its type are being wiped")
-    assert (answer.healthy, answer.runbook) == (False, "NoAvailableHost")
+    assert (answer.healthy, answer.runbook) == (False, "PaddockNoAvailableHost")
 
 
 def test_a_settling_host_is_announced_with_the_time_that_is_left() -> None:

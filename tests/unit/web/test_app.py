@@ -7,23 +7,22 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 from prometheus_client import Gauge
+from unit.hosts.made import NOW
+from unit.web.painted import painted, painted_pages
 
-from paddock.base.clock import SystemClock
 from paddock.base.metrics import CollectorRegistry
 from paddock.simulator.transport import InProcessTransport
 from paddock.web.app import create_app
-from paddock.web.live import Live
-from paddock.web.view import FleetView
+
+HTML = {"accept": "text/html"}
 
 
 class Site:
     def __init__(self) -> None:
         self.problem: str | None = None
         self.registry = CollectorRegistry()
-        self.live = Live(lambda: {"strip": "<p>1</p>"}, SystemClock())
-        self.app = create_app(
-            FleetView, self.live, self.registry, healthy=lambda: self.problem, hint="simulated cloud · fr-par-1"
-        )
+        self.pages = painted_pages(lambda: painted(12, now=NOW))
+        self.app = create_app(self.pages, self.registry, healthy=lambda: self.problem)
 
     def browser(self, host: str = "127.0.0.1:8080") -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=InProcessTransport(self.app), base_url=f"http://{host}")
@@ -45,19 +44,29 @@ async def test_the_page_says_where_it_looks(browser: httpx2.AsyncClient) -> None
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.text.startswith("<!doctype html>")
-    assert "simulated cloud · fr-par-1" in answer.text
+    assert "painted · fr-par-1" in answer.text
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/metrics", "/static/paddock.css", "/static/live.js", "/nowhere"])
+async def test_the_large_page_is_compressed_for_whoever_takes_it_so(browser: httpx2.AsyncClient) -> None:
+    packed = await browser.get("/", headers={"accept-encoding": "gzip"})
+    plain = await browser.get("/", headers={"accept-encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.text.startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/healthz", "/metrics", "/static/paddock.css", "/static/live.js", "/nowhere", "/hosts/none"]
+)
 async def test_every_answer_carries_the_security_headers(browser: httpx2.AsyncClient, path: str) -> None:
     headers = (await browser.get(path)).headers
     policy = {rule.split()[0]: rule.split()[1:] for rule in headers["content-security-policy"].split("; ")}
     assert policy["default-src"] == ["'none'"]
-    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == ["'self'"]
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == policy["img-src"] == ["'self'"]
     assert policy["frame-ancestors"] == ["'none'"]
     assert "unsafe" not in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +86,12 @@ async def test_every_name_of_this_machine_is_answered(site: Site, name: str) -> 
         assert (await browser.get("/healthz")).status_code == 200
 
 
+async def test_a_server_in_a_cluster_answers_to_the_names_it_is_given(site: Site) -> None:
+    app = create_app(site.pages, site.registry, healthy=lambda: None, names={"paddock.example"})
+    async with httpx2.AsyncClient(transport=InProcessTransport(app), base_url="https://paddock.example") as browser:
+        assert (await browser.get("/healthz")).status_code == 200
+
+
 async def test_health_says_what_is_wrong(site: Site, browser: httpx2.AsyncClient) -> None:
     assert (await browser.get("/healthz")).text == "ok"
     site.problem = "informer machines has no complete list yet"
@@ -91,18 +106,60 @@ async def test_metrics_are_those_of_the_registry(site: Site, browser: httpx2.Asy
     assert answer.headers["content-type"].startswith("text/plain; version=")
 
 
-async def test_the_live_stream_is_never_cached_and_starts_with_everything(
+async def test_the_live_stream_is_never_cached_and_starts_with_what_is_new(
     site: Site, browser: httpx2.AsyncClient
 ) -> None:
     async with browser.stream("GET", "/live") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["cache-control"] == "no-store"
+        lines = []
         async for line in answer.aiter_lines():
-            assert line == "event: parts"
-            break
-        site.live.end()
+            lines.append(line)
+            if len(lines) == 2:
+                break
+        assert lines[0].startswith("id: test-")
+        assert lines[1] == "event: parts"
+        site.pages.live.end()
 
 
 async def test_no_file_outside_the_static_folder_is_served(browser: httpx2.AsyncClient) -> None:
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py"):
         assert (await browser.get(path)).status_code in {400, 404}
+
+
+async def test_objects_have_pages_that_say_why_and_what_is_around_them(browser: httpx2.AsyncClient) -> None:
+    host = (await browser.get("/hosts/00000003-0000-4000-8000-000000000000")).text
+    assert "tranded" in host
+    assert "paddock why host 00000003-0000-4000-8000-000000000000" in host
+    machine = (await browser.get("/machines/mac-fleet-00000")).text
+    assert 'href="/hosts/00000000-0000-4000-8000-000000000000"' in machine
+    assert 'href="/pods/macos-runner-00000"' in machine
+    assert 'href="/jobs/40000000000"' in machine
+    assert (await browser.get("/pools/macos")).status_code == 200
+    assert (await browser.get("/fleets/mac-fleet")).status_code == 200
+    assert "stamped for" in (await browser.get("/pods/macos-runner-00000")).text
+
+
+async def test_a_page_that_is_not_there_says_what_is_like_it(browser: httpx2.AsyncClient) -> None:
+    answer = await browser.get("/machines/mac-flet-00000", headers=HTML)
+    assert answer.status_code == 404
+    assert 'href="/machines/mac-fleet-00000"' in answer.text
+    assert "paddock get hosts" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/jobs/none", "/jobs/99999999999999999999", "/nowhere", "/runbooks/..%2f..%2fREADME"])
+async def test_what_nobody_has_heard_of_is_not_found(browser: httpx2.AsyncClient, path: str) -> None:
+    assert (await browser.get(path, headers=HTML)).status_code == 404
+
+
+async def test_without_a_token_every_page_is_for_reading() -> None:
+    from paddock.base.chance import seeded
+    from paddock.base.clock import SystemClock
+    from paddock.web.doorkeeper import Doorkeeper
+
+    pages = painted_pages(lambda: painted(12, now=NOW), doorkeeper=Doorkeeper(None, SystemClock(), seeded(1)))
+    app = create_app(pages, CollectorRegistry(), healthy=lambda: None)
+    async with httpx2.AsyncClient(transport=InProcessTransport(app), base_url="http://localhost") as browser:
+        for path in ("/sign-in", "/actions/drain/mac-fleet-00000"):
+            assert (await browser.get(path)).status_code == 403
+        assert (await browser.get("/faults")).status_code == 404

@@ -90,7 +90,7 @@ class Desk:
             return
         line = self._room.enter(waiter)
         self._metrics.waiting.labels(line.pool).set(len(line))
-        if line.pool not in self._lines:
+        if line.pool not in self._lines or self._lines[line.pool].done():
             self._lines[line.pool] = asyncio.create_task(self._attend(line), name=f"line {line.pool}")
         if not line.dry:
             line.wake.set()
@@ -144,7 +144,7 @@ class Desk:
         """One pool's Pods, for as long as the process lives."""
         while not self._stopping:
             try:
-                async with asyncio.timeout(self._settings.backstop if len(line) else None):
+                async with asyncio.timeout(self._settings.backstop):
                     await line.wake.wait()
             except TimeoutError:
                 pass
@@ -283,6 +283,10 @@ class Desk:
         self._spent[uid] = None
         if len(self._spent) > _REMEMBERED_SPENT:
             self._spent.popitem(last=False)
+
+    def open(self) -> None:
+        """Let Pods wait and be served, again after a stop."""
+        self._stopping = False
 
     async def stop(self) -> None:
         """No new claims; what is being served is finished or undone; everybody else is told to come back. Repeatable."""

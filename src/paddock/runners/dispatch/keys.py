@@ -54,7 +54,9 @@ class PublishedKeys:
         self._turn = asyncio.Lock()
 
     async def of(self, key_id: str) -> VerifyingKey | None:
-        if self._due(known=self._keys is not None and key_id in self._keys):
+        known = self._keys is not None and key_id in self._keys
+        if not known or self._due(known=True):
+            # Also where it was asked a moment ago: the answer may be on its way, and after a restart thousands wait for it.
             async with self._turn:
                 if self._due(known=self._keys is not None and key_id in self._keys):
                     await self._read()

@@ -153,6 +153,7 @@ class DispatchService:
             "debts": self._debts.run,
             **{informer.name: informer.run for informer in self._own},
         }
+        self.desk.open()
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(keep_running(name, run, self._clock, self._chance), name=name)

@@ -33,7 +33,7 @@ class HealingMetrics:
         )
         self.failed = Counter("paddock_heal_failed", "Items or passes that failed.", ["worker"], registry=registry)
         self.last_pass = Gauge(
-            "paddock_healing_last_pass_timestamp",
+            "paddock_healing_last_pass_timestamp_seconds",
             "When a worker last finished a pass, in Unix time.",
             ["worker"],
             registry=registry,

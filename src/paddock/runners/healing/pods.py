@@ -88,7 +88,7 @@ class LeakedPods:
         seen = await self._sightings.of_all(pods)
         judged = [(each, judge(each.facts, self._settings)) for each in seen]
         tally.looked = sum(_concerned(each) for each in seen)
-        self._show(judged, tally)
+        self._show(judged, tally, dry=dry)
         strangers = sum(verdict.reason in _NOT_OURS for _, verdict in judged if not isinstance(verdict, Reap))
         if implausible(tally.looked, strangers, self._settings):
             self._metrics.refused.labels("breaker").inc()
@@ -164,15 +164,20 @@ class LeakedPods:
                 with tally.item(f"Pod {each.name}"):
                     await self._ledger.heals.withdraw(intents[each.uid].kind, each.uid)
 
-    def _show(self, judged: Sequence[tuple[Seen, Verdict]], tally: Tally) -> None:
+    def _show(self, judged: Sequence[tuple[Seen, Verdict]], tally: Tally, *, dry: bool) -> None:
         counted = Counter(dict.fromkeys((*KINDS, "watched"), 0))
         for each, verdict in judged:
             if isinstance(verdict, Reap):
                 counted[verdict.kind] += 1
             elif isinstance(verdict, Watch):
                 counted["watched"] += 1
+                if dry:
+                    tally.refuse(
+                        f"Pod {each.name}: {verdict.sentence}"
+                    )  # people who ask for leaks want to see suspects
             elif verdict.reason in _ODD:
-                self._metrics.refused.labels(verdict.reason).inc()
+                if not dry:
+                    self._metrics.refused.labels(verdict.reason).inc()
                 tally.refuse(f"Pod {each.name}: {verdict.sentence}")
         for kind, number in counted.items():
             self._metrics.suspects.labels(kind).set(number)

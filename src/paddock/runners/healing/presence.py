@@ -88,8 +88,7 @@ class MissingPods:
                 tally.done(heal)
         if stopped.unsettled and self._ask is not None:
             with tally.item(f"jobs of Pod {held.pod_name}"):
-                asked = await self._ask([job.job_id for job in stopped.unsettled], pod_uid)
-                return _joined(tally.report(), asked)
+                await self._ask([job.job_id for job in stopped.unsettled], pod_uid)
         return tally.report()
 
     async def heal(self) -> Report:
@@ -235,17 +234,6 @@ class MissingPods:
         }
         sentence = f"the session of Pod {session.pod_name} ends, because the Pod is gone: {how}"
         return Healed(SESSION, session.pod_name, sentence, evidence)
-
-
-def _joined(one: Report, other: Report) -> Report:
-    return Report(
-        looked=one.looked + other.looked,
-        healed=one.healed + other.healed,
-        reported=one.reported + other.reported,
-        deferred=one.deferred + other.deferred,
-        refused=one.refused + other.refused,
-        failed=one.failed + other.failed,
-    )
 
 
 def _at(moment: datetime | None) -> str:

@@ -41,7 +41,7 @@ BY: Final = "healing"
 """Who raised a fence: the reaper goes on with its own alone, and leaves the operator's to the operator."""
 
 AskAboutJobs = Callable[[Collection[int], str], Awaitable[Report]]
-"""Asks GitHub about jobs that ran on a Pod that is gone (`OrphanedJobs.check`)."""
+"""Asks GitHub about jobs that ran on a Pod that is gone (`OrphanedJobs.check`), and writes down itself what it healed."""
 
 _LOG = get_logger("healing")
 

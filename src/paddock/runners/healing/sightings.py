@@ -14,6 +14,7 @@ from paddock.kube.builtin import Pod
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, POOL_LABEL, RUNNER_LABEL
 from paddock.runners.healing.breaker import Streaks
+from paddock.runners.healing.census import Census, CountPods
 from paddock.runners.healing.words import (
     held_of,
     job_of,
@@ -38,7 +39,7 @@ from paddock.runners.verdicts.pod_facts import (
     RunnerRow,
 )
 
-__all__ = ["Seen", "Sightings", "list_runner_pods", "pool_of"]
+__all__ = ["Seen", "Sightings", "count_pods", "list_runner_pods", "pool_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,17 @@ class Seen:
 async def list_runner_pods(reader: FreshReader, namespace: str) -> list[Pod]:
     """Every runner Pod, from a complete list that was read now; raises rather than leave one out."""
     return (await reader.list(Pod, namespace, label_selector=f"{RUNNER_LABEL}=true")).items
+
+
+def count_pods(reader: FreshReader, namespace: str) -> CountPods:
+    """The census that the workers on the job side ask for: complete and fresh, or an error."""
+
+    async def count() -> Census:
+        pods = await list_runner_pods(reader, namespace)
+        ended = frozenset(pod.metadata.uid for pod in pods if life_of(pod) is Life.ENDED)
+        return Census(alive=frozenset(pod.metadata.uid for pod in pods) - ended, ended=ended)
+
+    return count
 
 
 def pool_of(pod: Pod) -> str:
@@ -210,6 +222,8 @@ class Sightings:
         # The runner is registered where its own job is, which may be another repository than the executed job's.
         home = (seen.session.repository if seen.session is not None else "") or repository
         row, runner = await self._row(enrolled.installation_id, home, runner_name, rows)
+        if row is None:
+            row = RunnerRow.UNKNOWN if await self._others_work(account, seen.uid) else RunnerRow.ABSENT
         unseen_since = None
         if row in (RunnerRow.ABSENT, RunnerRow.OFFLINE):
             unseen_since = self._unseen.seen(seen.uid, seen.facts.now)
@@ -219,6 +233,9 @@ class Sightings:
         seen = _with(
             seen,
             finish_recorded=completion is not None and completion.runner_name == runner_name,
+            unclaimed_since=(
+                None if seen.claim is not None else remembered_release(await self._ledger.transitions.of_pod(seen.uid))
+            ),
             job=said,
             executor=executor,
             job_over_at=None if forge_job is None else forge_job.completed_at,
@@ -239,6 +256,13 @@ class Sightings:
             repository,
         )
 
+    async def _others_work(self, account_id: int, uid: str) -> bool:
+        """Whether the ledger knows of another runner of the account that is at a job: an empty list contradicts it."""
+        return any(
+            claim.account_id == account_id and claim.pod_uid != uid and claim.executing_since is not None
+            for claim in await self._ledger.claims.all()
+        )
+
     async def _job(self, installation_id: int, repository: str, job_id: int) -> ForgeJob | None:
         if "/" not in repository:
             return None
@@ -253,10 +277,11 @@ class Sightings:
         repository: str,
         name: str,
         rows: dict[RunnerPlace, dict[str, ForgeRunner] | None],
-    ) -> tuple[RunnerRow, ForgeRunner | None]:
-        """The runner in complete lists of every place where it can be registered.
+    ) -> tuple[RunnerRow | None, ForgeRunner | None]:
+        """The runner in complete lists of every place where it can be registered; None where all of them are empty.
 
-        An empty list is not evidence that a runner is absent: it looks the same as one that lost everything.
+        An empty list looks the same as one that lost everything, so by itself it is no evidence: it counts only where the
+        ledger knows of nobody else who should be in it.
         """
         owner, _, short = repository.partition("/")
         if not short:
@@ -278,7 +303,7 @@ class Sightings:
                     return RunnerRow.BUSY, runner
                 return (RunnerRow.IDLE if runner.online else RunnerRow.OFFLINE), runner
             listed_any = listed_any or bool(listed)
-        return (RunnerRow.ABSENT if listed_any else RunnerRow.UNKNOWN), None
+        return (RunnerRow.ABSENT if listed_any else None), None
 
 
 def _with(seen: Seen, **more: object) -> Seen:

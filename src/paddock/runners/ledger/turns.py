@@ -4,12 +4,15 @@ A turn saves work, it does not make anything safe: a connection that breaks give
 so everything that is done under one must be safe beside a second one that does the same.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import LiteralString
 
 import psycopg
 
-from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.database import Connection, Database
+from paddock.runners.ledger.errors import LedgerUnavailableError
 
 __all__ = ["Turns"]
 
@@ -24,26 +27,72 @@ SELECT pg_advisory_unlock(hashtextextended(current_schema() || '/' || %s, 740821
 
 
 class Turns:
+    """All turns of a process are on one connection of the pool, however many are taken: they must never use the pool up."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._mine: set[str] = set()
+        self._users = 0
+        self._shared: AbstractAsyncContextManager[Connection] | None = None
+        self._connection: Connection | None = None
+        self._door = asyncio.Lock()
 
     @asynccontextmanager
     async def taken(self, name: str) -> AsyncIterator[bool]:
-        """`async with ledger.turns.taken(name) as mine`: False if another process has the turn; never waits for it.
+        """`async with ledger.turns.taken(name) as mine`: False if somebody else has the turn; never waits for it.
 
-        Holds one connection of the pool until the block is left. The turn ends with the block, whatever ends it, and
-        with the process.
+        The turn ends with the block, whatever ends it, and with the process. LedgerUnavailableError if nobody can tell.
         """
-        async with self._database.connection() as connection:
-            row = await (await connection.execute(TAKE, [name])).fetchone()
-            if row is None or not row[0]:
-                yield False
-                return
-            try:
-                yield True
-            finally:
+        if name in self._mine:
+            # The lock is the connection's, which we share: the database would give it to us a second time.
+            yield False
+            return
+        self._mine.add(name)
+        try:
+            async with self._line() as connection:
+                if not await _told(connection, TAKE, name):
+                    yield False
+                    return
                 try:
-                    await connection.execute(GIVE_BACK, [name])
-                except psycopg.Error:
-                    # A connection that still may hold the turn must not go back to the pool: closed, it holds nothing.
-                    await connection.close()
+                    yield True
+                finally:
+                    await _given_back(connection, name)
+        finally:
+            self._mine.discard(name)
+
+    @asynccontextmanager
+    async def _line(self) -> AsyncIterator[Connection]:
+        async with self._door:
+            if self._connection is None:
+                self._shared = self._database.connection()
+                self._connection = await self._shared.__aenter__()
+            self._users += 1
+            connection = self._connection
+        try:
+            yield connection
+        finally:
+            # Not to be interrupted halfway: a connection that is forgotten here would be lost to the pool.
+            await asyncio.shield(self._leave())
+
+    async def _leave(self) -> None:
+        async with self._door:
+            self._users -= 1
+            if self._users == 0 and self._shared is not None:
+                shared, self._shared, self._connection = self._shared, None, None
+                await shared.__aexit__(None, None, None)
+
+
+async def _told(connection: Connection, statement: LiteralString, name: str) -> bool:
+    try:
+        row = await (await connection.execute(statement, [name])).fetchone()
+    except psycopg.Error as error:
+        raise LedgerUnavailableError(f"whose turn it is cannot be asked: {error}") from error
+    return row is not None and bool(row[0])
+
+
+async def _given_back(connection: Connection, name: str) -> None:
+    try:
+        await connection.execute(GIVE_BACK, [name])
+    except psycopg.Error:
+        # A connection that still may hold the turn must not go back to the pool: closed, it holds nothing.
+        await connection.close()

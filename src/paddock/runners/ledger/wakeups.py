@@ -91,7 +91,9 @@ class Listener:
                             yield frozenset(heard)
                         else:
                             # Also how a connection whose other end vanished without a word is found out.
-                            await asyncio.wait_for(connection.execute("SELECT 1"), timeout=5)
+                            # Not `wait_for`: before Python 3.12 it may swallow the cancellation of a listener that ends.
+                            async with asyncio.timeout(5):
+                                await connection.execute("SELECT 1")
                             yield EVERY_POOL
             except (psycopg.OperationalError, psycopg.InterfaceError, TimeoutError) as error:
                 failures += 1

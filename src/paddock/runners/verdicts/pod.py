@@ -20,7 +20,8 @@ one job in its life.
 
 `hung_runner`: its job is not with it, GitHub does not see it, and its own mark stands still. GitHub may have given it another
 job of which we never heard, so a runner that is merely offline must have been so for longer than GitHub itself waits before
-it gives up a job (`LOST_COMMUNICATION`).
+it gives up a job (`lost_communication`). One that says nothing about itself, as a runner does that never started, must have
+been unseen that long in any case; the second word is then the ledger's, which remembers that its claim ended.
 """
 
 from datetime import datetime, timedelta
@@ -46,7 +47,6 @@ from paddock.runners.verdicts.pod_facts import (
 
 __all__ = [
     "KINDS",
-    "LOST_COMMUNICATION",
     "Keep",
     "PodFacts",
     "Reap",
@@ -55,9 +55,6 @@ __all__ = [
     "judge",
     "sign_of_life",
 ]
-
-LOST_COMMUNICATION: Final = timedelta(minutes=15)
-"""GitHub fails a job whose runner was silent for ten minutes. After this long nothing can be alive that GitHub counts."""
 
 ORPHANED_STAMP: Final = "orphaned_stamped_pod"
 FINISHED_JOB: Final = "finished_job_pod"
@@ -193,8 +190,8 @@ def _finished(facts: PodFacts, settings: HealingSettings) -> Verdict:
             return Watch("slowing", "its job is over, and it moved lately", facts.still_since + settings.progress_grace)
         still = (Ledger.H, f"nothing has moved for {_span(facts.now - facts.still_since)}")
         return Reap(FINISHED_JOB, sentence, (said, still), facts.job_over_at)
-    if over < LOST_COMMUNICATION:
-        until = facts.job_over_at + LOST_COMMUNICATION
+    if over < settings.lost_communication:
+        until = facts.job_over_at + settings.lost_communication
         return Watch("finished_and_silent", "its job is over, but it does not say whether anything moves", until)
     second = _second_word(facts)
     if second is None:
@@ -217,13 +214,15 @@ def _nobody_works(facts: PodFacts, settings: HealingSettings) -> Verdict:
         return _CLAIM_FIRST  # the job is put back first: by whoever asks GitHub about jobs, under the generation
     if facts.runner_row not in _UNSEEN or facts.unseen_since is None:
         return _ROW_UNKNOWN
-    if facts.moves is not Moves.STILL or facts.still_since is None:
-        return _SILENT
     if facts.handed_at is None:
         return _AGELESS
+    if facts.moves is Moves.UNKNOWN:
+        return _says_nothing(facts, facts.handed_at, facts.unseen_since, settings)
+    if facts.still_since is None:
+        return _SILENT
     # A runner that GitHub does not list has no job. One that it lists as offline may have one that we never heard of,
     # until GitHub itself must have given that up.
-    patience = settings.progress_grace if facts.runner_row is RunnerRow.ABSENT else LOST_COMMUNICATION
+    patience = settings.progress_grace if facts.runner_row is RunnerRow.ABSENT else settings.lost_communication
     unseen_for = facts.now - facts.unseen_since
     still_for = facts.now - facts.still_since
     registered_by = facts.handed_at + settings.registration_deadline
@@ -237,6 +236,25 @@ def _nobody_works(facts: PodFacts, settings: HealingSettings) -> Verdict:
     )
     sentence = f"its runner was handed out {_span(facts.now - facts.handed_at)} ago and hangs: {proof[0][1]}"
     return Reap(HUNG_RUNNER, sentence, proof, max(facts.still_since, facts.unseen_since))
+
+
+def _says_nothing(facts: PodFacts, handed_at: datetime, unseen_since: datetime, settings: HealingSettings) -> Verdict:
+    """No mark ever came from it. Whatever it was given, GitHub has given up by now; and it has no claim on a job of ours."""
+    if facts.held is Held.DISPLACED:
+        ended, told = handed_at, "its job was given to another runner, and its claim has none any more"
+    elif facts.unclaimed_since is not None:
+        ended = facts.unclaimed_since
+        told = f"its claim ended {_span(facts.now - ended)} ago, and it has not ended with it"
+    else:
+        return _SILENT
+    since = max(handed_at, unseen_since, ended)
+    ripe = since + settings.lost_communication
+    if facts.now < ripe:
+        return Watch("silent", "GitHub does not see its runner, and it does not say whether anything moves", ripe)
+    unseen = f"its runner has been {facts.runner_row.value} for {_span(facts.now - unseen_since)}"
+    proof = ((Ledger.G, f"its job is not with it, and {unseen}"), (Ledger.P, told))
+    sentence = f"its runner was handed out {_span(facts.now - handed_at)} ago and never said a word: {unseen}"
+    return Reap(HUNG_RUNNER, sentence, proof, since)
 
 
 _UNSEEN = frozenset({RunnerRow.ABSENT, RunnerRow.OFFLINE})

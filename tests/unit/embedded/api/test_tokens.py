@@ -243,3 +243,20 @@ def test_a_self_review_repeats_who_asked():
     review = self_subject_review({"username": "admin", "groups": ["system:masters"]}, NOW)
     assert (review["kind"], review["apiVersion"]) == ("SelfSubjectReview", "authentication.k8s.io/v1")
     assert review["status"] == {"userInfo": {"username": "admin", "groups": ["system:masters"]}}
+
+
+@pytest.mark.parametrize("key", [KEY.reveal(), pem(rsa.generate_private_key(65537, 2048))], ids=["ES256", "RS256"])
+def test_the_published_key_verifies_what_was_issued(key):
+    made = issuer(key)
+    issued = made.issue(ACCOUNTS, ACCOUNT)["status"]["token"]
+    (published,) = made.jwks()["keys"]
+    assert published["kid"] == jwt.get_unverified_header(issued)["kid"]
+    verified = jwt.decode(
+        issued,
+        jwt.PyJWK(published),
+        [published["alg"]],
+        audience=ISSUER,
+        options={"verify_exp": False, "verify_nbf": False, "verify_iat": False},
+    )
+    assert verified["sub"] == "system:serviceaccount:ci:robot"
+    assert not {"d", "p", "q"} & set(published), "the private part stays where it is"

@@ -1,0 +1,98 @@
+"""`paddock doctor`: everything that Paddock needs from outside, looked at one by one; each line says how to mend it."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from paddock.cli.output import Column, listed, output_flag
+from paddock.cli.progress import showing
+from paddock.cli.reaching import TROUBLE, Reach, connected, reach_flags, run
+
+if TYPE_CHECKING:
+    from paddock.cli.doctor.check import Check
+
+__all__ = ["command", "examined"]
+
+_MARKS = {"ok": "✓", "problem": "✗", "unknown": "?"}
+
+
+@click.command("doctor")
+@click.option("--as-operator", is_flag=True, help="Check every right of the operator's role too, as its account.")
+@click.option("--as-dispatch", is_flag=True, help="Check every right of the dispatch role too, as its account.")
+@click.option(
+    "--account-namespace",
+    default="",
+    help="Where the operator's and dispatch's accounts are; --namespace unless given.",
+)
+@output_flag
+@reach_flags
+def command(as_operator: bool, as_dispatch: bool, account_namespace: str, output: str, reach: Reach) -> None:
+    """Check what Paddock needs: cluster, rights, services, cloud, GitHub, clocks. Each problem says how to mend it.
+
+    The cloud is checked if SCW_SECRET_KEY is set here, GitHub if PADDOCK_GITHUB_APP_ID is. Exits with 3 on a problem.
+    """
+    accounts = {"operator": as_operator, "dispatch": as_dispatch}
+    run(_doctor([name for name, wanted in accounts.items() if wanted], account_namespace, output, reach))
+
+
+async def _doctor(accounts: list[str], account_namespace: str, output: str, reach: Reach) -> int:
+    async with showing("examining"):
+        checks = await examined(reach, accounts, account_namespace or reach.namespace, os.environ)
+    click.echo(_shown(checks, output))
+    return TROUBLE if any(check.state == "problem" for check in checks) else 0
+
+
+async def examined(
+    reach: Reach, accounts: list[str], account_namespace: str, environ: Mapping[str, str]
+) -> "list[Check]":
+    """Every check. What needs the cluster is left out, and said, where the cluster does not answer."""
+    from paddock.cli.doctor import outside, rights
+    from paddock.cli.doctor.check import bad, good
+    from paddock.cli.doctor.cluster import clock_check, cluster_checks
+    from paddock.cli.reaching import Problem
+    from paddock.kube.errors import KubeError
+
+    beyond = asyncio.gather(outside.cloud(environ), outside.github(environ))
+    checks: list[Check] = []
+    try:
+        async with connected(reach) as reached:
+            version, clock = await clock_check(reached.client)
+            checks += [good("cluster", f"{reached.client.config.server} answers, Kubernetes {version}"), clock]
+            checks += await cluster_checks(reached)
+            checks.append(await rights.own(reached))
+            for account in accounts:
+                checks += await rights.of_account(reached, account, account_namespace)
+    except (KubeError, Problem, OSError) as error:
+        checks.append(
+            bad("cluster", str(error), "give --kubeconfig, set KUBECONFIG, or run this beside the data of `paddock up`")
+        )
+    for found in await beyond:
+        checks += found
+    return checks
+
+
+def _shown(checks: "list[Check]", output: str) -> str:
+    if output not in ("table", "wide"):
+        return listed(
+            checks,
+            output,
+            [Column("", str)],
+            name=lambda check: f"{check.state}/{check.about}",
+            plain=asdict,
+            nothing="",
+        )
+    width = max(len(check.about) for check in checks)
+    lines = []
+    for check in checks:
+        lines.append(f"{_MARKS[check.state]} {check.about.ljust(width)}  {check.found}")
+        if check.fix:
+            lines.append(f"  {' ' * width}  → {check.fix}")
+    problems, unclear = (sum(check.state == state for check in checks) for state in ("problem", "unknown"))
+    said = f"{len(checks)} checks, {problems} problems" + (
+        f", {unclear} could not be made from here" if unclear else ""
+    )
+    return "\n".join([*lines, "", f"{said}."])

@@ -1,0 +1,189 @@
+"""What the cluster must offer: definitions that are current, a clock like ours, a service that answers, pools that fit."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from paddock.cli.doctor.check import Check, bad, good, unknown
+from paddock.cli.reaching import Problem, Reached
+
+if TYPE_CHECKING:
+    from paddock.kube.builtin import Node
+    from paddock.kube.client import Client
+    from paddock.runners.api import RunnerPool
+
+__all__ = ["clock_check", "cluster_checks", "pool_checks"]
+
+_SKEW = 5.0
+"""Seconds. Leases, tokens and graces are all longer, but two clocks that drift apart go on drifting."""
+
+
+async def clock_check(client: "Client") -> "tuple[str, Check]":
+    """The server's version, and how far its clock is from ours, by the Date of one answer."""
+    from email.utils import parsedate_to_datetime
+
+    import msgspec
+
+    from paddock.base.clock import SystemClock
+
+    clock = SystemClock()
+    before = clock.now()
+    async with client.connection.stream("/version", params={}, connect_timeout=10.0) as answer:
+        body, date = await answer.aread(), answer.headers.get("date", "")
+    took = clock.now() - before
+    version = msgspec.json.decode(body).get("gitVersion", "of an unknown version")
+    try:
+        theirs = parsedate_to_datetime(date)
+    except (TypeError, ValueError):
+        return version, unknown("clock", "the API server's answers carry no date, so clocks cannot be compared")
+    # A Date has whole seconds: half of one is as good a guess as any.
+    apart = abs((theirs - (before + took / 2)).total_seconds() + 0.5)
+    if apart > _SKEW:
+        fix = "run NTP on this machine and on the control plane: leases and tokens go by the clock"
+        return version, bad("clock", f"{apart:.0f} s apart from the API server's", fix)
+    return version, good("clock", f"within {max(apart, 1.0):.0f} s of the API server's")
+
+
+async def cluster_checks(reached: Reached) -> "list[Check]":
+    from paddock.hosts.api import MacFleet
+    from paddock.kube.builtin import Node, Pod
+    from paddock.kube.errors import KubeError
+    from paddock.runners.api import RUNNER_LABEL, RunnerPool
+
+    checks = [*await _definitions(reached.client), *await _service(reached)]
+    try:
+        pools = (await reached.client.list(RunnerPool)).items
+        nodes = (await reached.client.list(Node)).items
+        pods = (await reached.client.list(Pod, label_selector=f"{RUNNER_LABEL}=true")).items
+        fleets = (await reached.client.list(MacFleet)).items
+    except KubeError as error:
+        return [*checks, bad("pools", f"they cannot be read: {error}", "install the definitions and grant `list`")]
+    checks += pool_checks(pools, nodes)
+    checks.append(_audience(pods))
+    for fleet in fleets:
+        if fleet.spec.replicas and not fleet.status.ready_replicas:
+            name = fleet.metadata.name
+            checks.append(bad(f"fleet {name}", "none of its machines is ready", f"paddock why fleet {name}"))
+    return checks
+
+
+async def _definitions(client: "Client") -> "list[Check]":
+    """Installed, established, and of the schema that this program was built with."""
+    from paddock.hosts import api as hosts
+    from paddock.kube.builtin import CustomResourceDefinition
+    from paddock.kube.crd import crd_of
+    from paddock.kube.errors import KubeError, NotFoundError
+    from paddock.runners import api as runners
+
+    missing, unserved, stale = [], [], []
+    kinds = (*hosts.KINDS, *runners.KINDS)
+    for kind in kinds:
+        name = f"{kind.RESOURCE.plural}.{kind.RESOURCE.group}"
+        try:
+            found = await client.get(CustomResourceDefinition, name)
+        except NotFoundError:
+            missing.append(name)
+            continue
+        except KubeError as error:
+            return [unknown("definitions", f"they cannot be read: {error}", "ask somebody who may read definitions")]
+        if not found.established:
+            unserved.append(name)
+        elif lacking := _lacking(crd_of(kind)["spec"], found.spec):
+            stale.append(f"{name} lacks {', '.join(sorted(lacking)[:3])}")
+    problems = []
+    if missing:
+        problems.append(bad("definitions", f"not installed: {', '.join(missing)}", "kubectl apply -f deploy/crds"))
+    if unserved:
+        problems.append(
+            bad("definitions", f"not established: {', '.join(unserved)}", f"kubectl describe crd {unserved[0]}")
+        )
+    if stale:
+        problems.append(
+            bad("definitions", f"older than this program: {'; '.join(stale)}", "kubectl apply -f deploy/crds")
+        )
+    return problems or [good("definitions", f"all {len(kinds)} are installed and current")]
+
+
+def _lacking(wanted: Any, found: Any) -> set[str]:
+    """Fields of the wanted schema that the installed one does not have; more than wanted is no problem."""
+    ours, theirs = (_schemas(spec) for spec in (wanted, found))
+    return {field for version in ours for field in ours[version] - theirs.get(version, set())}
+
+
+def _schemas(spec: Any) -> dict[str, set[str]]:
+    return {
+        version["name"]: set(_fields((version.get("schema") or {}).get("openAPIV3Schema") or {}, ""))
+        for version in spec.get("versions", [])
+    }
+
+
+def _fields(schema: Any, path: str) -> list[str]:
+    found = []
+    for name, below in (schema.get("properties") or {}).items():
+        found += [f"{path}.{name}", *_fields(below, f"{path}.{name}")]
+    items = schema.get("items")
+    return [*found, *(_fields(items, f"{path}[]") if isinstance(items, dict) else [])]
+
+
+async def _service(reached: Reached) -> "list[Check]":
+    """The dispatch service, and through it the database."""
+    where = reached.ledger.where
+    start = "start `paddock dispatch` (or `paddock up`); give --server if it is elsewhere"
+    try:
+        health = await reached.ledger.text("/healthz")
+    except Problem as problem:
+        return [
+            bad("dispatch service", str(problem), start),
+            unknown("database", "only dispatch can be asked about it"),
+        ]
+    checks = [good("dispatch service", f"{where} answers" if health is None else f"{where} says {health.strip()}")]
+    try:
+        strip = await reached.ledger.get("strip")
+    except Problem:
+        fix = "check that Postgres runs and that PADDOCK_DSN of `paddock dispatch` reaches it"
+        return [*checks, bad("database", "the dispatch service cannot ask it", fix)]
+    if strip is None:
+        return [*checks, bad("database", f"{where} does not serve the ledger", start)]
+    return [*checks, good("database", f"answers: {strip['running']} jobs run, {strip['dispatchable']} may run now")]
+
+
+def pool_checks(pools: "list[RunnerPool]", nodes: "list[Node]") -> "list[Check]":
+    """Labels that two pools share, and pools whose fleet has no Node. Pure."""
+    from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL
+
+    if not pools:
+        return [unknown("pools", "there is none, so no job is taken", "create a RunnerPool")]
+    checks, by_label = [], defaultdict(list)
+    for pool in pools:
+        by_label[pool.spec.dispatch_label].append(pool.metadata.name)
+        key = FLEET_LABEL if pool.spec.os == "darwin" else LINUX_POOL_LABEL
+        if not any(node.metadata.labels.get(key) == pool.spec.fleet_selector for node in nodes):
+            found = f"no Node has the label {key}={pool.spec.fleet_selector}"
+            fix = f"make a fleet of that name, or correct spec.fleetSelector of RunnerPool {pool.metadata.name}"
+            checks.append(bad(f"pool {pool.metadata.name}", found, fix))
+    for label, names in by_label.items():
+        if len(names) > 1:
+            found = f"{' and '.join(sorted(names))} share the dispatch label {label}, so that no job goes to either"
+            checks.append(bad("pools", found, "give each pool its own spec.dispatchLabel"))
+    return checks or [good("pools", f"{len(pools)}, each with its own label and Nodes")]
+
+
+def _audience(pods: Any) -> Check:
+    """Pods whose token is not meant for dispatch are refused by it, every time."""
+    from paddock.runners.api import AUDIENCE
+
+    if not pods:
+        return unknown("token audience", "there is no runner Pod whose token could be looked at")
+    without = [
+        pod.metadata.name
+        for pod in pods
+        if AUDIENCE
+        not in {
+            (source.get("serviceAccountToken") or {}).get("audience")
+            for volume in pod.spec.volumes
+            for source in (volume.get("projected") or {}).get("sources", [])
+        }
+    ]
+    if without:
+        found = f"{len(without)} of {len(pods)} runner Pods carry no token for {AUDIENCE}, such as {without[0]}"
+        return bad("token audience", found, "let the pool controller make the Pods; delete those made by hand")
+    return good("token audience", f"all {len(pods)} runner Pods carry a token for {AUDIENCE}")

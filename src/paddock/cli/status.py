@@ -1,0 +1,188 @@
+"""`paddock status`: one screen. Is it healthy, the numbers, the worst problems with what to type, what changed."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paddock.cli.output import as_json, as_yaml
+from paddock.cli.progress import showing
+from paddock.cli.reaching import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
+
+if TYPE_CHECKING:
+    from paddock.kube.builtin import Event
+    from paddock.web.health import Health, Numbers
+
+__all__ = ["command", "killed", "what_changed"]
+
+_WORST = 5
+_HOUR = timedelta(hours=1)
+_CHANGES = {
+    "Adopted": "hosts adopted",
+    "Released": "hosts back in the pool",
+    "Reclaimed": "stranded hosts reclaimed",
+    "BootstrapFailed": "failed bootstraps",
+    "RebootingForRecovery": "recovery reboots",
+    "BootstrapExhausted": "hosts given up",
+    "NodeMissing": "Nodes missing",
+    "RunnerFailed": "runners failed",
+    "RunnerDidNotStart": "runners did not start",
+    "Reaped": "leaked Pods reaped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ledger:
+    """What the dispatch service says; None where it does not answer."""
+
+    strip: Any = None
+    heals: list[dict[str, Any]] | None = None
+    killed: int | None = None
+    silence: str = ""
+
+
+@click.command("status")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.option("--all", "everything", is_flag=True, help="Show every problem, not only the worst five.")
+@reach_flags
+def command(output: str, everything: bool, reach: Reach) -> None:
+    """Show on one screen whether everything is well, and if not, what first.
+
+    Exits with 3 when something is wrong.
+    """
+    run(_status(output, reach, everything=everything))
+
+
+async def _status(output: str, reach: Reach, *, everything: bool) -> int:
+    from paddock.base.clock import SystemClock
+
+    async with connected(reach) as reached, showing("looking at hosts, Pods and jobs"):
+        health, changes, silence = await _looked(reached, SystemClock().now())
+    if output == "text":
+        click.echo(_screen(health, changes, silence, SystemClock().now(), most=None if everything else _WORST))
+    else:
+        plain = {**asdict(health), "changes": changes}
+        click.echo(as_json(plain) if output == "json" else as_yaml(plain))
+    return 0 if health.ok else TROUBLE
+
+
+async def _looked(reached: Reached, now: datetime) -> "tuple[Health, dict[str, int], str]":
+    from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+    from paddock.kube.builtin import Event, Pod
+    from paddock.runners.api import RUNNER_LABEL, RunnerPool
+    from paddock.web.health import survey
+
+    client = reached.client
+    of_the_ledger = asyncio.create_task(_ledger(reached))
+    hosts, machines, fleets, pools, pods, events = await asyncio.gather(
+        client.list(ScalewayAppleSiliconHost),
+        client.list(ScalewayAppleSiliconMachine),
+        client.list(MacFleet),
+        client.list(RunnerPool),
+        client.list(Pod, label_selector=f"{RUNNER_LABEL}=true"),
+        client.list(Event),
+    )
+    ledger = await of_the_ledger
+    done = [at for heal in ledger.heals or () if (at := _at(heal["done_at"])) is not None]
+    health = survey(
+        hosts=hosts.items,
+        machines=machines.items,
+        fleets=fleets.items,
+        pools=pools.items,
+        pods=pods.items,
+        strip=ledger.strip,
+        now=now,
+        healed_last_day=None if ledger.heals is None else sum(now - at < timedelta(days=1) for at in done),
+        live_jobs_killed=ledger.killed,
+        runners=bool(pools.items) or ledger.strip is not None,
+    )
+    changes = what_changed(events.items, now)
+    if healed := sum(now - at < _HOUR for at in done):
+        changes["disagreements healed"] = healed
+    if ledger.strip is not None and ledger.strip.completed_last_hour:
+        changes["jobs ended"] = ledger.strip.completed_last_hour
+    return health, changes, ledger.silence if pools.items else ""
+
+
+async def _ledger(reached: Reached) -> _Ledger:
+    """Silence is a finding here, not a reason to show nothing."""
+    import msgspec
+
+    from paddock.runners.ledger.views import Strip
+
+    try:
+        strip, heals, metrics = await asyncio.gather(
+            reached.ledger.get("strip"), reached.ledger.get("heals?limit=1000"), reached.ledger.text("/metrics")
+        )
+    except Problem as problem:
+        return _Ledger(silence=str(problem))
+    return _Ledger(None if strip is None else msgspec.convert(strip, Strip), heals, killed(metrics))
+
+
+def killed(metrics: str | None) -> int | None:
+    """The counter that must stay zero, over all series; None where nobody counts."""
+    found = re.findall(r"^paddock_live_kills_total(?:\{[^}]*\})? (\S+)$", metrics or "", re.MULTILINE)
+    return int(sum(map(float, found))) if found else None
+
+
+def what_changed(events: "Sequence[Event]", now: datetime) -> dict[str, int]:
+    """What happened in the last hour, counted by what it means. Pure."""
+    counts: Counter[str] = Counter()
+    for event in events:
+        at = event.last_timestamp or event.metadata.creation_timestamp
+        if event.reason in _CHANGES and at is not None and now - at < _HOUR:
+            # A repeated event is one object with a count; which of the repeats are of this hour, it does not say.
+            recent = event.first_timestamp is not None and now - event.first_timestamp < _HOUR
+            counts[_CHANGES[event.reason]] += max(1, event.count) if recent else 1
+    return {said: counts[said] for said in _CHANGES.values() if counts[said]}
+
+
+def _screen(health: "Health", changes: dict[str, int], silence: str, now: datetime, *, most: int | None) -> str:
+    from paddock.base.explanation import ago
+
+    lines = [health.sentence, "", *_numbers(health.numbers)]
+    for problem in health.problems[:most]:
+        since = f"  ({ago(problem.since, now)})" if problem.since is not None else ""
+        lines += ["", f"▲ {problem.about}{since}", f"  {problem.sentence}"]
+        if problem.doing:
+            lines.append(f"  already: {problem.doing}")
+        lines += [f"  type:    {command}" for command in problem.commands[:2]]
+    if most is not None and len(health.problems) > most:
+        lines += ["", f"… and {len(health.problems) - most} more: paddock status --all"]
+    if silence:
+        lines += ["", silence]
+    said = ", ".join(f"{count} {what}" for what, count in changes.items())
+    return "\n".join([*lines, "", f"in the last hour: {said or 'nothing changed'}"])
+
+
+def _numbers(numbers: "Numbers") -> list[str]:
+    from paddock.base.explanation import span
+
+    oldest = numbers.oldest_dispatchable_seconds
+    waited = "?" if oldest is None else span(timedelta(seconds=oldest)) if oldest else "none waits"
+    shown = (
+        ("oldest job that may run", waited),
+        ("jobs waiting / withheld", f"{_known(numbers.waiting)} / {_known(numbers.withheld)}"),
+        ("jobs running", _known(numbers.running)),
+        ("Pods warm", str(numbers.warm)),
+        ("hosts ready", f"{numbers.hosts_ready} of {numbers.hosts}"),
+        ("hosts stranded", str(numbers.stranded)),
+        ("leaks healed in 24 h", _known(numbers.healed_last_day)),
+        ("live jobs killed", _known(numbers.live_jobs_killed)),
+    )
+    return [f"  {label:<24} {value}" for label, value in shown]
+
+
+def _known(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _at(text: str | None) -> datetime | None:
+    from paddock.cli.ledger_kinds import moment
+
+    return moment(text)

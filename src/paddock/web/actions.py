@@ -1,0 +1,252 @@
+"""What a person may do from a page: the plan first, with everything that it ends; then, and only then, the deed.
+
+A plan is a pure function of what was seen. The deed reads again, uncached, which jobs run there: a job that came since
+the plan was shown is a reason to show it again, never to end it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from paddock.base.explanation import span
+from paddock.base.logs import get_logger
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.cluster_api import machine_owner, machine_resource
+from paddock.kube.builtin import Node, Pod
+from paddock.kube.client import Client
+from paddock.kube.events import EventRecorder
+from paddock.kube.objects import KubeObject
+from paddock.kube.reader import FreshReader
+from paddock.runners.api import OPERATOR_DRAIN_LABEL, OWNER_LABEL, RUNNER_LABEL
+from paddock.web.finding import Mac, find_mac, find_pod, job_on, pods_on, works
+from paddock.web.seen import Seen
+
+__all__ = ["VERBS", "Actor", "ChangedError", "Plan", "Verb", "offered", "plan"]
+
+log = get_logger("page")
+
+Verb = Literal["release", "quarantine", "unquarantine", "drain", "undrain", "drain-pod"]
+VERBS: Final[Mapping[str, str]] = {
+    "drain": "Drain",
+    "undrain": "Take jobs again",
+    "quarantine": "Quarantine",
+    "unquarantine": "End quarantine",
+    "release": "Release",
+    "drain-pod": "Drain",
+}
+
+
+class ChangedError(Exception):
+    """Something is running there that the plan did not show: show the plan again, and ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be done, in order, and what it ends. `refused` says why it cannot be done, where it cannot."""
+
+    verb: Verb
+    name: str
+    title: str
+    steps: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    """Jobs that it ends, each with whose it is and how far it is."""
+    ended_pods: tuple[str, ...] = ()
+    gentler: tuple[str, str] | None = None
+    """What to offer first instead: words and address."""
+    undo: str = ""
+    back: tuple[str, str] = ("", "")
+    """Kind and name of the page to go back to."""
+    command: str = ""
+    refused: str = ""
+    about: KubeObject | None = None
+
+
+def offered(kind: str, mac: Mac | None, pod: Pod | None) -> list[Verb]:
+    """What may be done to an object, the mildest first."""
+    if pod is not None:
+        return ["drain-pod"] if pod.metadata.labels.get(RUNNER_LABEL) == "true" else []
+    if mac is None:
+        return []
+    verbs: list[Verb] = []
+    if mac.node is not None:
+        verbs.append("undrain" if mac.node.spec.unschedulable else "drain")
+    if kind == "host" and mac.host is not None:
+        verbs.append("unquarantine" if mac.host.spec.quarantine else "quarantine")
+    if mac.machine is not None and mac.machine.metadata.deletion_timestamp is None:
+        verbs.append("release")
+    return verbs
+
+
+def plan(verb: str, name: str, seen: Seen) -> Plan | None:
+    """The plan, or None where there is no such verb or no such thing."""
+    if verb not in VERBS:
+        return None
+    if verb == "drain-pod":
+        pod = find_pod(seen, name)
+        return _drain_pod(pod) if pod is not None else None
+    mac = find_mac(seen, name)
+    if mac is None:
+        return None
+    match verb:
+        case "release":
+            made = _release(mac, name, seen)
+        case "quarantine" | "unquarantine":
+            made = _quarantine(mac, name, on=verb == "quarantine")
+        case _:
+            made = _drain(mac, name, seen, on=verb == "drain")
+    return replace(made, back=("host", mac.host.metadata.name) if mac.host is not None else ("machine", name))
+
+
+def _release(mac: Mac, name: str, seen: Seen) -> Plan:
+    machine, host = mac.machine, mac.host
+    base = Plan("release", name, f"Release {name}", command=f"paddock release {name}")
+    if machine is None:
+        return replace(base, refused="It belongs to no machine, so there is nothing to release.")
+    if machine.metadata.deletion_timestamp is not None:
+        return replace(base, refused="It is being released already.")
+    busy = [pod for pod in pods_on(seen, machine.metadata.name) if works(pod)]
+    steps = [f"delete machine {machine.metadata.name}"]
+    if host is not None:
+        steps.append(f"wipe host {host.metadata.name} ({host.status.type}, {host.spec.zone}); it goes back to the pool")
+    owner = next((ref for ref in machine.metadata.owner_references if ref.kind in ("MacFleet", "Machine")), None)
+    if owner is not None:
+        steps.append(f"{owner.kind} {owner.name} makes another machine in its place")
+    draining = mac.node is not None and mac.node.spec.unschedulable
+    return replace(
+        base,
+        title=f"Release machine {machine.metadata.name}",
+        steps=tuple(steps),
+        ends=tuple(_ended(pod, seen) for pod in busy),
+        ended_pods=tuple(sorted(pod.metadata.uid for pod in busy)),
+        gentler=("Drain it first: the job finishes, then release it", f"/actions/drain/{name}")
+        if busy and not draining
+        else None,
+        undo="It cannot be undone: the disk is wiped.",
+        about=machine,
+    )
+
+
+def _ended(pod: Pod, seen: Seen) -> str:
+    job, who = job_on(seen, pod), pod.metadata.labels.get(OWNER_LABEL, "somebody")
+    if job is None:
+        return f"Pod {pod.metadata.name}, at work for {who}"
+    what = f"{job.repository} · {job.job_name or job.workflow_name}"
+    return f"1 running job of {job.login}, {span(seen.now - (job.executing_since or job.started_at))} in: {what}"
+
+
+def _quarantine(mac: Mac, name: str, *, on: bool) -> Plan:
+    host, verb = mac.host, "quarantine" if on else "unquarantine"
+    base = Plan(verb, name, f"{VERBS[verb]}: {name}", command=f"paddock {verb} {name}")
+    if host is None:
+        return replace(base, refused="The machine has no host yet.")
+    if bool(host.spec.quarantine) == on:
+        return replace(base, refused=f"It is {'quarantined already' if on else 'not quarantined'}.")
+    if not on:
+        return replace(
+            base,
+            steps=(f"host {host.metadata.name} may be claimed again",),
+            undo="To undo it, quarantine it again.",
+            about=host,
+        )
+    steps = [f"nobody claims host {host.metadata.name} any more"]
+    if host.spec.claim is not None:
+        steps.append(f"machine {host.spec.claim.machine_name} keeps it, and its jobs, until it is released")
+    return replace(
+        base,
+        steps=tuple(steps),
+        undo="To undo it, end the quarantine.",
+        command=f'{base.command} --reason "…"',
+        about=host,
+    )
+
+
+def _drain(mac: Mac, name: str, seen: Seen, *, on: bool) -> Plan:
+    verb = "drain" if on else "undrain"
+    base = Plan(verb, name, f"{VERBS[verb]}: {name}", command=f"paddock {verb} {name}")
+    if mac.node is None:
+        return replace(base, refused="It has no Node, so it takes no jobs anyway.")
+    if mac.node.spec.unschedulable == on:
+        return replace(base, refused=f"It is {'draining already' if on else 'not drained'}.")
+    node = mac.node.metadata.name
+    if not on:
+        return replace(
+            base,
+            steps=(f"uncordon Node {node}: it takes jobs again",),
+            undo="To undo it, drain it again.",
+            about=mac.node,
+        )
+    steps = [f"cordon Node {node}: no new runner starts there", "retire its idle runners"]
+    steps += [f"let Pod {pod.metadata.name} finish its job" for pod in pods_on(seen, node) if works(pod)]
+    return replace(base, steps=tuple(steps), undo="To undo it, let it take jobs again.", about=mac.node)
+
+
+def _drain_pod(pod: Pod) -> Plan:
+    name = pod.metadata.name
+    base = Plan("drain-pod", name, f"Drain Pod {name}", command=f"paddock drain {name}", about=pod, back=("pod", name))
+    if pod.metadata.labels.get(RUNNER_LABEL) != "true":
+        return replace(base, refused="It is no runner of ours.")
+    if pod.metadata.labels.get(OPERATOR_DRAIN_LABEL) == "true":
+        return replace(base, refused="It is draining already.")
+    steps = ["give it no job any more; it exits when it next asks for one", "its pool makes another in its place"]
+    return replace(
+        base,
+        steps=(*(["let its job finish"] if works(pod) else []), *steps),
+        undo="It cannot be undone; its pool makes another.",
+    )
+
+
+class Actor:
+    """Does what was planned, and writes down who did it and why."""
+
+    def __init__(self, client: Client, recorder: EventRecorder | None = None) -> None:
+        self._client = client
+        self._fresh = FreshReader(client)
+        self._recorder = recorder
+
+    async def act(self, plan: Plan, *, who: str, why: str, shown: frozenset[str]) -> None:
+        """Do it. `shown` are the Pods whose end the person was shown. Errors of the API are the caller's."""
+        assert plan.about is not None
+        assert not plan.refused
+        if not set(plan.ended_pods) <= shown:
+            raise ChangedError
+        await self._do(plan, why, shown)
+        log.warning("a person acted", who=who, action=plan.verb, on=plan.name, why=why, ends=list(plan.ends))
+        if self._recorder is not None:
+            said = f"{who} asked for it on the page{f': {why}' if why else ''}"
+            reason = "".join(word.title() for word in plan.verb.split("-"))
+            self._recorder.record(plan.about, "Normal", f"{reason}Requested", said)
+
+    async def _do(self, plan: Plan, why: str, shown: frozenset[str]) -> None:
+        client, meta = self._client, plan.about.metadata if plan.about is not None else None
+        assert meta is not None
+        # The uid in each patch: an object that was made anew under the name is another one, and is not meant.
+        match plan.verb:
+            case "release":
+                await self._nothing_new_runs(meta.name, shown)
+                assert isinstance(plan.about, ScalewayAppleSiliconMachine)
+                owner = machine_owner(plan.about)
+                if owner is not None:
+                    resource = machine_resource(owner.api_version.rpartition("/")[2])
+                    await client.delete(resource, owner.name, meta.namespace, uid=owner.uid)
+                else:
+                    await client.delete(ScalewayAppleSiliconMachine, meta.name, meta.namespace, uid=meta.uid)
+            case "quarantine" | "unquarantine":
+                reason = (why or "no reason was given") if plan.verb == "quarantine" else None
+                change = {"metadata": {"uid": meta.uid}, "spec": {"quarantine": reason}}
+                await client.merge_patch(ScalewayAppleSiliconHost, meta.name, change, namespace=meta.namespace)
+            case "drain" | "undrain":
+                cordon = {"metadata": {"uid": meta.uid}, "spec": {"unschedulable": plan.verb == "drain" or None}}
+                await client.merge_patch(Node, meta.name, cordon)
+            case "drain-pod":
+                marked = {"metadata": {"uid": meta.uid, "labels": {OPERATOR_DRAIN_LABEL: "true"}}}
+                await client.merge_patch(Pod, meta.name, marked, namespace=meta.namespace)
+
+    async def _nothing_new_runs(self, node: str, shown: frozenset[str]) -> None:
+        pods = await self._fresh.list(Pod, label_selector=f"{RUNNER_LABEL}=true")
+        now = {
+            pod.metadata.uid
+            for pod in pods.items
+            if pod.spec.node_name == node and works(pod) and pod.status.phase not in ("Succeeded", "Failed")
+        }
+        if now - shown:
+            raise ChangedError

@@ -1,0 +1,96 @@
+"""Finding an object in what was seen, by the names that people use. Pure."""
+
+from dataclasses import dataclass
+
+from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.kube.builtin import Node, Pod
+from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RUNNER_LABEL, RunnerPool
+from paddock.runners.ledger.views import RunningJob
+from paddock.web.seen import Seen
+
+__all__ = [
+    "Mac",
+    "find_fleet",
+    "find_mac",
+    "find_pod",
+    "find_pool",
+    "job_on",
+    "machines_of",
+    "pods_of_pool",
+    "pods_on",
+    "works",
+]
+
+Host = ScalewayAppleSiliconHost
+Machine = ScalewayAppleSiliconMachine
+
+
+@dataclass(frozen=True, slots=True)
+class Mac:
+    """A host, its machine and its Node, as far as there are all three."""
+
+    host: Host | None
+    machine: Machine | None
+    node: Node | None
+
+
+def find_mac(seen: Seen, name: str) -> Mac | None:
+    """The Mac whose host, server or machine has that name."""
+    machine = next((m for m in seen.machines if m.metadata.name == name), None)
+    if machine is not None:
+        known = {machine.status.host_name, machine.status.claiming} - {""}
+        host = next((h for h in seen.hosts if h.metadata.name in known), None)
+    else:
+        host = next((h for h in seen.hosts if name in (h.metadata.name, h.spec.server_id)), None)
+        if host is None:
+            return None
+        claim = host.spec.claim
+        machine = next((m for m in seen.machines if claim is not None and m.metadata.uid == claim.machine_uid), None)
+    node = (
+        next((n for n in seen.nodes if n.metadata.name == machine.metadata.name), None) if machine is not None else None
+    )
+    return Mac(host, machine, node)
+
+
+def find_fleet(seen: Seen, name: str) -> MacFleet | None:
+    return next((fleet for fleet in seen.fleets if fleet.metadata.name == name), None)
+
+
+def find_pool(seen: Seen, name: str) -> RunnerPool | None:
+    return next((pool for pool in seen.pools if pool.metadata.name == name), None)
+
+
+def find_pod(seen: Seen, name: str) -> Pod | None:
+    return next((pod for pod in seen.pods if name in (pod.metadata.name, pod.metadata.uid)), None)
+
+
+def machines_of(seen: Seen, fleet: MacFleet) -> list[Machine]:
+    owned = [m for m in seen.machines if any(ref.uid == fleet.metadata.uid for ref in m.metadata.owner_references)]
+    return sorted(owned, key=lambda machine: machine.metadata.name)
+
+
+def pods_on(seen: Seen, node: str) -> list[Pod]:
+    """The runner Pods on a Node that have not ended."""
+    return [
+        pod
+        for pod in seen.pods
+        if pod.spec.node_name == node
+        and pod.metadata.labels.get(RUNNER_LABEL) == "true"
+        and pod.status.phase not in ("Succeeded", "Failed")
+    ]
+
+
+def pods_of_pool(seen: Seen, pool: str) -> list[Pod]:
+    return sorted(
+        (pod for pod in seen.pods if pod.metadata.labels.get(POOL_LABEL) == pool), key=lambda pod: pod.metadata.name
+    )
+
+
+def works(pod: Pod) -> bool:
+    """Whether it is stamped for somebody; the ledger knows for which job."""
+    return bool(pod.metadata.labels.get(OWNER_LABEL))
+
+
+def job_on(seen: Seen, pod: Pod) -> RunningJob | None:
+    running = seen.ledger.running if seen.ledger is not None else ()
+    return next((job for job in running if job.pod_uid == pod.metadata.uid), None)

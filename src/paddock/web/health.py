@@ -1,0 +1,317 @@
+"""Is all well, and if not, what first? One survey for the page and for `paddock status`, so that both say the same. Pure.
+
+What is under way and young is no problem: a Mac that boots, a Pod that starts. What a person must know is a problem at
+once, however young: a host that nobody owns, jobs that nobody runs, a spec that cannot work.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from paddock.base.explanation import Explanation, span
+from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.strays import State
+from paddock.hosts.why import why_host, why_machine
+from paddock.kube.builtin import Pod
+from paddock.kube.conditions import get_condition
+from paddock.kube.objects import Condition
+from paddock.runners.api import RUNNER_LABEL, RunnerPool
+from paddock.runners.ledger.views import Strip
+
+__all__ = ["Health", "Numbers", "Problem", "survey"]
+
+Host = ScalewayAppleSiliconHost
+Machine = ScalewayAppleSiliconMachine
+
+_FOLDED_FROM = 3
+"""So many problems of one kind are told as one."""
+_UNDER_WAY = timedelta(minutes=20)
+"""A step of a Mac's life that takes longer than this is looked at; a reinstall may take half an hour."""
+_WIPING = timedelta(minutes=45)
+_POD_STARTS = timedelta(minutes=5)
+_POD_ENDS = timedelta(minutes=10)
+_WAITS = timedelta(minutes=1)
+_WAITS_TOO_LONG = timedelta(minutes=10)
+_YOUNG_REASONS = frozenset(
+    {"", "Adopting", "Bootstrapping", "HostNotReady", "RebootingForRecovery", "WaitingForNode", "WaitingForSSH"}
+)
+_POOL_UNDER_WAY = frozenset({"Starting", "Draining", "Rolling", "ScalingDown"})
+_RUNBOOKS = {"NoAvailableHost": "PaddockNoAvailableHost"}
+
+# How much it hurts: jobs before Macs, Macs before money, money before housekeeping.
+_KILLED, _NO_SERVICE, _JOBS_WAIT, _POOL, _TOLD, _FAILED, _NOT_READY, _STRANDED, _SHORT, _POD, _ASIDE = (
+    100, 95, 90, 80, 75, 70, 60, 50, 45, 40, 10,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong. `doing` is what happens by itself; `commands` is what a person may type, mildest first."""
+
+    impact: int
+    about: str
+    """Kind and name, or how many of a kind."""
+    sentence: str
+    since: datetime | None = None
+    doing: str = ""
+    commands: tuple[str, ...] = ()
+    runbook: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The answer strip. None where the ledger cannot be asked."""
+
+    oldest_dispatchable_seconds: float | None
+    waiting: int | None
+    withheld: int | None
+    running: int | None
+    warm: int
+    hosts_ready: int
+    hosts: int
+    stranded: int
+    healed_last_day: int | None
+    live_jobs_killed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    ok: bool
+    sentence: str
+    numbers: Numbers
+    problems: tuple[Problem, ...]
+    """Worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A problem that is explained only if it is told: a fleet without hosts has a thousand alike."""
+
+    impact: int
+    kind: str
+    since: datetime | None
+    why: Callable[[], Explanation]
+    ask: str
+    runbook: str = ""
+
+
+def survey(
+    *,
+    hosts: Sequence[Host],
+    machines: Sequence[Machine],
+    fleets: Sequence[MacFleet],
+    pools: Sequence[RunnerPool],
+    pods: Sequence[Pod],
+    strip: Strip | None,
+    now: datetime,
+    healed_last_day: int | None = None,
+    live_jobs_killed: int | None = None,
+    told: Sequence[str] = (),
+    runners: bool = True,
+) -> Health:
+    """How everything is at this moment.
+
+    `strip` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
+    that stalls; `runners` is False where there is no runner half, and then nobody misses its ledger.
+    """
+    ours = [host for host in hosts if host.status.state not in (State.FOREIGN, "gone")]
+    ready = {machine.status.host_name for machine in machines if machine.status.ready}
+    numbers = Numbers(
+        oldest_dispatchable_seconds=strip.oldest_dispatchable_seconds if strip is not None else None,
+        waiting=strip.dispatchable + strip.resting if strip is not None else None,
+        withheld=strip.withheld if strip is not None else None,
+        running=strip.running if strip is not None else None,
+        warm=sum(pool.status.idle for pool in pools),
+        hosts_ready=sum(host.metadata.name in ready for host in ours),
+        hosts=len(ours),
+        stranded=sum(host.status.state == State.STRANDED for host in hosts),
+        healed_last_day=healed_last_day,
+        live_jobs_killed=live_jobs_killed,
+    )
+    found = [
+        *_of_the_ledger(strip, pools, live_jobs_killed, now, runners=runners),
+        *(Problem(_TOLD, "paddock", sentence) for sentence in told),
+        *_of_fleets(fleets),
+        *_folded(_of_machines(machines, hosts, now), "machines"),
+        *_folded(_of_hosts(hosts, machines, now), "hosts"),
+        *_of_pools(pools),
+        *_folded(_of_pods(pods, now), "pods"),
+    ]
+    problems = tuple(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)))
+    # What somebody set aside on purpose is listed, and is no reason for alarm.
+    wrong = [problem for problem in problems if problem.impact > _ASIDE]
+    return Health(not wrong, _sentence(wrong, numbers), numbers, problems)
+
+
+def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
+    if not wrong:
+        jobs = "" if numbers.running is None else f", {numbers.running} jobs run"
+        return f"Healthy: {numbers.hosts_ready} of {numbers.hosts} Macs are ready{jobs}, nothing needs a person."
+    first = wrong[0].sentence.partition(";")[0]
+    more = f" ({len(wrong)} problems in all)" if len(wrong) > 1 else ""
+    return f"Not healthy: {wrong[0].about}: {first}{more}"
+
+
+def _of_the_ledger(
+    strip: Strip | None, pools: Sequence[RunnerPool], killed: int | None, now: datetime, *, runners: bool
+) -> Iterable[Problem]:
+    if killed:
+        yield Problem(
+            _KILLED,
+            "healing",
+            f"{killed} live jobs were killed by healing, which must never happen",
+            commands=("paddock get heals -o wide",),
+            runbook="PaddockLiveJobKilled",
+        )
+    if strip is None:
+        if runners:
+            yield Problem(
+                _NO_SERVICE,
+                "dispatch",
+                "the dispatch service or its database does not answer, so no job is handed out",
+                doing="waiting Pods ask again by themselves",
+                commands=("paddock doctor",),
+                runbook="PaddockDispatchAbsent",
+            )
+        return
+    waited = timedelta(seconds=strip.oldest_dispatchable_seconds)
+    if waited > _WAITS:
+        starting = sum(pool.status.starting for pool in pools)
+        warm = sum(pool.status.idle for pool in pools)
+        yield Problem(
+            _JOBS_WAIT if waited > _WAITS_TOO_LONG else _NOT_READY,
+            "queue",
+            f"a job that may run now has waited {span(waited)}; {strip.dispatchable} may run, {warm} Pods are warm",
+            since=now - waited,
+            doing=f"{starting} Pods are starting" if starting else "",
+            commands=("paddock get jobs", *(f"paddock why pool {pool.metadata.name}" for pool in pools[:1])),
+            runbook="PaddockJobsWaitTooLong",
+        )
+
+
+def _of_fleets(fleets: Sequence[MacFleet]) -> Iterable[Problem]:
+    """Only what their machines do not tell: that there are too few of them."""
+    for fleet in fleets:
+        missing = fleet.spec.replicas - fleet.status.replicas
+        if missing > 0 and fleet.status.observed_generation == fleet.metadata.generation:
+            name = fleet.metadata.name
+            yield Problem(
+                _FAILED,
+                f"fleet {name}",
+                f"{missing} of its {fleet.spec.replicas} machines are not even made: {_message(fleet.status.conditions)}",
+                since=_since(fleet.status.conditions),
+                commands=(f"paddock why fleet {name}",),
+                runbook="PaddockFleetBelowSize",
+            )
+
+
+def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: datetime) -> Iterable[_Found]:
+    for machine in machines:
+        meta, status = machine.metadata, machine.status
+        if status.ready or PAUSED in meta.annotations:
+            continue
+        ready = get_condition(status.conditions, "Ready")
+        reason = ready.reason if ready is not None else ""
+        since = meta.deletion_timestamp or _since(status.conditions) or meta.creation_timestamp
+        young = since is None or now - since < _UNDER_WAY
+        under_way = meta.deletion_timestamp is not None or reason in _YOUNG_REASONS
+        if young and under_way and not status.failure_reason:
+            continue
+        yield _Found(
+            _FAILED if status.failure_reason else _NOT_READY,
+            status.failure_reason or ("Deleting" if meta.deletion_timestamp else reason),
+            since,
+            partial(why_machine, machine, hosts, machines, now),
+            f"paddock why machine {meta.name}",
+            "PaddockMachineFailed" if status.failure_reason else _RUNBOOKS.get(reason, "PaddockFleetBelowSize"),
+        )
+
+
+def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime) -> Iterable[_Found]:
+    for host in hosts:
+        since, why = _since(host.status.conditions), partial(why_host, host, machines, now)
+        ask, release = f"paddock why host {host.metadata.name}", host.spec.release
+        if host.spec.quarantine:
+            yield _Found(_ASIDE, "quarantined", since, why, ask)
+        elif release is not None:
+            if release.requested_at is not None and now - release.requested_at > _WIPING:
+                yield _Found(_POD, "being given back", release.requested_at, why, ask, "PaddockPoolRunningDry")
+        elif host.status.state == State.STRANDED:
+            yield _Found(_STRANDED, "stranded", since, why, ask, "PaddockStrandedHosts")
+
+
+def _of_pools(pools: Sequence[RunnerPool]) -> Iterable[Problem]:
+    for pool in pools:
+        ready = get_condition(pool.status.conditions, "Ready")
+        if ready is None or ready.status == "True" or ready.reason in _POOL_UNDER_WAY:
+            continue
+        name = pool.metadata.name
+        yield Problem(
+            _POOL if not pool.status.idle else _SHORT,
+            f"pool {name}",
+            ready.message or ready.reason,
+            since=ready.last_transition_time,
+            doing=_message(pool.status.conditions, "Autoscaled"),
+            commands=(f"paddock why pool {name}", f"paddock describe pool {name}"),
+            runbook="PaddockJobsWaitTooLong",
+        )
+
+
+def _of_pods(pods: Sequence[Pod], now: datetime) -> Iterable[_Found]:
+    for pod in pods:
+        meta = pod.metadata
+        if meta.labels.get(RUNNER_LABEL) != "true":
+            continue
+        about, ask = f"pod {meta.name}", f"paddock why pod {meta.name}"
+        gone, made = meta.deletion_timestamp, meta.creation_timestamp
+        if gone is not None and now - gone > _POD_ENDS:
+            said = Explanation(about=about, sentence=f"has been deleting for {span(now - gone)}")
+            yield _Found(_POD, "deleting", gone, partial(_same, said), ask)
+        elif gone is None and pod.status.phase == "Pending" and made is not None and now - made > _POD_STARTS:
+            where = f"on {pod.spec.node_name}" if pod.spec.node_name else "and has no Node"
+            said = Explanation(about=about, sentence=f"has been starting for {span(now - made)} {where}")
+            yield _Found(_POD, "starting", made, partial(_same, said), ask)
+
+
+def _same(said: Explanation) -> Explanation:
+    return said
+
+
+def _folded(found: Iterable[_Found], plural: str) -> Iterable[Problem]:
+    """Many of one kind as one problem, told by the one that has lasted longest. Only what is told is explained."""
+    kinds: dict[tuple[str, int], list[_Found]] = defaultdict(list)
+    for one in found:
+        kinds[one.kind, one.impact].append(one)
+    for (kind, _), alike in kinds.items():
+        if len(alike) < _FOLDED_FROM:
+            yield from (_told(one) for one in alike)
+            continue
+        told = _told(min(alike, key=_age))
+        yield replace(
+            told,
+            about=f"{len(alike)} {plural}",
+            sentence=f"{kind or 'not ready'}, such as {told.about}: {told.sentence}",
+        )
+
+
+def _age(found: _Found) -> tuple[bool, float]:
+    return (found.since is None, found.since.timestamp() if found.since is not None else 0.0)
+
+
+def _told(found: _Found) -> Problem:
+    said = found.why()
+    commands = (found.ask, *(command for command in said.commands if command != found.ask))
+    return Problem(found.impact, said.about, said.sentence, found.since, said.next, commands, found.runbook)
+
+
+def _since(conditions: Sequence[Condition]) -> datetime | None:
+    ready = get_condition(conditions, "Ready")
+    return ready.last_transition_time if ready is not None else None
+
+
+def _message(conditions: Sequence[Condition], kind: str = "Ready") -> str:
+    found = get_condition(conditions, kind)
+    return (found.message or found.reason) if found is not None else ""

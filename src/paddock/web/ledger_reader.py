@@ -1,0 +1,118 @@
+"""Reads from the ledger what pages show, and only while somebody looks."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+from paddock.base.clock import Clock
+from paddock.base.metrics import CollectorRegistry
+from paddock.clients.github import BudgetView
+from paddock.runners.ledger import Ledger, LedgerError
+from paddock.runners.readonly_api import JobPage, PodPage
+from paddock.runners.service import RunnerService
+from paddock.runners.why_api import Explainer
+from paddock.web.seen import LedgerSeen
+
+__all__ = ["LedgerReader"]
+
+_EVERY = 2.0
+_LOOKED_AT = 30.0
+_FRESH = 1.5
+_RUNNING = 1000
+_LISTED = 60
+_WINDOW = timedelta(hours=1)
+
+
+class LedgerReader:
+    """Keeps the last answer of the ledger; None while it does not answer, because an old number would look like health.
+
+    Nobody looks, nothing is asked: `fresh` and `looked` say that somebody does.
+    """
+
+    def __init__(self, service: RunnerService, clock: Clock, registry: CollectorRegistry | None = None) -> None:
+        self._service = service
+        self._clock = clock
+        self._registry = registry
+        self._lock = asyncio.Lock()
+        self._asked = float("-inf")
+        self._looked = float("-inf")
+        self.last: LedgerSeen | None = None
+
+    @property
+    def explainer(self) -> Explainer:
+        return self._service.explainer
+
+    @property
+    def report_only(self) -> frozenset[str]:
+        return self._service.settings.healing.report_only
+
+    def budgets(self) -> list[BudgetView]:
+        return self._service.forge.budgets()
+
+    def live_jobs_killed(self) -> int | None:
+        """As this process counted them; None where healing does not run in it."""
+        value = self._registry.get_sample_value("paddock_live_kills_total") if self._registry is not None else None
+        return None if value is None else int(value)
+
+    def looked(self) -> None:
+        """Somebody looks at a page."""
+        self._looked = self._clock.monotonic()
+
+    async def fresh(self) -> LedgerSeen | None:
+        """The answer of a moment ago."""
+        self.looked()
+        if self._clock.monotonic() - self._asked > _FRESH:
+            await self._ask()
+        return self.last
+
+    async def run(self, changed: Callable[[], None]) -> None:
+        """Ask again every few seconds while pages are open; tell when there is an answer."""
+        while True:
+            if self._clock.monotonic() - self._looked < _LOOKED_AT:
+                await self._ask()
+                changed()
+            await self._clock.sleep(_EVERY)
+
+    async def _ask(self) -> None:
+        async with self._lock:
+            if self._clock.monotonic() - self._asked <= _FRESH:
+                return  # somebody asked while we waited
+            try:
+                self.last = await self._read(self._service.ledger)
+            except LedgerError:
+                self.last = None
+            self._asked = self._clock.monotonic()
+
+    async def _read(self, ledger: Ledger) -> LedgerSeen:
+        overview, now = ledger.overview, self._clock.now()
+        return LedgerSeen(
+            now,
+            await overview.strip(),
+            await overview.queue(_LISTED),
+            await overview.running(_RUNNING),
+            await overview.recent(_LISTED),
+            await overview.latency(_WINDOW),
+            await overview.accounts(_LISTED),
+            await ledger.heals.newest(_LISTED),
+            await ledger.heals.count_by_kind(now - timedelta(days=1)),
+        )
+
+    async def job(self, job_id: int) -> JobPage:
+        ledger = self._service.ledger
+        return JobPage(
+            await ledger.jobs.get(job_id),
+            await ledger.overview.waiting(job_id),
+            await ledger.jobs.completion(job_id),
+            await ledger.sessions.of_job(job_id),
+            await ledger.transitions.of_job(job_id),
+        )
+
+    async def pod(self, uid: str) -> PodPage:
+        ledger = self._service.ledger
+        return PodPage(
+            uid,
+            await ledger.claims.of_pod(uid),
+            await ledger.fences.of_pod(uid),
+            await ledger.sessions.of_pod(uid),
+            await ledger.transitions.of_pod(uid),
+        )

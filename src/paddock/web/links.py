@@ -1,0 +1,66 @@
+"""Where things are: the address of every object's page, and how to ask for the same on the command line. Pure."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import htpy as h
+from htpy import Node
+
+__all__ = ["KINDS", "about_href", "command", "href", "linked", "of_object", "same_as"]
+
+KINDS = {
+    "host": "hosts",
+    "machine": "machines",
+    "fleet": "fleets",
+    "pool": "pools",
+    "pod": "pods",
+    "job": "jobs",
+}
+_BY_OBJECT = {
+    "ScalewayAppleSiliconHost": "host",
+    "ScalewayAppleSiliconMachine": "machine",
+    "MacFleet": "fleet",
+    "RunnerPool": "pool",
+    "Pod": "pod",
+}
+_NAMED = re.compile(r"\b(host|machine|fleet|pool|[Pp]od|job) ([A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9])")
+
+
+def href(kind: str, name: str | int) -> str:
+    """The page of an object."""
+    return f"/{KINDS[kind]}/{quote(str(name), safe='')}"
+
+
+def of_object(kind: str, name: str) -> tuple[str, str | None]:
+    """What people call an object of the cluster, and its page if it has one."""
+    known = _BY_OBJECT.get(kind)
+    return (f"{known} {name}", href(known, name)) if known is not None else (f"{kind} {name}", None)
+
+
+def about_href(about: str) -> str | None:
+    """The page of what an explanation or a problem is about: `host 1f3c`."""
+    kind, _, name = about.partition(" ")
+    return href(kind, name) if kind in KINDS and name and " " not in name else None
+
+
+def same_as(kind: str, name: str | int) -> Node:
+    return h.p(".same")["same as ", command(f"paddock why {kind} {name}")]
+
+
+def command(text: str) -> Node:
+    """A command that can be selected with one click."""
+    return h.code(".command", tabindex="0")[text]
+
+
+def linked(text: str) -> Iterator[Node]:
+    """A sentence with links to what it names (`Pod macos-runner-1`, `job 40000002623`)."""
+    at = 0
+    for found in _NAMED.finditer(text):
+        kind, name = found[1].lower(), found[2]
+        if not any(char.isdigit() or char == "-" for char in name) or (kind == "job" and not name.isdecimal()):
+            continue  # a word of the sentence, such as "pool of"
+        yield text[at : found.start(2)]
+        yield h.a(href=href(kind, name))[name]
+        at = found.end(2)
+    yield text[at:]

@@ -1,0 +1,329 @@
+"""How the pages of objects, plans, faults, sign-in and things that are not there become HTML."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from urllib.parse import quote
+
+import htpy as h
+from htpy import Node
+
+from paddock.base.explanation import span
+from paddock.web.actions import VERBS, Plan
+from paddock.web.doorkeeper import Visitor
+from paddock.web.faults import FaultPanel
+from paddock.web.links import command, href, linked, same_as
+from paddock.web.objects import Lap, ObjectPage
+from paddock.web.parts.drawing import clock_time, since
+from paddock.web.shell import Site, document
+
+__all__ = ["confirm_page", "faults_page", "missing_page", "object_page", "refused_page", "runbook_page", "sign_in_page"]
+
+Runbook = Callable[[str], str | None]
+
+
+def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
+    why = page.why
+    book = runbook(why.runbook) if why.runbook else None
+    return document(
+        site,
+        f"{page.kind} {page.name} · Paddock",
+        h.nav(".crumbs", aria_label="Where you are")[h.a(href="/")["Fleet"], " / ", page.kind],
+        h.h1(".object")[h.small[page.kind], " ", page.name],
+        h.section(".card.why", data_kind="good" if why.healthy else "bad", aria_labelledby="why-title")[
+            h.h2("#why-title")["Why it is as it is"],
+            h.p(".sentence")[
+                h.span(".lamp", aria_hidden="true")["✓" if why.healthy else "!"], linked(_sentence(why.sentence))
+            ],
+            h.ul(".evidence")[[h.li[h.span(".tag")[fact.ledger], h.span[linked(fact.fact)]] for fact in why.evidence]],
+            h.p(".doing")[h.b["What happens next: "], linked(why.next)] if why.next else None,
+            h.p(".typed")[
+                [[command(text), " "] for text in why.commands],
+                h.a(".runbook", href=book)[f"Runbook: {why.runbook}"] if book else None,
+            ],
+            same_as(page.kind, page.name),
+            h.p(".quiet")[page.note] if page.note else None,
+        ],
+        _laps(page.laps),
+        _actions(site, page),
+        h.div(".board")[
+            h.div(".column")[
+                h.section(".card", aria_labelledby="timeline-title")[
+                    h.h2("#timeline-title")["Timeline"], _timeline(page)
+                ],
+            ],
+            h.div(".column.side")[
+                _related(page),
+                h.section(".card", aria_labelledby="facts-title")[
+                    h.h2("#facts-title")["Facts"],
+                    h.dl(".facts")[[h.div[h.dt[name], h.dd[value]] for name, value in page.facts]],
+                ]
+                if page.facts
+                else None,
+                _conditions(page),
+            ],
+        ],
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _actions(site: Site, page: ObjectPage) -> Node:
+    if not page.verbs:
+        return None
+    if not site.actions:
+        return h.p(".quiet")["This page is for reading: no action token is set."]
+    return h.nav(".actions", aria_label="Actions")[
+        [
+            h.a(
+                ".button.danger" if verb == "release" else ".button",
+                href=f"/actions/{verb}/{quote(page.name, safe='')}",
+            )[f"{VERBS[verb]}…"]
+            for verb in page.verbs
+        ]
+    ]
+
+
+def _laps(laps: Sequence[Lap]) -> Node:
+    if not laps:
+        return None
+    began, ended = laps[0].began, laps[-1].ended
+    whole = max((ended - began).total_seconds(), 0.001)
+    return h.section(".card", aria_labelledby="laps-title")[
+        h.h2("#laps-title")["The whole wait"],
+        h.svg(".laps", aria_hidden="true")[
+            [
+                h.rect(
+                    data_lap=lap.name.replace(" ", "-"),
+                    x=f"{(lap.began - began).total_seconds() / whole * 100:.2f}%",
+                    width=f"{max(0.3, (lap.ended - lap.began).total_seconds() / whole * 100):.2f}%",
+                    height="100%",
+                )
+                for lap in laps
+            ]
+        ],
+        h.ul(".legend")[
+            [
+                h.li[
+                    h.span(".key", data_lap=lap.name.replace(" ", "-"), aria_hidden="true"),
+                    f"{lap.name} {span(lap.ended - lap.began)}",
+                ]
+                for lap in laps
+            ]
+        ],
+    ]
+
+
+def _timeline(page: ObjectPage) -> Node:
+    if not page.timeline:
+        return h.p(".quiet")[
+            "Nothing was written down about it, or it was long ago: the cluster keeps events for an hour."
+        ]
+    return h.ol(".timeline")[
+        [
+            h.li(data_source=line.source, class_="warning" if line.warning else None)[
+                h.div[
+                    clock_time(line.at),
+                    " ",
+                    h.span(".tag")[line.source],
+                    " ",
+                    h.strong["▲ " if line.warning else None, line.what],
+                ],
+                h.p[linked(line.text)],
+            ]
+            for line in page.timeline
+        ]
+    ]
+
+
+def _related(page: ObjectPage) -> Node:
+    if not page.related:
+        return None
+    return h.section(".card", aria_labelledby="related-title")[
+        h.h2("#related-title")["Around it"],
+        h.ul(".related")[
+            [
+                h.li[
+                    h.span(".tag")[one.kind], " ", h.a(href=href(one.kind, one.name))[one.name], h.small[f" {one.says}"]
+                ]
+                for one in page.related
+            ]
+        ],
+    ]
+
+
+def _conditions(page: ObjectPage) -> Node:
+    if not page.conditions:
+        return None
+    return h.section(".card", aria_labelledby="conditions-title")[
+        h.h2("#conditions-title")["Conditions"],
+        h.ul(".conditions")[
+            [
+                h.li[
+                    h.strong[f"{one.type} is {one.status}"],
+                    h.small[f" {one.reason} since ", clock_time(one.last_transition_time)],
+                    h.p[linked(one.message)] if one.message else None,
+                ]
+                for one in page.conditions
+            ]
+        ],
+    ]
+
+
+def confirm_page(site: Site, plan: Plan, visitor: Visitor, *, notice: str = "") -> Node:
+    """The plan and everything that it ends, before anything is done."""
+    back = href(*plan.back)
+    if plan.refused:
+        return document(
+            site, f"{plan.title} · Paddock", h.h1(".object")[plan.title], h.p[plan.refused], h.p[h.a(href=back)["Back"]]
+        )
+    dangerous = bool(plan.ends) or plan.verb == "release"
+    return document(
+        site,
+        f"{plan.title} · Paddock",
+        h.nav(".crumbs", aria_label="Where you are")[
+            h.a(href="/")["Fleet"], " / ", h.a(href=back)[plan.name], " / ", VERBS[plan.verb]
+        ],
+        h.h1(".object")[plan.title],
+        h.p(".notice", role="alert")[notice] if notice else None,
+        h.section(".card.plan", data_kind="bad" if plan.ends else "good", aria_labelledby="ends-title")[
+            h.h2("#ends-title")["What this ends"],
+            h.ul[[h.li[h.strong["This ends "], end] for end in plan.ends]]
+            if plan.ends
+            else h.p["Nothing: no job is ended by this."],
+            h.p[h.a(".button", href=plan.gentler[1])[plan.gentler[0]]] if plan.gentler else None,
+        ],
+        h.section(".card.plan", aria_labelledby="plan-title")[
+            h.h2("#plan-title")["What will be done"],
+            h.ol[[h.li[linked(step)] for step in plan.steps]],
+            h.p(".quiet")[plan.undo] if plan.undo else None,
+            h.form(method="post", action=f"/actions/{plan.verb}/{quote(plan.name, safe='')}")[
+                h.input(type="hidden", name="form_token", value=visitor.form_token),
+                h.input(type="hidden", name="shown", value=",".join(plan.ended_pods)),
+                h.p[
+                    h.label(for_="why")["Why (it is written down beside your name)"],
+                    h.input(
+                        "#why",
+                        name="why",
+                        type="text",
+                        maxlength="200",
+                        required=plan.verb == "quarantine",
+                        autocomplete="off",
+                    ),
+                ],
+                h.p(".buttons")[
+                    h.button(type="submit", class_="danger" if dangerous else None)[
+                        f"{VERBS[plan.verb]}{', and end the job' if plan.ends else ''}"
+                    ],
+                    h.a(".button.plain", href=back)["Leave it as it is"],
+                ],
+            ],
+            h.p(".same")["same as ", command(plan.command), f" · acting as {visitor.who}"],
+        ],
+    )
+
+
+def faults_page(site: Site, panel: FaultPanel, visitor: Visitor, now: datetime, *, notice: str = "") -> Node:
+    return document(
+        site,
+        "Break something · Paddock",
+        h.h1(".object")["Break something"],
+        h.p(".lead")[
+            "Nothing here is real: the cloud, the Macs and GitHub are simulated. Break one, then go to the ",
+            h.a(href="/")["fleet"],
+            " and watch it heal.",
+        ],
+        h.p(".notice", role="status")[notice] if notice else None,
+        h.ul(".faults")[
+            [
+                h.li(".card")[
+                    h.h2[one.title],
+                    h.p[one.breaks],
+                    h.dl(".facts")[
+                        h.div[h.dt["watch for"], h.dd[one.expect]], h.div[h.dt["heals in"], h.dd[one.heals]]
+                    ],
+                    h.form(method="post", action=f"/faults/{one.name}")[
+                        h.input(type="hidden", name="form_token", value=visitor.form_token),
+                        h.button(type="submit", aria_label=f"Break it: {one.title}")["Break it"],
+                    ],
+                ]
+                for one in panel.breakages()
+            ]
+        ],
+        h.section(".card", aria_labelledby="struck-title")[
+            h.h2("#struck-title")["Broken so far"],
+            h.ol(".timeline")[
+                [
+                    h.li[
+                        h.div[clock_time(one.at), " ", h.strong[one.title], h.small[f" {since(one.at, now)} ago"]],
+                        h.p[one.sentence, " ", h.a(href=one.href)["Look there"]],
+                    ]
+                    for one in panel.struck()
+                ]
+            ]
+            if panel.struck()
+            else h.p(".quiet")["Nothing yet."],
+        ],
+    )
+
+
+def sign_in_page(site: Site, then: str, *, wrong: bool = False) -> Node:
+    return document(
+        site,
+        "Sign in · Paddock",
+        h.h1(".object")["May you act?"],
+        h.p(".lead")[
+            "Looking needs nothing. To act, show the action token once; this browser remembers it for twelve hours. ",
+            "It is in the file ",
+            h.code["pki/action.token"],
+            " of the data folder, or in the Secret of the chart.",
+        ],
+        h.p(".notice", role="alert")["That is not the token."] if wrong else None,
+        h.form(".card.sign-in", method="post", action="/sign-in")[
+            h.input(type="hidden", name="then", value=then),
+            h.p[
+                h.label(for_="who")["Your name (it is written down beside what you do)"],
+                h.input("#who", name="who", type="text", required=True, maxlength="60", autocomplete="name"),
+            ],
+            h.p[
+                h.label(for_="token")["Action token"],
+                h.input("#token", name="token", type="password", required=True, autocomplete="current-password"),
+            ],
+            h.p(".buttons")[h.button(type="submit")["Go on"], h.a(".button.plain", href="/")["Back to the fleet"]],
+        ],
+    )
+
+
+def missing_page(site: Site, what: str, near: Sequence[tuple[str, str]]) -> Node:
+    """A 404 that helps: what is like it, and how to list what there is."""
+    return document(
+        site,
+        "Not found · Paddock",
+        h.h1(".object")["There is nothing here"],
+        h.p(".lead")[what],
+        h.div[h.p["Did you mean:"], h.ul[[h.li[h.a(href=address)[name]] for name, address in near]]] if near else None,
+        h.p[
+            "What there is: ",
+            command("paddock get hosts"),
+            " ",
+            command("paddock get pods"),
+            " ",
+            command("paddock get jobs"),
+        ],
+        h.p[h.a(href="/")["Back to the fleet"]],
+    )
+
+
+def refused_page(site: Site, why: str) -> Node:
+    return document(
+        site,
+        "Not done · Paddock",
+        h.h1(".object")["That was not done"],
+        h.p(".lead")[why[:1].upper(), why[1:], "."],
+        h.p[h.a(href="/")["Back to the fleet"]],
+    )
+
+
+def runbook_page(site: Site, name: str, body: Sequence[Node]) -> Node:
+    return document(site, f"{name} · Paddock", h.article(".card.text")[body])

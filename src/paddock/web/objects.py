@@ -1,0 +1,361 @@
+"""The page of one object: why it is as it is, what is known of it, what happened to it, what stands around it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from paddock.base.clock import rfc3339
+from paddock.base.explanation import Explanation, ago, span
+from paddock.hosts.api import ScalewayAppleSiliconMachine
+from paddock.hosts.why import why_fleet, why_host, why_machine
+from paddock.kube.builtin import Pod
+from paddock.kube.objects import Condition
+from paddock.runners.api import OWNER_LABEL, POOL_LABEL
+from paddock.runners.ledger import LedgerError
+from paddock.runners.readonly_api import JobPage, PodPage
+from paddock.runners.why import why_pod, why_pool
+from paddock.web.actions import Verb, offered
+from paddock.web.finding import (
+    find_fleet,
+    find_mac,
+    find_pod,
+    find_pool,
+    job_on,
+    machines_of,
+    pods_of_pool,
+    pods_on,
+    works,
+)
+from paddock.web.ledger_reader import LedgerReader
+from paddock.web.seen import Seen
+from paddock.web.timeline import Line, of_conditions, of_events, of_transitions, timeline
+
+__all__ = ["Lap", "ObjectPage", "Related", "page_of"]
+
+_RELATED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    kind: str
+    name: str
+    says: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """A stretch of a job's life."""
+
+    name: str
+    began: datetime
+    ended: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPage:
+    kind: str
+    name: str
+    why: Explanation
+    facts: Sequence[tuple[str, str]] = ()
+    conditions: Sequence[Condition] = ()
+    timeline: Sequence[Line] = ()
+    related: Sequence[Related] = ()
+    verbs: Sequence[Verb] = ()
+    laps: Sequence[Lap] = ()
+    note: str = ""
+
+
+async def page_of(
+    kind: str, name: str, seen: Seen, ledger: LedgerReader | None, pool_prefix: str = ""
+) -> ObjectPage | None:
+    """The page, or None where nobody has heard of the thing."""
+    match kind:
+        case "host":
+            return _host(name, seen)
+        case "machine":
+            return _machine(name, seen, pool_prefix)
+        case "fleet":
+            return _fleet(name, seen)
+        case "pool":
+            return await _pool(name, seen, ledger)
+        case "pod":
+            return await _pod(name, seen, ledger)
+        case "job" if ledger is not None and name.isascii() and name.isdecimal() and len(name) < 19:
+            return await _job(int(name), seen, ledger)
+        case _:
+            return None
+
+
+def _host(name: str, seen: Seen) -> ObjectPage | None:
+    mac = find_mac(seen, name)
+    if mac is None or mac.host is None:
+        return None
+    host, machine = mac.host, mac.machine
+    status, history = host.status, host.status.history
+    facts = [
+        ("state", status.state or "not judged yet"),
+        ("zone", host.spec.zone),
+        ("type", status.type),
+        ("cloud name", status.cloud_name),
+        ("cloud says", status.cloud_status),
+        ("address", status.ip),
+        ("macOS", f"{status.os.family} {status.os.version}".strip()),
+        ("price", f"{float(status.price_per_hour):.2f} {status.currency} an hour" if status.price_per_hour else ""),
+        ("billing floor", _floor(status.deletable_at, seen.now)),
+        ("claimed so far", f"{host.spec.epoch} times"),
+        ("bootstraps", f"{history.bootstraps} done, {history.bootstrap_failures} failed"),
+        ("reboots, releases", f"{history.reboots}, {history.releases}"),
+        ("server id", host.spec.server_id),
+        ("quarantine", host.spec.quarantine),
+    ]
+    return ObjectPage(
+        "host",
+        host.metadata.name,
+        why_host(host, seen.machines, seen.now),
+        [fact for fact in facts if fact[1]],
+        status.conditions,
+        timeline(
+            of_events(seen.events, host.metadata.name, machine.metadata.name if machine else ""),
+            of_conditions(status.conditions),
+        ),
+        _around_mac(seen, machine),
+        offered("host", mac, None),
+    )
+
+
+def _machine(name: str, seen: Seen, pool_prefix: str) -> ObjectPage | None:
+    mac = find_mac(seen, name)
+    machine = mac.machine if mac is not None else None
+    if mac is None or machine is None or machine.metadata.name != name:
+        return None
+    spec, status = machine.spec, machine.status
+    facts = [
+        ("phase", status.phase),
+        ("bootstrap step", status.bootstrap_step),
+        ("failed bootstraps in a row", str(status.bootstrap_attempts) if status.bootstrap_attempts else ""),
+        ("type", spec.type),
+        ("zone", spec.zone),
+        ("macOS", spec.os),
+        ("takes its host from", "the pool" if spec.source == "Pool" else "a new order"),
+        ("provider id", spec.provider_id),
+        ("addresses", ", ".join(address.address for address in status.addresses)),
+        ("bound", ago(status.bound_at, seen.now)),
+        ("failure", status.failure_message or status.failure_reason),
+    ]
+    related = [Related("host", mac.host.metadata.name, mac.host.status.state)] if mac.host is not None else []
+    related += [Related("fleet", ref.name) for ref in machine.metadata.owner_references if ref.kind == "MacFleet"]
+    return ObjectPage(
+        "machine",
+        name,
+        why_machine(machine, seen.hosts, seen.machines, seen.now, pool_prefix=pool_prefix),
+        [fact for fact in facts if fact[1]],
+        status.conditions,
+        timeline(of_events(seen.events, name), of_conditions(status.conditions)),
+        [*related, *_around_mac(seen, machine, itself=False)],
+        offered("machine", mac, None),
+    )
+
+
+def _around_mac(seen: Seen, machine: ScalewayAppleSiliconMachine | None, *, itself: bool = True) -> list[Related]:
+    if machine is None:
+        return []
+    found = [Related("machine", machine.metadata.name, machine.status.phase)] if itself else []
+    for pod in pods_on(seen, machine.metadata.name):
+        job = job_on(seen, pod)
+        found.append(
+            Related("pod", pod.metadata.name, f"for {pod.metadata.labels[OWNER_LABEL]}" if works(pod) else "idle")
+        )
+        if job is not None:
+            found.append(Related("job", str(job.job_id), f"{job.repository} · {job.job_name}"))
+    return found
+
+
+def _fleet(name: str, seen: Seen) -> ObjectPage | None:
+    fleet = find_fleet(seen, name)
+    if fleet is None:
+        return None
+    spec, machines = fleet.spec.template.spec, machines_of(seen, fleet)
+    return ObjectPage(
+        "fleet",
+        name,
+        why_fleet(fleet, seen.machines, seen.now),
+        [
+            ("wanted", str(fleet.spec.replicas)),
+            ("ready", str(fleet.status.ready_replicas)),
+            ("type", spec.type),
+            ("zone", spec.zone),
+            ("macOS", spec.os),
+        ],
+        fleet.status.conditions,
+        timeline(of_events(seen.events, name), of_conditions(fleet.status.conditions)),
+        [Related("machine", m.metadata.name, m.status.phase or "new") for m in machines[:_RELATED]],
+    )
+
+
+async def _pool(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage | None:
+    pool = find_pool(seen, name)
+    if pool is None:
+        return None
+    try:
+        why = await ledger.explainer.pool(name) if ledger is not None else None
+    except LedgerError:
+        why = None
+    spec, status = pool.spec, pool.status
+    scaling = spec.autoscaling
+    facts = [
+        ("Pods wanted", str(spec.replicas)),
+        ("warm, busy, starting", f"{status.idle}, {status.busy}, {status.starting}"),
+        ("jobs queued, held back", f"{status.queued}, {status.withheld}"),
+        ("runs-on label", spec.dispatch_label),
+        ("labels at GitHub", ", ".join(spec.runner_labels)),
+        ("image", spec.image),
+        ("Nodes", spec.fleet_selector),
+        ("a Pod is", f"{spec.pod_cpu_milli / 1000:g} vCPU, {spec.pod_memory_mb} MB"),
+        (
+            "autoscaling",
+            f"{scaling.min_warm_pool_floor} warm beyond the load, at most {scaling.max_replicas}"
+            if scaling.enabled
+            else "off",
+        ),
+    ]
+    return ObjectPage(
+        "pool",
+        name,
+        why or why_pool(pool, None),
+        facts,
+        status.conditions,
+        timeline(of_events(seen.events, name), of_conditions(status.conditions)),
+        [Related("pod", pod.metadata.name, _pod_word(pod)) for pod in pods_of_pool(seen, name)[:_RELATED]],
+        note="" if ledger is not None and why is not None else "The ledger was not asked, so its numbers are missing.",
+    )
+
+
+async def _pod(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage | None:
+    pod = find_pod(seen, name)
+    uid = pod.metadata.uid if pod is not None else name
+    page: PodPage | None = None
+    note = ""
+    if ledger is not None and uid.isprintable():
+        try:
+            page = await ledger.pod(uid)
+        except LedgerError:
+            note = "The ledger cannot be asked now; what it knows is missing here."
+    known = page is not None and bool(page.claim or page.fence or page.session or page.transitions)
+    if pod is None and not known:
+        return None
+    said = why_pod(pod.metadata.name if pod is not None else name, pod, page if known else None, seen.now)
+    session = page.session if page is not None else None
+    facts = [
+        ("phase", pod.status.phase if pod is not None else "gone"),
+        ("Node", pod.spec.node_name if pod is not None else ""),
+        ("stamped for", pod.metadata.labels.get(OWNER_LABEL, "") if pod is not None else ""),
+        ("made", _moment(pod.metadata.creation_timestamp) if pod is not None else ""),
+        ("runner", session.runner_name if session is not None else ""),
+        ("uid", uid),
+    ]
+    related: list[Related] = []
+    if pod is not None:
+        related += [Related("pool", pool)] if (pool := pod.metadata.labels.get(POOL_LABEL, "")) else []
+        related += [Related("machine", pod.spec.node_name)] if pod.spec.node_name else []
+    if session is not None:
+        jobs = dict.fromkeys(job for job in (session.executed_job_id, session.job_id) if job)
+        related += [Related("job", str(job), session.repository) for job in jobs]
+    return ObjectPage(
+        "pod",
+        pod.metadata.name if pod is not None else name,
+        said,
+        [fact for fact in facts if fact[1]],
+        (),
+        timeline(
+            of_events(seen.events, pod.metadata.name if pod is not None else ""),
+            of_transitions(page.transitions if page is not None else ()),
+        ),
+        related,
+        offered("pod", None, pod),
+        note=note,
+    )
+
+
+async def _job(job_id: int, seen: Seen, ledger: LedgerReader) -> ObjectPage | None:
+    try:
+        why = await ledger.explainer.job(job_id)
+        page = await ledger.job(job_id)
+    except LedgerError:
+        said = Explanation(about=f"job {job_id}", sentence="the ledger cannot be asked now", healthy=False)
+        return ObjectPage("job", str(job_id), said, note="Load the page again in a few seconds.")
+    if why is None:
+        return None
+    job = page.job
+    facts: list[tuple[str, str]] = []
+    related: list[Related] = []
+    if job is not None:
+        facts = [
+            ("repository", job.repository),
+            ("workflow", job.workflow_name),
+            ("job", job.job_name),
+            ("branch", job.head_branch),
+            ("commit", job.head_sha[:12]),
+            ("label", job.label),
+            ("state", job.status),
+            ("queued", _moment(job.enqueued_at)),
+            ("runner", job.runner_name or ""),
+            ("failed mints", str(job.mint_failures) if job.mint_failures else ""),
+        ]
+        related.append(Related("pool", job.pool))
+        if job.pod_name and job.pod_uid:
+            there = find_pod(seen, job.pod_uid)
+            related.append(Related("pod", job.pod_name if there is not None else job.pod_uid, "" if there else "gone"))
+            if there is not None and there.spec.node_name:
+                related.append(Related("machine", there.spec.node_name))
+    return ObjectPage(
+        "job",
+        str(job_id),
+        why,
+        [fact for fact in facts if fact[1]],
+        (),
+        timeline(of_transitions(page.transitions)),
+        related,
+        laps=_laps(page, seen.now),
+    )
+
+
+def _laps(page: JobPage, now: datetime) -> list[Lap]:
+    """The whole wait, honestly: from the moment that it was queued."""
+    job = page.job
+    if job is None:
+        return []
+    end = page.completion.completed_at if page.completion is not None else now
+    session = next((one for one in page.sessions if one.job_started_at is not None), None)
+    started = session.job_started_at if session is not None else None
+    marks = [
+        ("queued", job.enqueued_at),
+        ("claimed", job.claimed_at),
+        ("handed over", job.started_at),
+        ("running", started),
+    ]
+    known = [(name, at) for name, at in marks if at is not None]
+    laps: list[Lap] = []
+    for index, (name, at) in enumerate(known):
+        # GitHub counts in whole seconds, so that its moments may lie a little before ours.
+        began = max([at, *(lap.ended for lap in laps)])
+        until = known[index + 1][1] if index + 1 < len(known) else end
+        laps.append(Lap(name, began, max(began, until)))
+    return laps
+
+
+def _pod_word(pod: Pod) -> str:
+    if pod.metadata.deletion_timestamp is not None:
+        return "being deleted"
+    if works(pod):
+        return f"for {pod.metadata.labels[OWNER_LABEL]}"
+    return "idle" if pod.status.phase == "Running" else pod.status.phase.lower() or "new"
+
+
+def _floor(deletable_at: datetime | None, now: datetime) -> str:
+    if deletable_at is None:
+        return ""
+    return f"for {span(deletable_at - now)} more" if deletable_at > now else "over: it may be given back at any time"
+
+
+def _moment(moment: datetime | None) -> str:
+    return rfc3339(moment) if moment is not None else ""

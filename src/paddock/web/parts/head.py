@@ -1,0 +1,66 @@
+"""The top of the page: is all well, in words, and what the process itself is up to."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import htpy as h
+from htpy import Node
+
+from paddock.base.clock import rfc3339
+from paddock.base.explanation import span
+from paddock.clients.github import BudgetView
+from paddock.web.health import Health
+from paddock.web.parts.drawing import bar
+from paddock.web.seen import Seen
+
+__all__ = ["light", "vitals"]
+
+_STALLED = 90.0
+
+
+def light(health: Health) -> Node:
+    """The traffic light. The word says it, the shape says it, and so does the colour."""
+    kind, word = ("good", "All is well") if health.ok else ("bad", "Needs attention")
+    sentence = health.sentence.partition(": ")[2] or health.sentence
+    return h.div(".light", data_kind=kind)[
+        h.span(".lamp", aria_hidden="true")["✓" if health.ok else "!"],
+        h.strong[word],
+        h.span(".light-why")[sentence[:1].upper() + sentence[1:]],
+    ]
+
+
+def vitals(seen: Seen) -> Node:
+    """When anything was last heard, what GitHub still allows, and whether healing acts or only reports."""
+    items: list[tuple[str, Node]] = []
+    if seen.heard_ago is not None:
+        stalled = seen.heard_ago > _STALLED
+        items.append(
+            (
+                "last look at the cluster",
+                f"silent for {span(timedelta(seconds=seen.heard_ago))}" if stalled else "just now",
+            )
+        )
+    if seen.runners:
+        items.append(("GitHub budget", _budget(seen.budgets, seen.now)))
+        items.append(("healing", _healing(seen)))
+    return h.dl(".vitals")[[h.div[h.dt[name], h.dd[value]] for name, value in items]]
+
+
+def _budget(budgets: Sequence[BudgetView], now: datetime) -> Node:
+    if not budgets:
+        return "not asked yet"
+    tightest = min(budgets, key=lambda budget: budget.remaining / max(1, budget.limit))
+    share = tightest.remaining / max(1, tightest.limit)
+    if tightest.held_until is not None and tightest.held_until > now:
+        return h.fragment[bar(share, "held", "bad"), f" held by GitHub for {span(tightest.held_until - now)}"]
+    resets = f", full again at {rfc3339(tightest.resets_at)[11:16]} UTC" if tightest.resets_at is not None else ""
+    label = f"{share:.0%} of GitHub's hourly calls left{resets}"
+    return h.fragment[bar(share, label, "good" if share > 0.2 else "bad"), f" {share:.0%} left"]
+
+
+def _healing(seen: Seen) -> str:
+    if "*" in seen.report_only:
+        return "report only"
+    if seen.report_only:
+        return f"on; only reports {', '.join(sorted(seen.report_only))}"
+    return "on"

@@ -1,0 +1,48 @@
+"""The problems, worst first: each with its reason, what is already being done, what to type and where to read on."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import htpy as h
+from htpy import Node
+
+from paddock.web.health import Problem
+from paddock.web.links import about_href, command, linked
+from paddock.web.parts.drawing import since
+
+__all__ = ["problems"]
+
+_SHOWN = 6
+_ASIDE = 10
+
+
+def problems(found: Sequence[Problem], now: datetime, runbook: Callable[[str], str | None]) -> Node:
+    if not found:
+        return h.p(".calm")[
+            h.span(".lamp", aria_hidden="true")["✓"],
+            " No problem is known. What is under way and young is in the fleet below.",
+        ]
+    rest = len(found) - _SHOWN
+    return h.fragment[
+        h.ol(".problems")[[_problem(problem, now, runbook) for problem in found[:_SHOWN]]],
+        h.p(".quiet")[f"and {rest} more: ", command("paddock status")] if rest > 0 else None,
+    ]
+
+
+def _problem(problem: Problem, now: datetime, runbook: Callable[[str], str | None]) -> Node:
+    href, page = about_href(problem.about), runbook(problem.runbook) if problem.runbook else None
+    lasted = since(problem.since, now)
+    serious = problem.impact > _ASIDE
+    return h.li(".problem", data_kind="bad" if serious else "aside")[
+        h.h3[
+            h.span(".lamp", aria_hidden="true")["!" if serious else "i"],
+            h.a(href=href)[problem.about] if href else problem.about,
+            h.small[f" for {lasted}"] if lasted else None,
+        ],
+        h.p[linked(problem.sentence)],
+        h.p(".doing")[h.b["Already under way: "], linked(problem.doing)] if problem.doing else None,
+        h.p(".typed")[
+            [[command(text), " "] for text in problem.commands[:2]],
+            h.a(".runbook", href=page)[f"Runbook: {problem.runbook}"] if page else None,
+        ],
+    ]

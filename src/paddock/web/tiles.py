@@ -1,0 +1,225 @@
+"""One tile a Mac: what it is in one word, what runs on it, how far it is. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.bootstrap import FleetConfig
+from paddock.hosts.bootstrap.steps import all_steps
+from paddock.kube.builtin import Node, Pod
+from paddock.kube.conditions import get_condition
+from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL
+from paddock.runners.ledger.views import RunningJob
+from paddock.web.seen import Seen
+
+__all__ = ["STATES", "Group", "State", "Tile", "groups_of", "tile_states"]
+
+Host = ScalewayAppleSiliconHost
+Machine = ScalewayAppleSiliconMachine
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state of a Mac as people are shown it: a word, and a letter for where there is no room for words."""
+
+    name: str
+    word: str
+    letter: str
+    meaning: str
+
+
+STATES: Final[Mapping[str, State]] = {
+    state.name: state
+    for state in (
+        State("busy", "busy", "B", "a job runs on it"),
+        State("ready", "ready", "R", "up, and no job is running on it"),
+        State("setup", "setting up", "S", "claimed, and being bootstrapped"),
+        State("claiming", "claiming", "C", "being claimed by a machine"),
+        State("free", "free", "F", "pooled: the next machine takes it"),
+        State("wiping", "reinstalling", "W", "given back: its disk is wiped before anybody else gets it"),
+        State("draining", "draining", "D", "takes no more jobs; what runs finishes"),
+        State("failing", "recovering", "!", "its bootstrap failed, or its Node is quiet; it is being brought back"),
+        State("quarantined", "quarantined", "Q", "set aside by a person; nobody claims it"),
+        State("stranded", "stranded", "X", "nobody owns it, and it bills"),
+        State("foreign", "foreign", "\u2013", "not ours; never touched"),
+        State("gone", "gone", "✕", "the cloud does not show it any more"),
+        State("unknown", "unknown", "?", "not judged yet"),
+    )
+}
+"""In the order in which the legend tells them."""
+
+_RECOVERING = frozenset({"BootstrapFailed", "RebootingForRecovery", "NodeMissing"})
+_STEPS: Final = tuple(step.name for step in all_steps(FleetConfig()))
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One Mac. Values only, so that equal tiles render alike and are rendered once."""
+
+    name: str
+    title: str
+    """What people call it: its machine, or the end of its cloud id while it has none."""
+    state: str
+    zone: str
+    fleet: str
+    doing: str = ""
+    job: str = ""
+    step: int = 0
+    steps: int = 0
+    floor: str = ""
+    price: float = 0.0
+    quarantine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The Macs of one fleet in one zone, by name; free ones are in a group of the zone's own."""
+
+    zone: str
+    fleet: str
+    tiles: tuple[Tile, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What stands around hosts, by what leads to it."""
+
+    machines: Mapping[str, Machine]
+    nodes: Mapping[str, Node]
+    busy: Mapping[str, Pod]
+    jobs: Mapping[str, RunningJob]
+
+
+def groups_of(seen: Seen) -> tuple[Group, ...]:
+    """Every Mac, by zone and fleet. The order depends on names alone, so that tiles stay where they are."""
+    around = _Around(
+        machines={machine.metadata.uid: machine for machine in seen.machines},
+        nodes={node.metadata.name: node for node in seen.nodes},
+        busy={pod.spec.node_name: pod for pod in seen.pods if _works(pod)},
+        jobs={job.pod_uid: job for job in (seen.ledger.running if seen.ledger else ()) if job.pod_uid},
+    )
+    by_group: dict[tuple[str, str], list[Tile]] = {}
+    for host in seen.hosts:
+        tile = _tile(host, around, seen.now)
+        by_group.setdefault((tile.zone, tile.fleet), []).append(tile)
+    return tuple(
+        Group(
+            zone, fleet, tuple(sorted(tiles, key=lambda tile: (tile.title, tile.name))), Counter(t.state for t in tiles)
+        )
+        for (zone, fleet), tiles in sorted(by_group.items(), key=lambda item: (item[0][0], not item[0][1], item[0][1]))
+    )
+
+
+def tile_states(groups: Sequence[Group]) -> Counter[str]:
+    return sum((Counter(group.counts) for group in groups), Counter())
+
+
+def _tile(host: Host, around: _Around, now: datetime) -> Tile:
+    claim = host.spec.claim
+    machine = around.machines.get(claim.machine_uid) if claim is not None else None
+    title = claim.machine_name if claim is not None else _short(host)
+    node = around.nodes.get(machine.metadata.name) if machine is not None else None
+    pod = around.busy.get(machine.metadata.name) if machine is not None else None
+    job = around.jobs.get(pod.metadata.uid) if pod is not None else None
+    state = _state(host, machine, node, pod)
+    step = machine.status.bootstrap_step if machine is not None and state in ("setup", "failing") else ""
+    return Tile(
+        name=host.metadata.name,
+        title=title,
+        state=state,
+        zone=host.spec.zone or "no zone",
+        fleet=_fleet(machine) if machine is not None else "",
+        doing=_doing(state, host, machine, pod),
+        job=f"{job.repository} · {job.job_name or job.workflow_name}" if job is not None else "",
+        step=_STEPS.index(step) + 1 if step in _STEPS else 0,
+        steps=len(_STEPS) if step else 0,
+        floor=_floor(host.status.deletable_at, now),
+        price=_price(host.status.price_per_hour),
+        quarantine=bool(host.spec.quarantine),
+    )
+
+
+def _state(host: Host, machine: Machine | None, node: Node | None, pod: Pod | None) -> str:
+    """The state as the newest ledger has it: what we intend with a host is newer than the last look at the cloud."""
+    if host.spec.release is not None:
+        return "wiping"
+    if host.status.state == "stranded":
+        return "stranded"
+    if host.spec.claim is None:
+        if host.status.state == "pooled":
+            return "quarantined" if host.spec.quarantine else "free"
+        # The cloud was seen before the ledger moved on: the claim is gone, and the next look will say so.
+        meant = {"releasing": "wiping", "owned": "claiming"}.get(host.status.state, host.status.state)
+        return meant if meant in STATES else "unknown"
+    if host.status.state == "gone":
+        return "gone"
+    if machine is None:
+        return "claiming"
+    ready = get_condition(machine.status.conditions, "Ready")
+    if machine.status.ready:
+        if node is not None and node.spec.unschedulable:
+            return "draining"
+        return "busy" if pod is not None else "ready"
+    if machine.status.failure_reason or (ready is not None and ready.reason in _RECOVERING):
+        return "failing"
+    return "setup" if machine.status.phase == "Bootstrapping" else "claiming"
+
+
+def _doing(state: str, host: Host, machine: Machine | None, pod: Pod | None) -> str:
+    match state:
+        case "wiping":
+            wipe = host.spec.release.wipe if host.spec.release is not None else ""
+            return {"requested": "wipe asked for", "started": "being wiped"}.get(wipe, "being given back")
+        case "busy" | "draining" if pod is not None:
+            return f"for {pod.metadata.labels.get(OWNER_LABEL, '?')}"
+        case "setup" | "claiming" | "failing" if machine is not None:
+            return machine.status.bootstrap_step or machine.status.phase.lower()
+        case "quarantined":
+            return host.spec.quarantine
+        case "stranded" | "foreign" | "gone":
+            return host.status.cloud_name
+        case _:
+            return ""
+
+
+def _works(pod: Pod) -> bool:
+    labels = pod.metadata.labels
+    return bool(
+        labels.get(RUNNER_LABEL) == "true"
+        and labels.get(OWNER_LABEL)
+        and pod.spec.node_name
+        and pod.status.phase not in ("Succeeded", "Failed")
+        and pod.metadata.deletion_timestamp is None
+    )
+
+
+def _fleet(machine: Machine) -> str:
+    if machine.spec.fleet_name:
+        return machine.spec.fleet_name
+    owners = [owner for owner in machine.metadata.owner_references if owner.kind in ("MacFleet", "Machine")]
+    return owners[0].name if owners and owners[0].kind == "MacFleet" else "machines"
+
+
+def _short(host: Host) -> str:
+    name = host.status.cloud_name or host.metadata.name
+    return f"{host.status.type or 'Mac'} {name[-6:]}"
+
+
+def _floor(deletable_at: datetime | None, now: datetime) -> str:
+    """How long Apple's billing floor still holds, in words that fit on a tile and change at most once a minute."""
+    left = deletable_at - now if deletable_at is not None else timedelta(0)
+    if left <= timedelta(0):
+        return ""
+    hours = left // timedelta(hours=1)
+    return f"{hours} h" if hours >= 2 else f"{left // timedelta(minutes=1)} min"
+
+
+def _price(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,55 @@
+"""What happened to an object, newest first: events of the cluster and lines of the ledger in one list. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from paddock.kube.builtin import Event
+from paddock.kube.objects import Condition
+from paddock.runners.ledger import Transition
+from paddock.web.parts.ledgers import event_moment
+
+__all__ = ["Line", "of_conditions", "of_events", "of_transitions", "timeline"]
+
+_LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    at: datetime
+    source: str
+    """Which ledger says so."""
+    what: str
+    text: str
+    warning: bool = False
+
+
+def timeline(*sources: Iterable[Line]) -> tuple[Line, ...]:
+    lines = sorted({line for source in sources for line in source}, key=lambda line: (line.at, line.what), reverse=True)
+    return tuple(lines[:_LONGEST])
+
+
+def of_events(events: Sequence[Event], *names: str) -> Iterable[Line]:
+    """Events about the objects of those names; empty names are nobody's."""
+    wanted = {name for name in names if name}
+    for event in events:
+        moment = event_moment(event)
+        if event.involved_object.name in wanted and moment is not None:
+            times = f" ({event.count} times)" if event.count > 1 else ""
+            yield Line(moment, "event", event.reason, f"{event.message}{times}", event.type == "Warning")
+
+
+def of_transitions(lines: Sequence[Transition]) -> Iterable[Line]:
+    for line in lines:
+        yield Line(line.at, "ledger", f"{line.subject} {line.was or 'new'} → {line.became}", f"{line.by}: {line.why}")
+
+
+def of_conditions(conditions: Sequence[Condition]) -> Iterable[Line]:
+    for condition in conditions:
+        if condition.last_transition_time is not None:
+            yield Line(
+                condition.last_transition_time,
+                "condition",
+                f"{condition.type} {condition.status}",
+                condition.message or condition.reason,
+            )

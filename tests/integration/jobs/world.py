@@ -1,0 +1,274 @@
+"""A life of jobs in which only the Macs, GitHub and the cloud are played: real Postgres, the real API, real HTTP, real time.
+
+Everything that dispatches, heals and keeps pools runs as in `paddock up`; times are short, so that what takes minutes in
+production takes seconds here. At the end every job must be accounted for in every ledger.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
+
+from paddock.base.clock import SystemClock, rfc3339
+from paddock.base.metrics import CollectorRegistry
+from paddock.base.secrets import Secret
+from paddock.clients.github import GitHubClient
+from paddock.embedded.api.tokens import generate_key
+from paddock.embedded.control_plane import ControlPlane
+from paddock.embedded.listening import bind, listening
+from paddock.embedded.store.memory import MemoryStore
+from paddock.kube.builtin import Node, Pod, ServiceAccount
+from paddock.kube.client import Client
+from paddock.kube.config import Config
+from paddock.kube.crd import crd_of
+from paddock.kube.credentials import FixedIdentity, Identity
+from paddock.kube.manager import Manager
+from paddock.kube.metrics import KubeMetrics
+from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import POOL_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.books_http import HttpBooks
+from paddock.runners.ledger import FINISHED, Ledger, Listener
+from paddock.runners.operator import RunnerOperator
+from paddock.runners.pods.settings import PoolSettings
+from paddock.runners.service import RunnerService
+from paddock.runners.settings import DispatchSettings, HealingSettings
+from paddock.simulator.github import Job, SimulatedGitHub
+from paddock.simulator.pods import PodTwins, RunnerPace
+from paddock.simulator.transport import InProcessTransport
+
+ADMIN = Secret("jobs-admin")
+LABEL, FLEET, POOL = "tuist-macos", "macs", "macos"
+QUICK = HealingSettings(
+    every=0.5,
+    claim_grace=timedelta(seconds=3),
+    silent_dispatcher=timedelta(seconds=2),
+    stamp_grace=timedelta(seconds=2),
+    registration_deadline=timedelta(seconds=2),
+    finished_grace=timedelta(seconds=2),
+    progress_grace=timedelta(seconds=2),
+    lost_communication=timedelta(seconds=4),
+    missing_grace=timedelta(seconds=1),
+    missing_confirm=timedelta(seconds=1),
+    session_absence=timedelta(seconds=2),
+    queued_verify=timedelta(seconds=2),
+    redelivery_every=0.5,
+)
+
+
+class World:
+    """One cluster with a few Macs, one GitHub, one ledger; dispatch processes can be started and killed."""
+
+    def __init__(self, dsn: str, schema: str, macs: int) -> None:
+        self.dsn, self.schema, self.macs = dsn, schema, macs
+        self.clock, self.chance = SystemClock(), random.Random(schema)
+        self.github = SimulatedGitHub(self.clock, self.chance, speed=60.0, audit=False)
+        self.account = self.github.add_organization("acme", "app")
+        self.submitted: list[Job] = []
+        self.ledger: Ledger
+        self.client: Client
+        self.service: RunnerService
+        self.pods: PodTwins
+        self._serving: asyncio.Task[None] | None = None
+        self._app = Starlette()
+        self._forge: GitHubClient
+
+    @asynccontextmanager
+    async def living(self) -> AsyncIterator["World"]:
+        async with AsyncExitStack() as stack:
+            plane = ControlPlane(
+                MemoryStore(), self.clock, self.chance, admin_token=ADMIN, signing_key=generate_key(),
+                definitions=[crd_of(RunnerPool)],
+            )  # fmt: skip
+            await stack.enter_async_context(plane.running())
+            config = Config(server="http://cluster.test", credentials=FixedIdentity(Identity(token=ADMIN)))
+            transport = InProcessTransport(plane.app, clock=self.clock)
+            self.client = await stack.enter_async_context(Client(config, transport))
+            self.ledger = await stack.enter_async_context(
+                Ledger.open(self.dsn, clock=self.clock, chance=self.chance, schema=self.schema)
+            )
+            await self.ledger.accounts.enrol(self.account.id, "acme", self.account.installation_id)
+            await self.ledger.limits.set(
+                self.account.id, "macos", vcpus=600, memory_mb=14_336_000, by="test", why="a large account"
+            )
+            forge = await stack.enter_async_context(
+                GitHubClient(self.github.settings(), self.clock, self.chance, self.github.transport())
+            )
+            sock = bind(0, "a free port")
+            url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+            self._forge = forge
+
+            async def whoever_lives(scope: Scope, receive: Receive, send: Send) -> None:
+                await self._app(scope, receive, send)
+
+            await stack.enter_async_context(listening(whoever_lives, sock))
+            self.start_dispatch()
+            stack.push_async_callback(self.kill_dispatch)
+            metrics = KubeMetrics(CollectorRegistry())
+            manager = Manager(clock=self.clock, chance=self.chance, metrics=metrics, grace=0.2)
+            await self.client.create(ServiceAccount(metadata=ObjectMeta(name="paddock-operator", namespace="default")))
+            token, _ = await self.client.create_token("paddock-operator", "default")
+            books = HttpBooks(url, FixedIdentity(Identity(token=token)))
+            stack.push_async_callback(books.close)
+            RunnerOperator(
+                manager, self.client, books, PoolSettings(dispatch_url=url, recheck=2.0, blocked=0.5),
+                clock=self.clock, chance=self.chance, metrics=metrics,
+            )  # fmt: skip
+            self.github.deliver_to(f"{url}/webhooks/github")
+            stack.push_async_callback(self.github.aclose)
+            self.pods = PodTwins(
+                self.client, httpx2.AsyncClient, url, self.github.connect,
+                clock=self.clock, chance=self.chance, pace=RunnerPace(boot=6.0, register=6.0, speed=60.0),
+            )  # fmt: skip
+            await self._nodes()
+            await self._pool()
+            for work in (manager.run(), self.github.run(), self.pods.run()):
+                task = asyncio.create_task(work)
+                stack.push_async_callback(_end, task)
+            yield self
+
+    def start_dispatch(self) -> None:
+        """A new dispatch process: nothing is shared with an earlier one but the database and the cluster."""
+        metrics = KubeMetrics(CollectorRegistry())
+        self.service = RunnerService(
+            self.ledger,
+            Listener(self.dsn, schema=self.schema, clock=self.clock, chance=self.chance, patience=0.5),
+            self._forge,
+            self.client,
+            secrets=lambda: (self.github.webhook_secret,),
+            settings=DispatchSettings(hold=3.0, hold_unasked=1.0, serve_deadline=5.0, beat=0.5, healing=QUICK),
+            clock=self.clock,
+            chance=self.chance,
+            registry=metrics.registry,
+            kube_metrics=metrics,
+        )
+        self._app = Starlette(routes=[*self.service.routes, *self.service.readable])
+        self._serving = asyncio.create_task(self.service.run(), name="dispatch")
+
+    async def kill_dispatch(self) -> None:
+        """The process dies; whoever asks meanwhile gets nothing from it."""
+        self._app = Starlette()
+        if self._serving is not None:
+            await _end(self._serving)
+            self._serving = None
+
+    async def _nodes(self) -> None:
+        for number in range(self.macs):
+            name = f"mac-{number}"
+            await self.client.apply(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "metadata": {
+                        "name": name,
+                        "labels": {
+                            "kubernetes.io/os": "darwin",
+                            "kubernetes.io/arch": "arm64",
+                            "kubernetes.io/hostname": name,
+                            "tuist.dev/runtime": "tart",
+                            "tuist.dev/fleet": FLEET,
+                        },
+                    },
+                },
+                Node.RESOURCE,
+                force=True,
+            )
+            beat = rfc3339(self.clock.now())
+            conditions = [
+                {"type": kind, "status": "True" if kind == "Ready" else "False", "lastTransitionTime": beat}
+                for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+            ]
+            offer = {"cpu": "8", "memory": "14336Mi", "pods": "3"}
+            status = {"conditions": conditions, "capacity": offer, "allocatable": offer}
+            await self.client.merge_patch(Node, name, {"status": status}, subresource="status")
+
+    async def _pool(self) -> None:
+        await self.client.create(
+            RunnerPool(
+                metadata=ObjectMeta(name=POOL, namespace="default"),
+                spec=RunnerPoolSpec(
+                    image="runner:1",
+                    fleet_selector=FLEET,
+                    dispatch_label=LABEL,
+                    runner_labels=("self-hosted", "macOS"),
+                    replicas=self.macs,
+                ),
+            )
+        )
+
+    def submit(self, count: int, *, seconds: float = 30.0) -> list[Job]:
+        """Jobs that take half a second each, as this world's minutes go."""
+        jobs = [
+            self.github.submit("acme/app", labels=(LABEL,), duration=seconds, name=f"job {n}") for n in range(count)
+        ]
+        self.submitted += jobs
+        return jobs
+
+    async def until(self, what: str, true: Callable[[], Any], *, within: float = 40.0) -> None:
+        """Wait until something is so; fails with what it was waiting for and what the ledgers say."""
+        deadline = self.clock.monotonic() + within
+        while True:
+            found = true()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return
+            if self.clock.monotonic() > deadline:
+                raise AssertionError(f"not within {within:.0f} s: {what}\n{await self.said()}")
+            await self.clock.sleep(0.1)
+
+    async def all_done(self) -> bool:
+        """Every submitted job is over at GitHub and in the ledger, which holds no claim and no open session any more."""
+        for job in self.submitted:
+            row = await self.ledger.jobs.get(job.id)
+            if row is None or row.status not in FINISHED or self.github.job(job.id).status != "completed":
+                return False
+        return not await self.ledger.claims.all() and not await self.ledger.sessions.open()
+
+    async def said(self) -> str:
+        lines = [f"strip {await self.ledger.overview.strip()}"]
+        for job in self.submitted:
+            row = await self.ledger.jobs.get(job.id)
+            if row is None or row.status not in FINISHED:
+                lines.append(
+                    f"job {job.id}: {self.github.job(job.id).status} at GitHub, {row.status if row else None} here"
+                )
+                lines += [
+                    f"    {t.subject} {t.was} → {t.became} ({t.why})"
+                    for t in await self.ledger.transitions.of_job(job.id)
+                ]
+        for pod in (await self.client.list(Pod)).items:
+            lines.append(f"pod {pod.metadata.name}: {pod.status.phase} {pod.metadata.labels}")
+        lines += [f"heal {heal.kind}: {heal.sentence}" for heal in await self.ledger.heals.newest(20)]
+        lines += [
+            f"{name}: {report.refused} {report.failed}"
+            for name, report in self.service.ward.healer.last_reports.items()
+        ]
+        return "\n".join(lines)
+
+    async def kinds_healed(self) -> set[str]:
+        return {heal.kind for heal in await self.ledger.heals.newest(100)}
+
+    async def nothing_is_left(self) -> None:
+        """After everything has settled: one Pod a Mac, one account a Pod, no stamp without its claim or session."""
+
+        async def settled() -> bool:
+            pods = (await self.client.list(Pod)).items
+            accounts = (await self.client.list(ServiceAccount, "default", label_selector=POOL_LABEL)).items
+            names = {pod.metadata.name for pod in pods}
+            idle = all(POOL_LABEL in pod.metadata.labels and len(pod.metadata.labels) for pod in pods)
+            return len(pods) == self.macs and {a.metadata.name for a in accounts} == names and idle
+
+        await self.until("a full, idle pool with one account a Pod", settled)
+        assert self.service.ward.metrics.live_kills._value.get() == 0
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,55 @@
+"""A small stand-in for the dispatch service: it serves the JSON that a test puts into it, and 404 for the rest."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+METRICS = "# HELP paddock_live_kills_total Must stay zero.\npaddock_live_kills_total 0.0\n"
+
+
+class LedgerService:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.json: dict[str, Any] = {}
+        """By path below /api/v1, without the query."""
+        self.text: dict[str, str] = {"/healthz": "ok", "/metrics": METRICS}
+        self.broken = False
+
+
+@contextmanager
+def running_ledger() -> Iterator[LedgerService]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            below = path.removeprefix("/api/v1/")
+            if path in service.text:
+                self._answer(200, service.text[path].encode())
+            elif service.broken:
+                self._answer(503, b"{}")
+            elif path.startswith("/api/v1/") and below in service.json:
+                self._answer(200, json.dumps(service.json[below]).encode())
+            else:
+                self._answer(404, b"{}")
+
+        def _answer(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+            """Silent."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    service = LedgerService(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)

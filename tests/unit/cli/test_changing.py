@@ -1,0 +1,95 @@
+"""The verbs that change something: each prints its plan, asks, and does nothing when it is not confirmed."""
+
+from typing import Any
+
+import pytest
+from unit.cli.scene import FREE_ID, Scene
+from unit.hosts.made import OTHER_ID, SERVER_ID
+
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.kube.builtin import Node, Pod
+from paddock.kube.errors import NotFoundError
+
+
+def one(scene: Scene, kind: Any, name: str) -> Any:
+    async def get(client: Any) -> Any:
+        try:
+            return await client.get(kind, name, "default" if kind.RESOURCE.namespaced else None)
+        except NotFoundError:
+            return None
+
+    return scene.cluster.ask(get)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("release", "blue-2"),
+        ("terminate", "blue-2"),
+        ("quarantine", FREE_ID, "--reason", "broken fan"),
+        ("drain", "blue-1"),
+        ("drain", "runner-2"),
+        ("detach", "blue-2"),
+    ],
+)
+def test_what_is_not_confirmed_is_not_done_and_exits_with_four(scene: Scene, words: tuple[str, ...]):
+    outcome = scene.type(*words, answer="n\n")
+    assert outcome.exit_code == 4, outcome.output
+    assert "  1. " in outcome.output
+    assert outcome.output.endswith("Nothing was changed.\n")
+    assert one(scene, ScalewayAppleSiliconMachine, "blue-2") is not None
+    assert not one(scene, Node, "blue-1").spec.unschedulable
+
+
+def test_where_nobody_answers_nothing_is_done(scene: Scene):
+    outcome = scene.type("release", "blue-2")
+    assert outcome.exit_code == 4
+    assert outcome.output.endswith("Nothing was changed.\n")
+    assert one(scene, ScalewayAppleSiliconMachine, "blue-2") is not None
+
+
+def test_a_busy_mac_is_not_released_unless_its_job_is_given_up_by_name(scene: Scene):
+    refused = scene.type("release", "blue-1", "--yes")
+    assert refused.exit_code == 1
+    assert "Pod runner-1 works for acme" in refused.output
+    assert "--force-kill-job" in refused.output
+    assert one(scene, ScalewayAppleSiliconMachine, "blue-1") is not None
+    assert scene.type("release", "blue-1", "--yes", "--force-kill-job").exit_code == 0
+    assert one(scene, ScalewayAppleSiliconMachine, "blue-1") is None
+
+
+def test_a_terminated_machine_is_marked_before_it_is_deleted(scene: Scene):
+    plan = scene.type("terminate", "blue-1", "--force-kill-job", answer="n\n").output
+    marked, deleted = plan.index("mark it to be given back for good"), plan.index("delete machine blue-1")
+    assert marked < deleted
+
+
+def test_a_quarantine_says_who_keeps_the_host_and_is_lifted_again(scene: Scene):
+    outcome = scene.type("quarantine", "blue-1", "--reason", "broken fan", "--yes")
+    assert "machine blue-1 keeps it" in outcome.output
+    assert one(scene, ScalewayAppleSiliconHost, SERVER_ID).spec.quarantine == "broken fan"
+    assert scene.type("unquarantine", SERVER_ID, "--yes").exit_code == 0
+    assert one(scene, ScalewayAppleSiliconHost, SERVER_ID).spec.quarantine == ""
+
+
+def test_a_host_of_nobody_is_quarantined_without_speaking_of_a_machine(scene: Scene):
+    assert "keeps it" not in scene.type("quarantine", OTHER_ID, "--reason", "x", "--yes").output
+
+
+def test_a_drained_mac_is_cordoned_and_comes_back(scene: Scene):
+    outcome = scene.type("drain", SERVER_ID, "--yes")
+    assert "let Pod runner-1 finish its job" in outcome.output
+    assert one(scene, Node, "blue-1").spec.unschedulable
+    assert scene.type("undrain", "blue-1", "--yes").exit_code == 0
+    assert not one(scene, Node, "blue-1").spec.unschedulable
+
+
+def test_a_drained_pod_is_marked(scene: Scene):
+    assert scene.type("drain", "runner-2", "--yes").exit_code == 0
+    assert one(scene, Pod, "runner-2").metadata.labels["tuist.dev/runner-operator-drain"] == "true"
+
+
+def test_a_name_that_nobody_has_is_answered_with_how_to_list(scene: Scene):
+    outcome = scene.type("release", "red-1", "--yes")
+    assert outcome.exit_code == 1
+    assert "`paddock get machines`" in outcome.output

@@ -1,0 +1,111 @@
+"""`paddock doctor`: every problem has its remedy, and what cannot be seen from here is said, not passed."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from unit.cli.scene import Scene
+from unit.cli.test_changing import one
+
+from paddock.cli.doctor.cluster import pool_checks
+from paddock.cli.doctor.outside import cloud, github
+from paddock.kube.builtin import CustomResourceDefinition, ServiceAccount
+from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import RunnerPool
+
+
+@pytest.fixture(autouse=True)
+def _no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SCW_SECRET_KEY", "PADDOCK_GITHUB_APP_ID"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def checks(scene: Scene, *words: str) -> dict[str, Any]:
+    return {check["about"]: check for check in json.loads(scene.type("doctor", *words, "-o", "json").output)}
+
+
+def test_each_part_is_looked_at_and_problems_come_with_a_remedy(looked_at: Scene):
+    found = checks(looked_at)
+    sound = (
+        "cluster",
+        "clock",
+        "definitions",
+        "dispatch service",
+        "database",
+        "pools",
+        "token audience",
+        "your rights",
+    )
+    assert {found[name]["state"] for name in sound} == {"ok"}, found
+    assert found["cloud"]["state"] == found["GitHub"]["state"] == "unknown"
+    assert (found["fleet blue"]["state"], found["fleet blue"]["fix"]) == ("problem", "paddock why fleet blue")
+    assert all(check["fix"] for check in found.values() if check["state"] == "problem")
+
+
+def test_it_exits_with_three_on_a_problem_and_prints_the_remedy_below_it(looked_at: Scene):
+    outcome = looked_at.type("doctor")
+    assert outcome.exit_code == 3
+    lines = outcome.output.splitlines()
+    place = next(place for place, line in enumerate(lines) if line.startswith("✗ fleet blue"))
+    assert lines[place + 1].strip() == "→ paddock why fleet blue"
+
+
+def test_a_definition_that_lacks_a_field_is_older_than_this_program(scene: Scene):
+    name = "runnerpools.tuist.dev"
+    spec = one(scene, CustomResourceDefinition, name).spec
+    del spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["rollout"]
+    scene.cluster.ask(
+        lambda client: client.merge_patch(CustomResourceDefinition, name, {"spec": {"versions": spec["versions"]}})
+    )
+    found = checks(scene)["definitions"]
+    assert found["state"] == "problem"
+    assert f"{name} lacks .spec.rollout" in found["found"]
+    assert found["fix"] == "kubectl apply -f deploy/crds"
+
+
+def test_a_database_that_is_away_is_told_apart_from_a_service_that_is_away(scene: Scene):
+    scene.ledger.broken = True
+    found = checks(scene)
+    assert (found["dispatch service"]["state"], found["database"]["state"]) == ("ok", "problem")
+    assert "PADDOCK_DSN" in found["database"]["fix"]
+
+
+def test_the_accounts_of_the_processes_are_looked_for(looked_at: Scene):
+    assert "there is no account paddock-operator" in checks(looked_at, "--as-operator")["operator's rights"]["found"]
+
+
+def test_every_right_of_a_role_is_asked_as_its_account(scene: Scene):
+    account = ServiceAccount(metadata=ObjectMeta(name="paddock-dispatch", namespace="default"))
+    scene.cluster.create(account)
+    found = checks(scene, "--as-dispatch")
+    assert found["dispatch: tokenreviews"]["state"] == "problem"
+    assert found["dispatch: pods"]["found"].startswith(
+        "may not get and list and watch and patch and delete pods in default"
+    )
+    assert "deploy/rbac/dispatch.yaml" in found["dispatch: pods"]["fix"]
+
+
+def test_pools_that_share_a_label_or_have_no_node_are_problems(looked_at: Scene):
+    pool = one(looked_at, RunnerPool, "macs")
+    shared, lonely, *_ = sorted(pool_checks([pool, pool], []), key=lambda check: check.about, reverse=True)
+    assert "share the dispatch label mac" in shared.found
+    assert "no Node has the label tuist.dev/fleet=blue" in lonely.found
+
+
+def test_without_a_cluster_it_says_how_to_name_one(scene: Scene):
+    file = scene.cluster.kubeconfig
+    file.write_text(re.sub(r"https://127\.0\.0\.1:\d+", "https://127.0.0.1:1", file.read_text()))
+    outcome = scene.type("doctor")
+    assert outcome.exit_code == 3
+    assert "✗ cluster" in outcome.output
+    assert "--kubeconfig" in outcome.output
+
+
+async def test_bad_credentials_are_named_and_never_shown():
+    found = await cloud({"SCW_SECRET_KEY": "very-secret", "SCW_DEFAULT_PROJECT_ID": "mine"})
+    found += await github({"PADDOCK_GITHUB_APP_ID": "7", "PADDOCK_GITHUB_PRIVATE_KEY": "very-secret"})
+    assert [check.state for check in found] == ["problem", "problem"]
+    assert "SCW_DEFAULT_PROJECT_ID" in found[0].fix
+    assert "PADDOCK_GITHUB_WEBHOOK_SECRET" in found[1].fix
+    assert "very-secret" not in str(found)

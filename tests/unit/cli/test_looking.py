@@ -1,0 +1,213 @@
+"""The verbs that only look: status, get, describe, why, tree, events, leaks."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from unit.cli.scene import DONE_JOB, FREE_ID, JOB, OTHER_JOB, Scene
+from unit.hosts.made import OTHER_ID, SERVER_ID
+
+
+class TestStatus:
+    def test_it_names_the_worst_problem_first_and_exits_with_three(self, looked_at: Scene):
+        outcome = looked_at.type("status")
+        assert outcome.exit_code == 3, outcome.output
+        first, *rest = outcome.output.splitlines()
+        assert first.startswith("Not healthy: machine blue-2: not Ready")
+        assert "2 problems in all" in first
+        assert f"  type:    paddock why host {OTHER_ID}" in rest
+        assert rest.index("  type:    paddock why machine blue-2") < rest.index(
+            f"  type:    paddock why host {OTHER_ID}"
+        )
+
+    def test_it_shows_the_numbers_of_both_halves(self, looked_at: Scene):
+        shown = dict(line.strip().rsplit("  ", 1) for line in looked_at.type("status").output.splitlines()[2:10])
+        assert {label.strip(): value.strip() for label, value in shown.items()} == {
+            "oldest job that may run": "none waits",
+            "jobs waiting / withheld": "1 / 2",
+            "jobs running": "1",
+            "Pods warm": "1",
+            "hosts ready": "1 of 3",
+            "hosts stranded": "1",
+            "leaks healed in 24 h": "1",
+            "live jobs killed": "0",
+        }
+
+    def test_it_says_what_changed_in_the_last_hour(self, looked_at: Scene):
+        said = looked_at.type("status").output.splitlines()[-1]
+        assert said == "in the last hour: 1 hosts adopted, 1 disagreements healed, 3 jobs ended"
+
+    def test_a_silent_ledger_is_a_finding_and_the_hosts_are_still_shown(self, scene: Scene):
+        scene.ledger.broken = True
+        outcome = scene.type("status")
+        assert outcome.exit_code == 3
+        assert "Not healthy: dispatch: the dispatch service or its database does not answer" in outcome.output
+        assert "hosts ready              1 of 3" in outcome.output
+
+    def test_scripts_get_the_same_as_json(self, looked_at: Scene):
+        shown = json.loads(looked_at.type("status", "-o", "json").output)
+        assert (shown["ok"], shown["numbers"]["hosts_ready"], len(shown["problems"])) == (False, 1, 2)
+        assert shown["changes"]["jobs ended"] == 3
+
+
+class TestGet:
+    @pytest.mark.parametrize(
+        ("kind", "names"),
+        [
+            ("hosts", [SERVER_ID, OTHER_ID, FREE_ID]),
+            ("machines", ["blue-1", "blue-2"]),
+            ("fleets", ["blue"]),
+            ("pools", ["macs"]),
+            ("pods", ["runner-1", "runner-2"]),
+            ("nodes", ["blue-1"]),
+            ("jobs", [str(JOB), str(OTHER_JOB), str(DONE_JOB)]),
+            ("claims", ["runner-1"]),
+            ("accounts", ["acme/macos"]),
+            ("heals", ["5"]),
+        ],
+    )
+    def test_every_kind_comes_in_all_five_forms(self, looked_at: Scene, kind: str, names: list[str]):
+        named = looked_at.type("get", kind, "-o", "name").output.split()
+        assert [name.partition("/")[2] for name in named] == names
+        table, wide = (looked_at.type("get", kind, "-o", form).output.splitlines() for form in ("table", "wide"))
+        assert len(table) == len(wide) == len(names) + 1
+        assert len(wide[0]) > len(table[0])
+        as_json = json.loads(looked_at.type("get", kind, "-o", "json").output)
+        assert as_json == yaml.safe_load(looked_at.type("get", kind, "-o", "yaml").output)
+        assert len(as_json) == len(names)
+
+    def test_jobs_are_waiting_running_or_over_with_the_reason_and_the_pod(self, looked_at: Scene):
+        rows = [line.split() for line in looked_at.type("get", "jobs").output.splitlines()[1:]]
+        assert [(row[0], row[1]) for row in rows] == [
+            (str(JOB), "waiting"),
+            (str(OTHER_JOB), "running"),
+            (str(DONE_JOB), "success"),
+        ]
+        assert rows[0][-2:] == ["in", "line"]
+        assert "runner-1" in rows[1]
+
+    def test_prices_are_shown_without_needless_zeros(self, looked_at: Scene):
+        assert " 0.29 " in looked_at.type("get", "hosts", SERVER_ID, "-o", "wide").output
+
+    def test_a_label_selects_objects_of_the_cluster(self, looked_at: Scene):
+        outcome = looked_at.type("get", "pods", "-l", "tuist.dev/runner-pool-owner=acme", "-o", "name")
+        assert outcome.output == "pod/runner-1\n"
+
+    def test_the_ledger_has_no_labels_to_select_by(self, looked_at: Scene):
+        outcome = looked_at.type("get", "jobs", "-l", "a=b")
+        assert outcome.exit_code == 1
+        assert "have no labels" in outcome.output
+
+    def test_what_cannot_be_listed_is_answered_with_what_can(self, looked_at: Scene):
+        outcome = looked_at.type("get", "unicorns")
+        assert outcome.exit_code == 1
+        assert "hosts, machines, fleets, pools, pods, nodes, jobs, claims, accounts, heals" in outcome.output
+
+    def test_a_name_that_is_not_there_is_an_error(self, looked_at: Scene):
+        outcome = looked_at.type("get", "machines", "red-1")
+        assert outcome.exit_code == 1
+        assert "no machines called red-1" in outcome.output
+
+    def test_a_service_that_is_too_old_for_a_list_is_told_apart_from_an_empty_one(self, scene: Scene):
+        del scene.ledger.json["heals"]
+        assert "does not list heals" in scene.type("get", "heals").output
+        scene.ledger.json["heals"] = []
+        assert scene.type("get", "heals").output == "No heals.\n"
+
+
+class TestDescribe:
+    def test_a_machine_with_its_conditions_relations_events_and_reason(self, looked_at: Scene):
+        said = looked_at.type("describe", "machine", "blue-1").output
+        for part in (
+            "machine default/blue-1",
+            "  Ready  True  Ready  for",
+            f"  host {SERVER_ID}",
+            "  MacFleet blue",
+            "  pod runner-1  Running, for acme",
+            "Adopted: has a host",
+            "machine blue-1: Ready for",
+            "kubectl -n default describe samm blue-1",
+        ):
+            assert part in said, part
+
+    def test_a_host_may_be_named_by_its_machine(self, looked_at: Scene):
+        assert looked_at.type("describe", "host", "blue-1").output.startswith(f"host default/{SERVER_ID}\n")
+
+    def test_a_job_with_its_transitions_and_the_call_that_shows_it_at_github(self, looked_at: Scene):
+        said = looked_at.type("describe", "job", str(JOB)).output
+        assert "job new → queued (webhook: announced)" in said
+        assert f"gh api repos/acme/app/actions/jobs/{JOB}" in said
+
+    @pytest.mark.parametrize(
+        ("kind", "name", "beside"),
+        [("fleet", "blue", "machine blue-2"), ("pool", "macs", "pod runner-2"), ("pod", "runner-1", "pool macs"), ("node", "blue-1", "pod runner-1")],
+    )  # fmt: skip
+    def test_everything_shows_what_stands_beside_it(self, looked_at: Scene, kind: str, name: str, beside: str):
+        outcome = looked_at.type("describe", kind, name)
+        assert outcome.exit_code == 0, outcome.output
+        related = outcome.output.partition("\nrelated\n")[2]
+        assert f"  {beside}" in related
+
+    def test_a_pod_is_described_although_the_ledger_is_silent(self, scene: Scene):
+        scene.ledger.broken = True
+        outcome = scene.type("describe", "pod", "runner-1")
+        assert outcome.exit_code == 0
+        assert "kubectl -n default describe pods runner-1" in outcome.output
+
+    def test_json_has_the_same_parts(self, looked_at: Scene):
+        shown: dict[str, Any] = json.loads(looked_at.type("describe", "machine", "blue-2", "-o", "json").output)
+        assert shown["why"]["healthy"] is False
+        assert shown["conditions"][0]["reason"] == "NoAvailableHost"
+
+    def test_what_is_not_there_is_answered_with_how_to_list(self, looked_at: Scene):
+        outcome = looked_at.type("describe", "pool", "linux")
+        assert outcome.exit_code == 1
+        assert "`paddock get pools`" in outcome.output
+
+
+class TestWhyTreeEventsLeaks:
+    def test_why_a_machine_waits_is_one_sentence_and_three_as_exit_code(self, looked_at: Scene):
+        outcome = looked_at.type("why", "machine", "blue-2")
+        assert outcome.exit_code == 3
+        assert outcome.output.startswith("machine blue-2: not Ready for")
+
+    def test_why_asks_the_ledger_about_jobs(self, looked_at: Scene):
+        outcome = looked_at.type("why", "job", str(JOB))
+        assert (outcome.exit_code, outcome.output) == (0, f"job {JOB}: acme/app · test has waited 1 s\n")
+
+    def test_the_tree_goes_from_fleet_to_pod(self, looked_at: Scene):
+        lines = looked_at.type("tree").output.splitlines()
+        assert lines[0] == "fleet blue  0 of 2 ready"
+        assert "├─ machine blue-1  Ready" in lines
+        assert "│  ├─ pod runner-1  busy for acme" in lines
+        assert "hosts of no machine" in lines
+
+    def test_events_are_shown_newest_last_and_only_about_what_is_asked(self, looked_at: Scene):
+        said = looked_at.type("events", "--for", "machine/blue-1").output
+        assert said.rstrip().endswith("machine/blue-1  Adopted: has a host")
+        assert looked_at.type("events", "--for", "machine/blue-2").output == "No events.\n"
+
+    def test_a_stranded_host_is_a_leak(self, looked_at: Scene):
+        outcome = looked_at.type("leaks")
+        assert outcome.exit_code == 3
+        assert f"stranded_host  {OTHER_ID}" in outcome.output
+
+    def test_suspects_of_the_ledger_come_with_their_age_and_what_comes_of_them(self, scene: Scene):
+        scene.ledger.json["leaks"] = [
+            {"worker": "pods", "kind": "leaked_pod", "subject": "runner-9", "sentence": "nobody holds it", "proven": True, "seconds": 420.0},
+            {"worker": "pods", "kind": "suspect", "subject": "", "sentence": "too young to tell", "proven": False, "seconds": 0.0},
+        ]  # fmt: skip
+        outcome = scene.type("leaks", "-o", "wide")
+        assert outcome.exit_code == 3
+        rows = outcome.output.splitlines()
+        assert "leaked_pod" in rows[1]
+        assert "7 min  healed at the next pass" in rows[1]
+        assert rows[1].endswith("paddock why pod runner-9")
+
+    def test_no_leak_is_good_news(self, scene: Scene):
+        from paddock.hosts.api import ScalewayAppleSiliconHost
+
+        scene.cluster.ask(lambda client: client.delete(ScalewayAppleSiliconHost, OTHER_ID, "default"))
+        outcome = scene.type("leaks")
+        assert (outcome.exit_code, outcome.output) == (0, "Nothing looks like a leak: all ledgers agree.\n")

@@ -1,0 +1,122 @@
+"""What the shell sees: quick help with the exit codes, completion, progress for people only."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from unit.cli.scene import Scene
+
+from paddock.cli import main, progress
+from paddock.cli.kind import ALL_KINDS, kinds
+from paddock.cli.reaching import DECLINED, FAILED, TROUBLE
+
+HEAVY = ("asyncio", "httpx2", "msgspec", "yaml", "starlette", "psycopg", "asyncssh", "paddock.kube", "paddock.hosts")
+
+
+def test_help_imports_nothing_heavy():
+    look = f"import sys; from paddock.cli import main; main(['--help'], standalone_mode=False); print([n for n in {HEAVY!r} if n in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1] == "[]"
+
+
+def test_help_names_the_exit_codes_and_so_does_the_reference():
+    said = CliRunner().invoke(main, ["--help"]).output
+    reference = (Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md").read_text()
+    for code in (0, FAILED, 2, TROUBLE, DECLINED, 130):
+        assert re.search(rf"^ +{code} ", said, re.MULTILINE), code
+        assert re.search(rf"^\| {code} ", reference, re.MULTILINE), code
+
+
+@pytest.mark.parametrize("command", main.list_commands(None))  # type: ignore[arg-type]
+def test_every_command_explains_itself(command: str):
+    outcome = CliRunner().invoke(main, [command, "--help"])
+    assert outcome.exit_code == 0
+    assert len(outcome.output.splitlines()) > 4
+
+
+def test_the_kinds_that_help_names_are_those_that_can_be_listed():
+    assert tuple(kind.name for kind in kinds()) == ALL_KINDS
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_printed(shell: str):
+    outcome = CliRunner().invoke(main, ["completion", shell])
+    assert outcome.exit_code == 0
+    assert "_PADDOCK_COMPLETE" in outcome.output
+
+
+def completed(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    words = line.split(" ")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    outcome = CliRunner().invoke(main, [], env={"_PADDOCK_COMPLETE": "bash_complete"}, prog_name="paddock")
+    return [item.partition(",")[2] for item in outcome.output.split()]
+
+
+def test_commands_kinds_and_names_are_completed(looked_at: Scene, monkeypatch: pytest.MonkeyPatch):
+    assert completed("paddock des", monkeypatch) == ["describe"]
+    assert completed("paddock get ho", monkeypatch) == ["hosts"]
+    monkeypatch.setenv("KUBECONFIG", str(looked_at.cluster.kubeconfig))
+    assert completed("paddock why machine blue-", monkeypatch) == ["blue-1", "blue-2"]
+    assert completed("paddock release b", monkeypatch) == ["blue-1", "blue-2"]
+
+
+def test_completion_is_silent_where_there_is_no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert completed("paddock why machine b", monkeypatch) == []
+
+
+class _Terminal:
+    def __init__(self, *, person: bool) -> None:
+        self.person, self.written = person, ""
+
+    def isatty(self) -> bool:
+        return self.person
+
+    def write(self, text: str) -> None:
+        self.written += text
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+
+class _Quick:
+    """A clock on which a second is nothing."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        import asyncio
+
+        self.time += seconds
+        await asyncio.sleep(0)
+
+
+async def _slow(monkeypatch: pytest.MonkeyPatch, *, person: bool) -> str:
+    import asyncio
+
+    terminal, clock = _Terminal(person=person), _Quick()
+    monkeypatch.setattr(progress.sys, "stderr", terminal)
+    untyped: Any = clock
+    async with progress.showing("asking the cluster", untyped):
+        for _ in range(10):
+            await asyncio.sleep(0)
+    return terminal.written
+
+
+async def test_what_takes_long_says_so_to_a_person_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch):
+    written = await _slow(monkeypatch, person=True)
+    assert "asking the cluster… 1 s" in written
+    assert written.endswith("\r\033[K")
+
+
+async def test_a_pipe_sees_no_progress(monkeypatch: pytest.MonkeyPatch):
+    assert await _slow(monkeypatch, person=False) == ""

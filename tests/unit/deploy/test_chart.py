@@ -1,0 +1,367 @@
+"""What the chart renders: the flags, the names, the fleets, the refusals."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import helm_python
+import pytest
+import yaml
+from unit.deploy.rendering import CHART, FULL, NAMESPACE, RELEASE, ROOT, arguments, objects, of_kind, templates
+
+from paddock import __version__
+from paddock.cli import main, reaching
+from paddock.runners import internal_api, webhook
+from paddock.runners.dispatch import http as dispatch
+
+WITH_DISPATCH = {"dispatch": {"enabled": True}}
+WITH_CLUSTER_API = {
+    "clusterAPI": {"enabled": True},
+    "macosFleet": {"enabled": True, "replicas": 3, "machine": {"zone": "fr-par-3"}},
+}
+CASES: dict[str, dict[str, Any]] = {
+    "the default values": {},
+    "dispatch": WITH_DISPATCH,
+    "Cluster API": WITH_CLUSTER_API,
+    "everything": FULL,
+}
+
+
+def flag(values: list[str], name: str) -> list[str]:
+    return [value for value in values if value.partition("=")[0] == name]
+
+
+@pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
+def test_helm_lints_the_chart_without_a_word(values: dict[str, Any]):
+    report = helm_python.lint(CHART, values, strict=True, namespace=NAMESPACE)
+    said = [message for message in report["messages"] if "icon is recommended" not in message["error"]]
+    assert (said, report["errors"]) == ([], [])
+
+
+# The seeds' two cases, word for word.
+
+
+def test_the_default_values_report_stranded_hosts_and_reclaim_none():
+    given = arguments("operator")
+    assert "--default-adopt-pool-prefix=tuist-pool-" in given
+    assert "--orphan-reclaim-zones=fr-par-1" in given
+    assert not flag(given, "--orphan-reclaim-claim-name-prefix")
+
+
+def test_active_reclaim_adds_the_claim_name_prefix_and_nothing_else():
+    reclaiming = arguments("operator", {"macosFleet": {"orphanReclaim": {"activeReclaim": True}}})
+    assert set(reclaiming) - set(arguments("operator")) == {"--orphan-reclaim-claim-name-prefix=tuist-tuist-"}
+    assert set(arguments("operator")) <= set(reclaiming)
+
+
+# What is derived.
+
+
+def test_the_zones_are_those_of_all_fleets_once_each():
+    values = {"runnersFleet": {"machine": {"zone": "fr-par-3"}}, "nightlyFleet": {"machine": {"zone": "fr-par-3"}}}
+    assert flag(arguments("operator", values), "--orphan-reclaim-zones") == ["--orphan-reclaim-zones=fr-par-1,fr-par-3"]
+
+
+def test_the_pool_prefix_reaches_the_flag_and_every_machine():
+    values = {"macosFleet": {"enabled": True, "adoptPoolPrefix": "acme-free-"}, "runnersFleet": {"enabled": True}}
+    assert "--default-adopt-pool-prefix=acme-free-" in arguments("operator", values)
+    fleets = of_kind("MacFleet", values)
+    assert {fleet["spec"]["template"]["spec"]["adoptPoolPrefix"] for fleet in fleets} == {"acme-free-"}
+    assert len(fleets) == 2
+
+
+@pytest.mark.parametrize("values", [FULL, WITH_CLUSTER_API], ids=["MacFleet", "Cluster API"])
+def test_every_machine_of_the_release_is_named_after_its_claim_name_prefix(values: dict[str, Any]):
+    owners = [*of_kind("MacFleet", values), *of_kind("MachineDeployment", values)]
+    assert owners
+    assert all(owner["metadata"]["name"].startswith(f"{RELEASE}-") for owner in owners)
+
+
+def test_no_machine_of_another_release_is_named_after_it():
+    others = ("tuist-staging", "tuist-tuist2", "other")
+    names = [
+        fleet["metadata"]["name"] for other in others for fleet in of_kind("MacFleet", {"macosFleet": {"enabled": True}}, other)
+    ]  # fmt: skip
+    assert len(names) == len(others)
+    assert not [name for name in names if name.startswith(f"{RELEASE}-")]
+
+
+def test_two_long_release_names_are_refused_rather_than_cut_to_the_same_one():
+    with pytest.raises(helm_python.HelmRenderError, match="fullnameOverride"):
+        templates({}, "a-release-whose-name-is-longer-than-it-may-be")
+
+
+def test_runner_pods_call_the_service_unless_an_address_for_macs_is_given():
+    inside = f"http://{RELEASE}-dispatch.{NAMESPACE}.svc:8080"
+    assert f"--runner-dispatch-url={inside}" in arguments("operator", WITH_DISPATCH)
+    given = arguments("operator", FULL)
+    assert {f"--dispatch-url={inside}", "--runner-dispatch-url=https://runners.example.com"} <= set(given)
+
+
+def test_dispatch_trusts_the_account_of_this_release_s_operator_alone():
+    (account,) = [a for a in of_kind("ServiceAccount", WITH_DISPATCH) if a["metadata"]["name"].endswith("-operator")]
+    meta = account["metadata"]
+    wanted = f"--controller=system:serviceaccount:{meta['namespace']}:{meta['name']}"
+    assert flag(arguments("dispatch", WITH_DISPATCH), "--controller") == [wanted]
+
+
+# What is refused, and how.
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"macosFleet": {"adoptPoolPrefix": ""}}, "macosFleet.adoptPoolPrefix is empty"),
+        ({"nightlyFleet": {"machine": {"zone": ""}}}, "nightlyFleet.machine.zone is empty"),
+        ({"macosFleet": {"enabled": True, "machine": {"os": ""}}}, "macosFleet.machine.os is empty"),
+        ({"macosFleet": {"enabled": True, "machine": {"type": ""}}}, "macosFleet.machine.type is empty"),
+        ({"dispatch": {"enabled": True, "ingress": {"enabled": True}}}, "dispatch.ingress.host is empty"),
+        ({"runnerPools": {"macos": {"image": "x"}}}, "dispatch.enabled is false"),
+    ],
+)
+def test_a_value_that_is_missing_is_named(values: dict[str, Any], named: str):
+    with pytest.raises(helm_python.HelmRenderError, match=named):
+        templates(values)
+
+
+def test_a_release_whose_name_begins_the_pool_s_names_cannot_reclaim():
+    templates({}, "tuist")
+    with pytest.raises(helm_python.HelmRenderError, match=r"activeReclaim.*free hosts would look stranded"):
+        templates({"macosFleet": {"orphanReclaim": {"activeReclaim": True}}}, "tuist")
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"macOSFlett": {}}, "macOSFlett"),
+        ({"macosFleet": {"orphanReclaim": {"activeReclaim": "yes"}}}, "macosFleet/orphanReclaim/activeReclaim"),
+        ({"dispatch": {"replica": 3}}, "replica"),
+        ({"operator": {"logLevel": "loud"}}, "operator/logLevel"),
+    ],
+)
+def test_a_value_that_nobody_reads_or_that_cannot_be_is_named(values: dict[str, Any], named: str):
+    with pytest.raises(helm_python.HelmError, match=named):
+        templates(values)
+
+
+# Flags.
+
+
+def options(name: str) -> dict[str, click.Option]:
+    command = main.get_command(click.Context(main), name)  # pyright: ignore[reportAttributeAccessIssue]
+    assert command is not None, f"there is no command `paddock {name}`"
+    return {opt: param for param in command.params if isinstance(param, click.Option) for opt in param.opts}
+
+
+@pytest.mark.parametrize("values", [*CASES.values()], ids=[*CASES])
+@pytest.mark.parametrize("component", ["operator", "dispatch"])
+def test_every_flag_that_the_chart_passes_exists_and_accepts_its_value(component: str, values: dict[str, Any]):
+    if component == "dispatch" and not values.get("dispatch", {}).get("enabled"):
+        assert all(d["metadata"]["name"] != f"{RELEASE}-dispatch" for d in of_kind("Deployment", values))
+        return
+    command, *given = arguments(component, values)
+    assert command == component
+    known = options(command)
+    for each in given:
+        name, _, value = each.partition("=")
+        assert name in known, f"`paddock {command}` has no {name}"
+        if name != "--fleet-config":  # a file that exists in the container alone
+            known[name].type.convert(value, known[name], None)
+
+
+# Objects.
+
+
+@pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
+def test_every_object_says_to_which_release_it_belongs(values: dict[str, Any]):
+    wanted = {"app.kubernetes.io/name": "paddock", "app.kubernetes.io/instance": RELEASE, "app.kubernetes.io/managed-by": "Helm"}  # fmt: skip
+    for each in objects(values):
+        held = each["metadata"].get("labels", {})
+        assert wanted.items() <= held.items(), f"{each['kind']} {each['metadata']['name']}"
+
+
+@pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
+def test_no_two_objects_have_the_same_name(values: dict[str, Any]):
+    names = [(e["apiVersion"], e["kind"], e["metadata"].get("namespace"), e["metadata"]["name"]) for e in objects(values)]  # fmt: skip
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
+def test_our_own_workloads_are_restricted(values: dict[str, Any]):
+    for deployment in of_kind("Deployment", values):
+        pod = deployment["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        assert {next(iter(set(v) - {"name"})) for v in pod["volumes"]} <= {"emptyDir", "configMap"}
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert {"requests", "limits"} <= container["resources"].keys()
+            assert {"livenessProbe", "readinessProbe"} <= container.keys()
+
+
+def test_two_operators_stand_by_and_one_at_a_time_may_be_taken_away():
+    (deployment,) = of_kind("Deployment")
+    assert deployment["spec"]["replicas"] == 2
+    (budget,) = of_kind("PodDisruptionBudget")
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert budget["spec"]["selector"] == deployment["spec"]["selector"]
+
+
+@pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
+def test_services_and_policies_select_the_pods_that_they_are_for(values: dict[str, Any]):
+    pods = {
+        d["metadata"]["name"]: d["spec"]["template"]["metadata"]["labels"] for d in of_kind("Deployment", values)
+    }  # fmt: skip
+    for service in of_kind("Service", values):
+        assert service["spec"]["selector"].items() <= pods[service["metadata"]["name"]].items()
+    for policy in of_kind("NetworkPolicy", values):
+        if not policy["metadata"]["name"].endswith("-runners"):
+            assert policy["spec"]["podSelector"]["matchLabels"].items() <= pods[policy["metadata"]["name"]].items()
+
+
+def test_the_monitor_finds_the_services_by_their_labels_and_port():
+    (monitor,) = of_kind("ServiceMonitor", FULL)
+    services = of_kind("Service", FULL)
+    assert len(services) == 2
+    for service in services:
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert "metrics" in {port["name"] for port in service["spec"]["ports"]}
+
+
+def test_the_rules_are_those_of_the_repository_with_the_address_of_the_pages():
+    (rules,) = of_kind("PrometheusRule", FULL)
+    written = (ROOT / "deploy" / "alerts" / "paddock.rules.yaml").read_text()
+    pages = yaml.safe_load((CHART / "values.yaml").read_text())["monitoring"]["prometheusRule"]["runbookURL"]
+    assert rules["spec"] == yaml.safe_load(written.replace("RUNBOOKS", pages))
+
+
+def test_the_dashboards_are_those_of_the_repository():
+    (held,) = of_kind("ConfigMap", {"monitoring": {"dashboards": {"enabled": True}}})
+    assert held["data"] == {path.name: path.read_text() for path in (ROOT / "deploy" / "grafana").glob("*.json")}
+    assert held["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_the_definitions_are_the_generated_ones_and_outlive_the_release():
+    held = {each["metadata"]["name"]: each for each in of_kind("CustomResourceDefinition")}
+    made = {
+        each["metadata"]["name"]: each
+        for path in (ROOT / "deploy" / "crds").glob("*.yaml")
+        for each in yaml.safe_load_all(path.read_text())
+    }
+    assert held.keys() == made.keys()
+    for name, definition in held.items():
+        assert definition["spec"] == made[name]["spec"]
+        assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        assert made[name]["metadata"].get("labels", {}).items() <= definition["metadata"]["labels"].items()
+    assert not of_kind("CustomResourceDefinition", {"crds": {"install": False}})
+
+
+def test_fleets_are_mac_fleets_without_cluster_api_and_machine_deployments_with_it():
+    enabled = {"macosFleet": {"enabled": True, "replicas": 3}, "nightBuildsFleet": {"enabled": True, "machine": {"type": "M4-S", "zone": "fr-par-1", "os": "Tahoe"}}}  # fmt: skip
+    alone = {fleet["metadata"]["name"]: fleet["spec"] for fleet in of_kind("MacFleet", enabled)}
+    assert alone.keys() == {f"{RELEASE}-macos", f"{RELEASE}-night-builds"}
+    assert alone[f"{RELEASE}-macos"]["replicas"] == 3
+    assert alone[f"{RELEASE}-night-builds"]["template"]["spec"]["type"] == "M4-S"
+    assert alone[f"{RELEASE}-night-builds"]["template"]["spec"]["fleetName"] == "night-builds"
+    assert not of_kind("MachineDeployment", enabled)
+
+    values = {**enabled, "clusterAPI": {"enabled": True}}
+    assert not of_kind("MacFleet", values)
+    made = {each["metadata"]["name"]: each["spec"] for each in of_kind("MachineDeployment", values)}
+    assert made.keys() == alone.keys()
+    shapes = {each["metadata"]["name"]: each for each in of_kind("ScalewayAppleSiliconMachineTemplate", values)}
+    for name, spec in made.items():
+        shape = shapes[spec["template"]["spec"]["infrastructureRef"]["name"]]
+        assert shape["spec"]["template"]["spec"] == alone[name]["template"]["spec"]
+    (cluster,) = of_kind("Cluster", values)
+    for ref in (cluster["spec"]["infrastructureRef"], cluster["spec"]["controlPlaneRef"]):
+        assert [each["metadata"]["name"] for each in of_kind(ref["kind"], values)] == [ref["name"]]
+
+
+def test_a_changed_machine_gets_a_template_of_another_name_and_the_older_one_is_kept():
+    one = of_kind("ScalewayAppleSiliconMachineTemplate", WITH_CLUSTER_API)
+    other = of_kind(
+        "ScalewayAppleSiliconMachineTemplate",
+        {**WITH_CLUSTER_API, "macosFleet": {"enabled": True, "machine": {"zone": "fr-par-3", "type": "M4-S"}}},
+    )
+    assert one[0]["metadata"]["name"] != other[0]["metadata"]["name"]
+    assert one[0]["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_an_autoscaled_pool_s_replicas_are_left_to_the_autoscaler():
+    (pool,) = of_kind("RunnerPool", FULL)
+    assert "replicas" not in pool["spec"]
+    assert pool["metadata"]["namespace"] == "jobs"
+    fixed = {"dispatch": {"enabled": True}, "runnerPools": {"p": {"replicas": 4}}}
+    assert of_kind("RunnerPool", fixed)[0]["spec"] == {"replicas": 4}
+
+
+def test_the_namespace_of_running_jobs_outlives_the_release():
+    (namespace,) = of_kind("Namespace", FULL)
+    assert namespace["metadata"]["name"] == "jobs"
+    assert namespace["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert not of_kind("Namespace", WITH_DISPATCH)
+
+
+def test_only_the_webhook_and_the_pods_endpoints_are_published():
+    (ingress,) = of_kind("Ingress", FULL)
+    paths = ingress["spec"]["rules"][0]["http"]["paths"]
+    answered = {webhook.PATH, dispatch.PATH, f"{internal_api.PREFIX}/pods/progress"}
+    assert {(path["path"], path["pathType"]) for path in paths} == {(path, "Exact") for path in answered}
+
+
+def test_runner_pods_reach_no_private_network_but_dns_and_dispatch():
+    (policy,) = [p for p in of_kind("NetworkPolicy", FULL) if p["metadata"]["name"].endswith("-runners")]
+    assert policy["metadata"]["namespace"] == "jobs"
+    assert policy["spec"]["podSelector"] == {"matchLabels": {"tuist.dev/runner": "true"}}
+    assert policy["spec"]["ingress"] == []
+    (block,) = [to["ipBlock"] for rule in policy["spec"]["egress"] for to in rule["to"] if "ipBlock" in to]
+    assert {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"} <= set(block["except"])
+
+
+def test_secrets_are_named_and_never_rendered():
+    assert not of_kind("Secret", FULL)
+    for deployment in of_kind("Deployment", FULL):
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            assert all("value" not in each or "SECRET" not in each["name"] for each in container.get("env", ()))
+            assert all("secretRef" in each for each in container["envFrom"])
+
+
+def test_the_packed_chart_renders_the_same(tmp_path: Path):
+    """Folders of the chart are links to their neighbours: what is packed has their files."""
+    with helm_python.Chart.load(CHART) as chart:
+        packed = chart.save(tmp_path)
+    with helm_python.Chart.load(packed) as chart:
+        shown = chart.render(FULL, name=RELEASE, namespace=NAMESPACE)
+        files = {file["name"] for file in chart.files}
+    assert {path.rpartition("/")[2]: text for path, text in shown.items()} == templates(FULL)
+    assert "alerts/paddock.rules.yaml" in files
+    assert "alerts/paddock.tests.yaml" not in files
+
+
+def test_the_chart_is_of_the_program_s_version():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == chart["version"] == __version__
+
+
+def test_the_command_line_finds_the_service_that_it_asks():
+    (service,) = [s for s in of_kind("Service", FULL) if s["metadata"]["name"].endswith("-dispatch")]
+    wanted = {name: value for name, _, value in (pair.partition("=") for pair in reaching._DISPATCH.split(","))}
+    assert wanted.items() <= service["metadata"]["labels"].items()
+    assert "metrics" in {port["name"] for port in service["spec"]["ports"]}
+
+
+def test_the_variables_that_the_secrets_have_to_hold_are_those_that_the_code_reads():
+    source = "".join(path.read_text() for path in sorted((ROOT / "src" / "paddock").rglob("*.py")))
+    told = set(re.findall(r"\b(?:PADDOCK|SCW)_[A-Z_]+\b", (CHART / "values.yaml").read_text()))
+    given = {each["name"] for d in of_kind("Deployment", FULL) for each in d["spec"]["template"]["spec"]["containers"][0].get("env", ())}  # fmt: skip
+    assert {"PADDOCK_DSN", "PADDOCK_GITHUB_APP_ID", "SCW_SECRET_KEY"} <= told
+    assert given == {"PADDOCK_GITHUB_API_URL"}
+    assert not [name for name in told | given if f'"{name}"' not in source]

@@ -1,0 +1,85 @@
+"""The rights that the chart gives are those of deploy/rbac, which are those that the code uses."""
+
+from typing import Any
+
+import pytest
+import yaml
+from unit.deploy.rendering import FULL, NAMESPACE, RELEASE, ROOT, of_kind
+
+from paddock.hosts.roles import NODE_ROLE
+
+ROLES = ("ClusterRole", "Role")
+BINDINGS = ("ClusterRoleBinding", "RoleBinding")
+
+
+def generated() -> dict[tuple[str, str], dict[str, Any]]:
+    """Every object of deploy/rbac, by kind and name."""
+    return {
+        (each["kind"], each["metadata"]["name"]): each
+        for path in sorted((ROOT / "deploy" / "rbac").glob("*.yaml"))
+        for each in yaml.safe_load_all(path.read_text())
+        if each
+    }
+
+
+def ours(name: str) -> str:
+    return name if name == NODE_ROLE else f"{RELEASE}-{name.removeprefix('paddock-')}"
+
+
+def rendered(values: dict[str, Any], kinds: tuple[str, ...]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(each["kind"], each["metadata"]["name"]): each for kind in kinds for each in of_kind(kind, values)}
+
+
+def test_every_role_has_exactly_the_generated_rules():
+    roles = rendered(FULL, ROLES)
+    made = {(kind, ours(name)): each["rules"] for (kind, name), each in generated().items() if kind in ROLES}
+    assert {key: each["rules"] for key, each in roles.items()} == made
+
+
+def test_every_binding_gives_a_role_of_the_release_to_an_account_of_the_release():
+    bindings, roles = rendered(FULL, BINDINGS), rendered(FULL, ROLES)
+    made = [(kind, ours(name)) for kind, name in generated() if kind in BINDINGS]
+    assert sorted(bindings) == sorted(made)
+    accounts = {(a["metadata"]["namespace"], a["metadata"]["name"]) for a in of_kind("ServiceAccount", FULL)}
+    for (kind, name), binding in bindings.items():
+        role = roles[binding["roleRef"]["kind"], binding["roleRef"]["name"]]
+        assert role["metadata"].get("namespace") == binding["metadata"].get("namespace"), (kind, name)
+        assert {(s["namespace"], s["name"]) for s in binding["subjects"]} <= accounts
+    used = {d["spec"]["template"]["spec"]["serviceAccountName"] for d in of_kind("Deployment", FULL)}
+    assert used == {name for _, name in accounts}
+
+
+def test_rights_about_runners_hold_where_the_runners_are_and_the_others_at_home():
+    where = {
+        name: each["metadata"]["namespace"] for (kind, name), each in rendered(FULL, ROLES).items() if kind == "Role"
+    }
+    assert where == {
+        f"{RELEASE}-operator": NAMESPACE,
+        f"{RELEASE}-operator-runners": "jobs",
+        f"{RELEASE}-dispatch": "jobs",
+    }
+
+
+def test_without_dispatch_nobody_may_touch_pods():
+    roles = rendered({}, ROLES)
+    assert {name for _, name in roles} == {f"{RELEASE}-operator", NODE_ROLE}
+    for (_, name), role in roles.items():
+        if name != NODE_ROLE:
+            assert all("pods" not in rule["resources"] for rule in role["rules"])
+
+
+def test_the_node_role_keeps_the_name_by_which_the_operator_binds_it():
+    assert ("ClusterRole", NODE_ROLE) in rendered({}, ROLES)
+    bound = [
+        rule["resourceNames"]
+        for rule in rendered({}, ROLES)["ClusterRole", f"{RELEASE}-operator"]["rules"]
+        if "bind" in rule["verbs"]
+    ]
+    assert bound == [[NODE_ROLE]]
+    assert ("ClusterRole", NODE_ROLE) not in rendered({"nodeRole": {"install": False}}, ROLES)
+
+
+@pytest.mark.parametrize("role", [each for key, each in generated().items() if key[0] in ROLES])
+def test_no_rule_holds_for_everything(role: dict[str, Any]):
+    for rule in role["rules"]:
+        assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])

@@ -1,0 +1,128 @@
+"""The front page is for everybody: words before colours, and nothing that an object says is taken for HTML."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from unit.hosts.made import NOW, host
+from unit.web.painted import painted
+
+from paddock.base.clock import SystemClock
+from paddock.kube.builtin import Event, ObjectReference
+from paddock.kube.objects import Condition, ObjectMeta
+from paddock.web.front import front_page, front_parts
+from paddock.web.live import Live
+from paddock.web.seen import Seen
+from paddock.web.shell import Site
+from paddock.web.tiles import STATES
+
+NASTY = '<script>alert("x")</script>&"\'><img src=x onerror=alert(1)>'
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text as people read it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text.encode().decode())  # htpy's markup is a str that escapes whatever is joined with it
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str, **with_: Any) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.seen if name == tag and with_.items() <= attrs.items()]
+
+
+def page(seen: Seen) -> Elements:
+    live = Live(lambda: front_parts(seen, lambda name: f"/runbooks/{name}"), SystemClock())
+    return Elements(str(front_page(Site("simulated cloud · fr-par-1"), live.now())))
+
+
+@pytest.mark.parametrize("hosts", [24, 200])
+def test_every_mac_is_said_in_words_large_or_small(hosts: int) -> None:
+    seen = painted(hosts)
+    shown = page(seen)
+    tiles = [
+        a for a in shown.all("a") if (a.get("href") or "").startswith("/hosts/") and "tile" in (a.get("class") or "")
+    ]
+    assert len(tiles) == hosts
+    words = {state.word for state in STATES.values()}
+    if hosts == 200:
+        assert all((tile["title"] or "").split(": ")[1].split(",")[0] in words for tile in tiles)
+    assert "stranded" in shown.text
+
+
+def test_what_cannot_be_known_is_a_dash_and_never_a_zero() -> None:
+    seen = painted(4)
+    away = Seen(now=seen.now, hosts=seen.hosts, machines=seen.machines, runners=True, ledger=None)
+    shown = page(away)
+    assert shown.text.count("\u2013") >= 4
+    assert "does not answer" in shown.text
+
+
+def test_an_installation_without_a_runner_half_does_not_miss_it() -> None:
+    seen = painted(4)
+    shown = page(Seen(now=seen.now, hosts=seen.hosts[:2], machines=seen.machines, runners=False))
+    assert "No GitHub App is configured" in shown.text
+    assert "does not answer" not in shown.text
+
+
+def test_an_empty_world_teaches_what_comes_next() -> None:
+    assert "the first look at the cloud is under way" in page(Seen(now=NOW)).text
+
+
+def test_a_problem_has_its_reason_what_is_being_done_the_command_and_the_runbook() -> None:
+    shown = page(painted(24))
+    assert "paddock why host 00000003-0000-4000-8000-000000000000" in shown.text
+    assert "Already under way" in shown.text
+    assert shown.all("a", href="/runbooks/PaddockStrandedHosts")
+
+
+def test_no_page_carries_colours_or_scripts_in_itself() -> None:
+    shown = page(painted(24))
+    assert not [attrs for _, attrs in shown.seen if "style" in attrs or any(name.startswith("on") for name in attrs)]
+    assert [attrs["src"] for attrs in shown.all("script")] == ["/static/live.js"]
+    assert not shown.all("style")
+
+
+def test_whatever_objects_say_is_text_and_never_html() -> None:
+    said = (Condition("Ready", "False", NASTY, NASTY, NOW),)
+    event = Event(
+        metadata=ObjectMeta(name="e"),
+        involved_object=ObjectReference(kind=NASTY, name=NASTY),
+        reason=NASTY,
+        message=NASTY,
+        type="Warning",
+        last_timestamp=NOW,
+    )
+    mac = host(NASTY, spec={"zone": NASTY, "quarantine": NASTY}, state="stranded", cloud_name=NASTY, conditions=said)
+    shown = page(Seen(now=NOW, hosts=[mac], events=[event], told=[NASTY]))
+    assert len(shown.all("script")) == 1
+    assert [image["src"] for image in shown.all("img")] == ["/static/paddock.svg"]
+    assert shown.text.count(NASTY) >= 5
+
+
+def test_the_same_thing_happening_to_many_is_one_line() -> None:
+    events = [
+        Event(
+            metadata=ObjectMeta(name=f"e-{number}"),
+            involved_object=ObjectReference(kind="Pod", name=f"p-{number}"),
+            reason="RunnerFailed",
+            message="ended",
+            last_timestamp=NOW,
+        )
+        for number in range(30)
+    ]
+    assert "and 29 more" in page(Seen(now=NOW, events=events)).text
+
+
+def test_every_id_is_there_once() -> None:
+    ids = [attrs["id"] for _, attrs in page(painted(30)).seen if "id" in attrs]
+    assert len(ids) == len(set(ids))
