@@ -119,7 +119,7 @@ def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanat
     if status.state == State.STRANDED:
         return replace(
             answer,
-            sentence=f"stranded {ago(_since(judged), now)}: {said}; it bills {_price(host)}and does nothing",
+            sentence=f"stranded {ago(_since(judged), now)}: {said}{_price(host)}",
             next="Reported at every sweep; reclaimed only where the operator has --orphan-reclaim-claim-name-prefix.",
             commands=("paddock sweep --explain --state stranded",),
             runbook="PaddockStrandedHosts",
@@ -172,7 +172,8 @@ def _message(condition: Condition | None, otherwise: str) -> str:
 
 
 def _price(host: Host) -> str:
-    return f"{host.status.price_per_hour} {host.status.currency} an hour " if host.status.price_per_hour else ""
+    price = host.status.price_per_hour
+    return f"; it costs {float(price):.2f} {host.status.currency} an hour" if price else ""
 
 
 def _of_machine(machine: Machine, ready: Condition | None, now: datetime) -> str:

@@ -247,7 +247,11 @@ def _of_github(page: JobPage, now: datetime) -> tuple[Evidence, ...]:
         return (
             Evidence("GitHub", f"said {page.completion.conclusion} {span(now - page.completion.completed_at)} ago"),
         )
-    heard = next((one for one in page.sessions if one.job_started_at is not None), None)
+    # What a runner was given instead of this job is in its session, too, and is not about this job.
+    job_id = page.job.job_id if page.job is not None else 0
+    heard = next(
+        (one for one in page.sessions if one.executed_job_id == job_id and one.job_started_at is not None), None
+    )
     if heard is not None and heard.job_started_at is not None:
         return (
             Evidence(

@@ -72,7 +72,7 @@ def test_a_database_that_is_away_is_told_apart_from_a_service_that_is_away(scene
 
 
 def test_the_accounts_of_the_processes_are_looked_for(looked_at: Scene):
-    assert "there is no account paddock-operator" in checks(looked_at, "--as-operator")["operator's rights"]["found"]
+    assert "there is no account of operator" in checks(looked_at, "--as-operator")["operator's rights"]["found"]
 
 
 def test_every_right_of_a_role_is_asked_as_its_account(scene: Scene):

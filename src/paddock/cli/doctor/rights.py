@@ -45,24 +45,33 @@ async def own(reached: Reached) -> Check:
     return good("your rights", f"you may do all {len(wanted)} things that the commands do")
 
 
+async def _account(client: "Client", name: str, namespace: str) -> str:
+    """The name of the process's account: by the chart's labels, which names it after the release, else the plain one."""
+    from paddock.kube.builtin import ServiceAccount
+
+    labels = f"app.kubernetes.io/name=paddock,app.kubernetes.io/component={name}"
+    labelled = (await client.list(ServiceAccount, namespace, label_selector=labels)).items
+    if labelled:
+        return labelled[0].metadata.name
+    return (await client.get(ServiceAccount, f"paddock-{name}", namespace)).metadata.name
+
+
 async def of_account(reached: Reached, name: str, namespace: str) -> list[Check]:
     """Every rule of that process's role, one by one, by impersonating its account."""
-    from paddock.kube.builtin import ServiceAccount
     from paddock.kube.client import Client
     from paddock.kube.errors import ForbiddenError, KubeError, NotFoundError
 
     apply = f"kubectl apply -f deploy/rbac/{name}.yaml, or install the chart"
+    account = f"paddock-{name}"
     try:
-        await reached.client.get(ServiceAccount, f"paddock-{name}", namespace)
+        account = await _account(reached.client, name, namespace)
     except NotFoundError:
-        found = f"there is no account paddock-{name} in namespace {namespace}"
+        found = f"there is no account of {name} in namespace {namespace}"
         return [bad(f"{name}'s rights", found, f"{apply}; give --account-namespace if it is elsewhere")]
     except ForbiddenError:
         pass  # who may not look may still act as it
-    user = f"system:serviceaccount:{namespace}:paddock-{name}"
-    [may] = await _allowed(reached.client, [("", "serviceaccounts", "impersonate", namespace, f"paddock-{name}")]) or [
-        None
-    ]
+    user = f"system:serviceaccount:{namespace}:{account}"
+    [may] = await _allowed(reached.client, [("", "serviceaccounts", "impersonate", namespace, account)]) or [None]
     if not may:
         fix = f"use a kubeconfig that may impersonate {user}, such as the cluster administrator's"
         return [unknown(f"{name}'s rights", f"you may not act as {user}", fix)]
