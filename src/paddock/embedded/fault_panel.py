@@ -126,13 +126,13 @@ class SimulatedFaults:
             ),
             _Fault(
                 Breakage(
-                    "wedge-sshd",
-                    "Wedge a Mac's SSH",
-                    "An idle Mac is given back. When it is claimed next, its sshd accepts connections and says nothing.",
-                    "The tile goes through reinstalling, then recovering: the bootstrap fails, and after three times the Mac is rebooted.",
-                    "a few minutes: one reboot",
+                    "lock-account",
+                    "Lock a Mac's account",
+                    "An idle Mac is given back. When it is claimed next, macOS has locked its account after too many wrong passwords.",
+                    "The tile goes through reinstalling, then recovering: the bootstrap fails three times, and the Mac is rebooted once.",
+                    "about five minutes",
                 ),
-                self._wedge,
+                self._lock,
             ),
             _Fault(
                 Breakage(
@@ -143,6 +143,16 @@ class SimulatedFaults:
                     f"the cloud shows the password again after {_SEALED:.0f} s",
                 ),
                 self._seal,
+            ),
+            _Fault(
+                Breakage(
+                    "wedge-sshd",
+                    "Wedge a Mac's SSH",
+                    "An idle Mac is given back. When it is claimed next, its sshd accepts connections and says nothing.",
+                    "The tile goes through reinstalling and stays at reach-ssh. Three attempts of five minutes fail, then the Mac is rebooted once.",
+                    "about 20 minutes: Paddock's own patience runs in real time here, too",
+                ),
+                self._wedge,
             ),
         )
 
@@ -230,6 +240,11 @@ class SimulatedFaults:
     async def _wedge(self) -> tuple[str, str] | None:
         return await self._when_claimed_next(
             "its sshd will hang", lambda server_id: self._hosts.macs.mac(server_id).wedge_sshd("hang")
+        )
+
+    async def _lock(self) -> tuple[str, str] | None:
+        return await self._when_claimed_next(
+            "its account will be locked", lambda server_id: self._hosts.macs.mac(server_id).lock_account()
         )
 
     async def _seal(self) -> tuple[str, str] | None:

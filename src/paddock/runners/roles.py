@@ -89,6 +89,7 @@ _DISPATCH_RUNNERS_RULES: Final = (
         (_PODS,),
         ("get", "list", "watch", "patch", "delete"),
     ),
+    Rule("The last lines of a runner are kept as evidence before its Pod is deleted.", "", (f"{_PODS}/log",), ("get",)),
     Rule(
         "The account of a Pod says which pool it is of, and goes with its Pod.",
         "",

@@ -12,6 +12,8 @@ from datetime import timedelta
 from typing import Any
 
 import httpx2
+from integration.roles.deployed import files
+from integration.roles.recording import Requests, install
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
@@ -31,7 +33,7 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
-from paddock.runners.api import POOL_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RunnerPool, RunnerPoolSpec
 from paddock.runners.books_http import HttpBooks
 from paddock.runners.ledger import FINISHED, Ledger, Listener
 from paddock.runners.operator import RunnerOperator
@@ -77,6 +79,8 @@ class World:
         self._serving: asyncio.Task[None] | None = None
         self._app = Starlette()
         self._forge: GitHubClient
+        self._as_dispatch: Client
+        self.asked_by_dispatch, self.asked_by_operator = Requests(), Requests()
 
     @asynccontextmanager
     async def living(self) -> AsyncIterator["World"]:
@@ -87,8 +91,14 @@ class World:
             )  # fmt: skip
             await stack.enter_async_context(plane.running())
             config = Config(server="http://cluster.test", credentials=FixedIdentity(Identity(token=ADMIN)))
-            transport = InProcessTransport(plane.app, clock=self.clock)
-            self.client = await stack.enter_async_context(Client(config, transport))
+            self.client = await stack.enter_async_context(self._client(config, plane))
+            # Both processes act under the roles that are deployed, and nothing else.
+            for name in ("operator", "dispatch"):
+                await install(self.client, files()[f"{name}.yaml"])
+            dispatch = self.asked_by_dispatch.attach(self._client(config, plane), "default:paddock-dispatch")
+            operator = self.asked_by_operator.attach(self._client(config, plane), "default:paddock-operator")
+            self._as_dispatch = await stack.enter_async_context(dispatch)
+            as_operator = await stack.enter_async_context(operator)
             self.ledger = await stack.enter_async_context(
                 Ledger.open(self.dsn, clock=self.clock, chance=self.chance, schema=self.schema)
             )
@@ -111,12 +121,11 @@ class World:
             stack.push_async_callback(self.kill_dispatch)
             metrics = KubeMetrics(CollectorRegistry())
             manager = Manager(clock=self.clock, chance=self.chance, metrics=metrics, grace=0.2)
-            await self.client.create(ServiceAccount(metadata=ObjectMeta(name="paddock-operator", namespace="default")))
             token, _ = await self.client.create_token("paddock-operator", "default")
             books = HttpBooks(url, FixedIdentity(Identity(token=token)))
             stack.push_async_callback(books.close)
             RunnerOperator(
-                manager, self.client, books, PoolSettings(dispatch_url=url, recheck=2.0, blocked=0.5),
+                manager, as_operator, books, PoolSettings(dispatch_url=url, recheck=2.0, blocked=0.5),
                 clock=self.clock, chance=self.chance, metrics=metrics,
             )  # fmt: skip
             self.github.deliver_to(f"{url}/webhooks/github")
@@ -132,6 +141,9 @@ class World:
                 stack.push_async_callback(_end, task)
             yield self
 
+    def _client(self, config: Config, plane: ControlPlane) -> Client:
+        return Client(config, InProcessTransport(plane.app, clock=self.clock))
+
     def start_dispatch(self) -> None:
         """A new dispatch process: nothing is shared with an earlier one but the database and the cluster."""
         metrics = KubeMetrics(CollectorRegistry())
@@ -139,7 +151,7 @@ class World:
             self.ledger,
             Listener(self.dsn, schema=self.schema, clock=self.clock, chance=self.chance, patience=0.5),
             self._forge,
-            self.client,
+            self._as_dispatch,
             secrets=lambda: (self.github.webhook_secret,),
             settings=DispatchSettings(hold=3.0, hold_unasked=1.0, serve_deadline=5.0, beat=0.5, healing=QUICK),
             clock=self.clock,
@@ -261,11 +273,13 @@ class World:
             pods = (await self.client.list(Pod)).items
             accounts = (await self.client.list(ServiceAccount, "default", label_selector=POOL_LABEL)).items
             names = {pod.metadata.name for pod in pods}
-            idle = all(POOL_LABEL in pod.metadata.labels and len(pod.metadata.labels) for pod in pods)
+            idle = all(OWNER_LABEL not in pod.metadata.labels for pod in pods)
             return len(pods) == self.macs and {a.metadata.name for a in accounts} == names and idle
 
         await self.until("a full, idle pool with one account a Pod", settled)
         assert self.service.ward.metrics.live_kills._value.get() == 0
+        assert self.asked_by_dispatch.forbidden == set()
+        assert self.asked_by_operator.forbidden == set()
 
 
 async def _end(task: "asyncio.Task[None]") -> None:
