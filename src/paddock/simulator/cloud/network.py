@@ -7,9 +7,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from paddock.simulator.cloud.exchange import Answer, Request
+from paddock.simulator.lost_answer import LostAnswer
 
 __all__ = ["InProcessTransport", "asgi_app"]
 
@@ -18,16 +18,6 @@ _METHODS = ["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 class Answering(Protocol):
     async def answer(self, request: Request) -> Answer: ...
-
-
-class _LostResponse(Response):
-    """Breaks the connection in the middle of the answer: the server promises more bytes than it sends."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        del scope, receive
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"4096")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"{", "more_body": True})
 
 
 def asgi_app(front: Answering) -> Starlette:
@@ -44,7 +34,7 @@ def asgi_app(front: Answering) -> Starlette:
             )
         )
         if answer.lost:
-            return _LostResponse()
+            return LostAnswer()
         content = answer.body or None
         return Response(content, answer.status, headers=answer.headers, media_type=answer.content_type)
 
