@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddock.cli.host_flags import fleet_config, host_flags, host_settings
+from paddock.cli.listeners import BindAddress
 
 if TYPE_CHECKING:
     from paddock.embedded.all_in_one import Options
@@ -34,6 +35,16 @@ _SIMULATED_SWEEP_EVERY = 15.0
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder that keeps everything between runs.",
+)
+@click.option(
+    "--runner-bind-address",
+    type=BindAddress(),
+    default="0",
+    show_default=True,
+    help="Where GitHub's webhooks and the Macs come in, such as :8082; the page stays on loopback. 0: only there.",
+)
+@click.option(
+    "--runner-dispatch-url", default="", help="How the Macs reach that address, such as https://paddock.example.com."
 )
 @click.option("--dsn", default="", envvar="PADDOCK_DSN", help="Use this Postgres instead of starting one.")
 @click.option("--hosts", default=20, show_default=True, type=click.IntRange(0, 10_000), help="Simulated Macs at first.")
@@ -85,6 +96,8 @@ def command(log_level: str, **flags: Any) -> None:
         jobs=flags["jobs"] if flags["simulate"] else 0.0,
         dispatch=_dispatch_settings(simulate=flags["simulate"], namespace=flags["namespace"]),
         seed=flags["seed"],
+        runner_door=flags["runner_bind_address"],
+        runner_url=flags["runner_dispatch_url"],
         fleet=fleet,
         settings=host_settings(flags, lease_duration=0.0, expect_nodes=expect_nodes, **pace),
     )

@@ -39,6 +39,10 @@ class Options:
         default_factory=lambda: HostSettings(default_adopt_pool_prefix="tuist-pool-", lease_duration=0.0)
     )
     dispatch: DispatchSettings = field(default_factory=DispatchSettings)
+    runner_door: tuple[str, int] | None = None
+    """Where GitHub and the Macs come in, if not on loopback."""
+    runner_url: str = ""
+    """What runners are told to ask for a job; the page's own address unless given."""
 
 
 @dataclass(slots=True)

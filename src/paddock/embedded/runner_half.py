@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import httpx2
+from starlette.applications import Starlette
 
 from paddock.base.chance import seeded
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
 from paddock.clients.github import Forge, GitHubClient, GitHubSettings
 from paddock.embedded.house import House, in_background
+from paddock.embedded.listening import bind, listening
 from paddock.kube.manager import Manager
 from paddock.runners.ledger import SCHEMA, Ledger, Listener
 from paddock.runners.operator import RunnerOperator
@@ -53,7 +55,12 @@ async def runner_half(house: House, manager: Manager) -> RunnerHalf | None:
         return None
     forge = await house.stack.enter_async_context(GitHubClient(settings, house.clock, house.chance, transport))
     service = await _service(house, forge, settings.webhook_secrets)
-    pools = PoolSettings(dispatch_url=house.page, namespace=house.options.dispatch.namespace, poller_image="paddock")
+    await _open_door(house, service)
+    pools = PoolSettings(
+        dispatch_url=house.options.runner_url or house.page,
+        namespace=house.options.dispatch.namespace,
+        poller_image="paddock",
+    )
     operator = RunnerOperator(
         manager, house.client, service.books, pools, clock=house.clock, chance=house.chance, metrics=house.metrics
     )
@@ -81,6 +88,14 @@ async def _service(house: House, forge: Forge, secrets: Sequence[Secret]) -> Run
     await in_background(house, "runners", service.run)
     house.stack.push_async_callback(service.stop)
     return service
+
+
+async def _open_door(house: House, service: RunnerService) -> None:
+    """A way in from outside for GitHub and the Macs, to the routes that prove by themselves who is asking, and no others."""
+    if house.options.runner_door is not None:
+        host, port = house.options.runner_door
+        door = bind(port, "--runner-bind-address", host)
+        await house.stack.enter_async_context(listening(Starlette(routes=service.routes), door))
 
 
 async def _twins(house: House, github: SimulatedGitHub, ledger: Ledger) -> SimulatedRunners:
