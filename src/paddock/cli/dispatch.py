@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli.limit_flag import limit_flag
 from paddock.cli.listeners import BindAddress, metrics_route, probe_routes
 
 if TYPE_CHECKING:
     from paddock.kube.manager import Health
     from paddock.runners.service import RunnerService
     from paddock.runners.settings import DispatchSettings
+    from paddock.runners.standing_limits import StandingLimit
 
 __all__ = ["command"]
 
@@ -50,6 +52,7 @@ __all__ = ["command"]
     "--hold", default=25.0, show_default=True, type=click.FloatRange(1, 300), help="Longest wait of a Pod's request."
 )
 @click.option("--report-only", multiple=True, help="A kind of disagreement that is reported and not healed; * for all.")
+@limit_flag
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -66,6 +69,7 @@ def command(
     metrics_bind_address: tuple[str, int] | None,
     hold: float,
     report_only: tuple[str, ...],
+    limits: "tuple[StandingLimit, ...]",
     kubeconfig: Path | None,
     log_level: str,
 ) -> None:
@@ -85,6 +89,7 @@ def command(
         controller=controller,
         hold=hold,
         healing=HealingSettings(report_only=frozenset(report_only)),
+        limits=limits,
     )
     sys.exit(asyncio.run(_run(dsn, settings, kubeconfig, bind_address, metrics_bind_address)))
 

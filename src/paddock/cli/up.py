@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddock.cli.host_flags import fleet_config, host_flags, host_settings
+from paddock.cli.limit_flag import limit_flag
 from paddock.cli.listeners import BindAddress
 
 if TYPE_CHECKING:
     from paddock.embedded.all_in_one import Options
     from paddock.runners.settings import DispatchSettings
+    from paddock.runners.standing_limits import StandingLimit
 
 __all__ = ["command"]
 
@@ -62,6 +64,7 @@ _SIMULATED_SWEEP_EVERY = 15.0
     type=click.FloatRange(0, 5),
     help="Simulated jobs, as a share of what the Macs could run; 0 for none, above 1 makes a queue.",
 )
+@limit_flag
 @click.option("--seed", type=int, help="Make the same simulated world again.")
 @click.option(
     "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
@@ -94,7 +97,7 @@ def command(log_level: str, **flags: Any) -> None:
         hosts=flags["hosts"],
         speed=flags["speed"],
         jobs=flags["jobs"] if flags["simulate"] else 0.0,
-        dispatch=_dispatch_settings(simulate=flags["simulate"], namespace=flags["namespace"]),
+        dispatch=_dispatch_settings(flags["limits"], simulate=flags["simulate"], namespace=flags["namespace"]),
         seed=flags["seed"],
         runner_door=flags["runner_bind_address"],
         runner_url=flags["runner_dispatch_url"],
@@ -104,14 +107,14 @@ def command(log_level: str, **flags: Any) -> None:
     sys.exit(asyncio.run(_run(options)))
 
 
-def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
+def _dispatch_settings(limits: "tuple[StandingLimit, ...]", *, simulate: bool, namespace: str) -> "DispatchSettings":
     """Nobody waits five minutes to see a demo heal; against the real GitHub the defaults hold."""
     from datetime import timedelta
 
     from paddock.runners.settings import DispatchSettings, HealingSettings
 
     if not simulate:
-        return DispatchSettings(namespace=namespace)
+        return DispatchSettings(namespace=namespace, limits=limits)
     soon, sooner = timedelta(seconds=30), timedelta(seconds=10)
     quick = HealingSettings(
         every=5.0,
@@ -128,7 +131,7 @@ def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
         queued_verify=timedelta(minutes=1),
         redelivery_every=10.0,
     )
-    return DispatchSettings(namespace=namespace, healing=quick)
+    return DispatchSettings(namespace=namespace, healing=quick, limits=limits)
 
 
 async def _run(options: "Options") -> int:

@@ -130,7 +130,7 @@ class SimulatedFaults:
                     "Lock a Mac's account",
                     "An idle Mac is given back. When it is claimed next, macOS has locked its account after too many wrong passwords.",
                     "The tile goes through reinstalling, then recovering: the bootstrap fails three times, and the Mac is rebooted once.",
-                    "about five minutes",
+                    "three to five minutes",
                 ),
                 self._lock,
             ),

@@ -30,6 +30,7 @@ from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.queue_metrics import QueueCollector
 from paddock.runners.readonly_api import readonly_routes
 from paddock.runners.settings import DispatchSettings
+from paddock.runners.standing_limits import StandingLimits
 from paddock.runners.token_authenticator import TokenAuthenticator
 from paddock.runners.webhook import webhook_route
 from paddock.runners.why_api import Explainer, why_routes
@@ -110,6 +111,7 @@ class RunnerService:
             "announcements": self.announcements.run,
             "queue metrics": self.queue.run,
             "healing": self.ward.run,
+            "limits": StandingLimits(self.ledger, self.settings.limits, self._clock).run,
         }
         async with asyncio.TaskGroup() as group:
             for name, run in work.items():

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from paddock.runners.api import AUDIENCE
+from paddock.runners.standing_limits import StandingLimit
 
 __all__ = ["DispatchSettings", "HealingSettings"]
 
@@ -61,6 +62,8 @@ class DispatchSettings:
     body_limit: int = 256 * 1024
     body_timeout: float = 5.0
     healing: HealingSettings = field(default_factory=HealingSettings)
+    limits: tuple[StandingLimit, ...] = ()
+    """What accounts may hold at once; those that are not named have the default."""
 
     def __post_init__(self) -> None:
         if self.hold <= 0 or self.hold_unasked < 0:

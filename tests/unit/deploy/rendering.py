@@ -21,6 +21,7 @@ FULL: dict[str, Any] = {
     "dispatch": {
         "enabled": True,
         "runnerURL": "https://runners.example.com",
+        "limits": {"acme": {"macos": {"vcpus": 12, "memoryMB": 28672}}},
         "reportOnly": ["stamped_pod"],
         "ingress": {"enabled": True, "host": "runners.example.com", "className": "nginx", "tlsSecretName": "tls"},
     },
