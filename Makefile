@@ -7,7 +7,7 @@ RUN_ARGS ?=
 # One test process a core; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: help run test check test-kube test-browser bench crds roles clusterctl format clean
+.PHONY: help run test check test-kube test-browser bench crds roles clusterctl reference format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -64,6 +64,9 @@ roles: .venv/installed-for-development
 
 clusterctl: .venv/installed-for-development
 	@$(BIN)/python hack/clusterctl.py
+
+reference: .venv/installed-for-development
+	@$(BIN)/python hack/reference.py
 
 format: .venv/installed-for-development
 	@$(BIN)/ruff format .

@@ -82,9 +82,7 @@ def front_page(site: Site, moment: Moment) -> Node:
                 card("heals", "Healed"),
             ],
         ],
-        top=h.div(".state")[
-            h.div("#light", role="status")[_html(parts, "light")], h.div("#vitals")[_html(parts, "vitals")]
-        ],
+        top=h.div(".state")[h.div("#light")[_html(parts, "light")], h.div("#vitals")[_html(parts, "vitals")]],
         version=moment.version,
         front=True,
     )

@@ -35,9 +35,7 @@ _POD_STARTS = timedelta(minutes=5)
 _POD_ENDS = timedelta(minutes=10)
 _WAITS = timedelta(minutes=1)
 _WAITS_TOO_LONG = timedelta(minutes=10)
-_YOUNG_REASONS = frozenset(
-    {"", "Adopting", "Bootstrapping", "HostNotReady", "RebootingForRecovery", "WaitingForNode", "WaitingForSSH"}
-)
+_YOUNG_REASONS = frozenset({"", "Adopting", "Bootstrapping", "HostNotReady"})
 _POOL_UNDER_WAY = frozenset({"Starting", "Draining", "Rolling", "ScalingDown"})
 _RUNBOOKS = {"NoAvailableHost": "PaddockNoAvailableHost"}
 

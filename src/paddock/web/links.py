@@ -50,7 +50,7 @@ def same_as(kind: str, name: str | int) -> Node:
 
 def command(text: str) -> Node:
     """A command that can be selected with one click."""
-    return h.code(".command", tabindex="0")[text]
+    return h.code(".command")[text]
 
 
 def linked(text: str) -> Iterator[Node]:

@@ -11,8 +11,9 @@ from paddock.base.explanation import span
 from paddock.web.actions import VERBS, Plan
 from paddock.web.doorkeeper import Visitor
 from paddock.web.faults import FaultPanel
+from paddock.web.laps import Lap
 from paddock.web.links import command, href, linked, same_as
-from paddock.web.objects import Lap, ObjectPage
+from paddock.web.objects import ObjectPage
 from paddock.web.parts.drawing import clock_time, since
 from paddock.web.shell import Site, document
 

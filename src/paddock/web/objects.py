@@ -12,7 +12,7 @@ from paddock.kube.builtin import Pod
 from paddock.kube.objects import Condition
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL
 from paddock.runners.ledger import LedgerError
-from paddock.runners.readonly_api import JobPage, PodPage
+from paddock.runners.readonly_api import PodPage
 from paddock.runners.why import why_pod, why_pool
 from paddock.web.actions import Verb, offered
 from paddock.web.finding import (
@@ -26,11 +26,12 @@ from paddock.web.finding import (
     pods_on,
     works,
 )
+from paddock.web.laps import Lap, laps_of
 from paddock.web.ledger_reader import LedgerReader
 from paddock.web.seen import Seen
 from paddock.web.timeline import Line, of_conditions, of_events, of_transitions, timeline
 
-__all__ = ["Lap", "ObjectPage", "Related", "page_of"]
+__all__ = ["ObjectPage", "Related", "page_of"]
 
 _RELATED = 200
 
@@ -40,15 +41,6 @@ class Related:
     kind: str
     name: str
     says: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Lap:
-    """A stretch of a job's life."""
-
-    name: str
-    began: datetime
-    ended: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,32 +307,8 @@ async def _job(job_id: int, seen: Seen, ledger: LedgerReader) -> ObjectPage | No
         (),
         timeline(of_transitions(page.transitions)),
         related,
-        laps=_laps(page, seen.now),
+        laps=laps_of(page, seen.now),
     )
-
-
-def _laps(page: JobPage, now: datetime) -> list[Lap]:
-    """The whole wait, honestly: from the moment that it was queued."""
-    job = page.job
-    if job is None:
-        return []
-    end = page.completion.completed_at if page.completion is not None else now
-    session = next((one for one in page.sessions if one.job_started_at is not None), None)
-    started = session.job_started_at if session is not None else None
-    marks = [
-        ("queued", job.enqueued_at),
-        ("claimed", job.claimed_at),
-        ("handed over", job.started_at),
-        ("running", started),
-    ]
-    known = [(name, at) for name, at in marks if at is not None]
-    laps: list[Lap] = []
-    for index, (name, at) in enumerate(known):
-        # GitHub counts in whole seconds, so that its moments may lie a little before ours.
-        began = max([at, *(lap.ended for lap in laps)])
-        until = known[index + 1][1] if index + 1 < len(known) else end
-        laps.append(Lap(name, began, max(began, until)))
-    return laps
 
 
 def _pod_word(pod: Pod) -> str:

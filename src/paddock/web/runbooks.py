@@ -1,5 +1,6 @@
 """The runbooks, where they are shipped: one page a problem, as the repository has it in `docs/runbooks`."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -9,8 +10,9 @@ from htpy import Node
 
 __all__ = ["Runbooks", "rendered"]
 
-_FOLDERS: Final = (Path(__file__).parent / "runbooks", Path(__file__).parents[3] / "docs" / "runbooks")
+_FOLDERS: Final = (Path(__file__).parent / "runbook_pages", Path(__file__).parents[3] / "docs" / "runbooks")
 """Beside the package where it is installed with them, and in a checkout."""
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 
 
 class Runbooks:
@@ -73,4 +75,18 @@ def _paragraph(lines: list[str]) -> Iterator[Node]:
 
 def _words(text: str) -> Iterator[Node]:
     for number, part in enumerate(text.split("`")):
-        yield h.code[part] if number % 2 else part.replace("**", "")
+        if number % 2:
+            yield h.code[part]
+        else:
+            yield from _links(part.replace("**", ""))
+
+
+def _links(text: str) -> Iterator[Node]:
+    """Links to other runbooks lead to their pages; any other is named and not followed, since it is not shipped."""
+    at = 0
+    for found in _LINK.finditer(text):
+        yield text[at : found.start()]
+        name = found[2].removesuffix(".md")
+        yield h.a(href=f"/runbooks/{name}")[found[1]] if name.isalnum() else f"{found[1]} ({found[2]})"
+        at = found.end()
+    yield text[at:]

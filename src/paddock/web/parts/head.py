@@ -24,7 +24,8 @@ def light(health: Health) -> Node:
     sentence = health.sentence.partition(": ")[2] or health.sentence
     return h.div(".light", data_kind=kind)[
         h.span(".lamp", aria_hidden="true")["✓" if health.ok else "!"],
-        h.strong[word],
+        # Only the word is announced when it changes; the sentence counts seconds.
+        h.strong(role="status")[word],
         h.span(".light-why")[sentence[:1].upper() + sentence[1:]],
     ]
 

@@ -89,25 +89,30 @@ def _share(row: AccountView) -> Node:
 
 
 def heals(lines: Sequence[Heal], last_day: Mapping[str, int], now: datetime) -> Node:
+    """The newest first; many of one kind in a row are one line, told by the newest of them."""
     if not lines:
         return empty("Nothing had to be healed. Break something in the simulation to see a line here.")
-    kinds = ", ".join(
-        f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(last_day.items(), key=lambda one: -one[1])
-    )
+    kinds = ", ".join(f"{count} {_kind(kind)}" for kind, count in sorted(last_day.items(), key=lambda one: -one[1]))
+    rows: list[Node] = []
+    for _, run in groupby(lines, key=lambda line: (line.kind, line.done_at is None)):
+        alike = list(run)
+        folded = len(alike) >= _FOLDED_FROM
+        rows += [_heal(alike[0], now, len(alike) - 1)] if folded else [_heal(one, now) for one in alike]
     return h.fragment[
         h.p(".quiet")[f"In the last 24 h: {kinds or 'nothing'}."],
-        h.ul(".heals")[[_heal(line, now) for line in lines[:_HEALS]]],
+        h.ul(".heals")[rows[:_HEALS]],
     ]
 
 
-def _heal(line: Heal, now: datetime) -> Node:
+def _heal(line: Heal, now: datetime, more: int = 0) -> Node:
     state = "healed" if line.done_at is not None else "under way"
+    said = f"{state} {since(line.done_at or line.at, now)} ago, after {seconds(line.seconds)}"
     return h.li[
         h.details(id=f"heal-{line.id}")[
             h.summary[
-                h.span(".tag")[line.kind.replace("_", " ")],
+                h.span(".tag")[_kind(line.kind)],
                 h.span(".heal-what")[line.sentence],
-                h.small[f"{state} {since(line.done_at or line.at, now)} ago, after {seconds(line.seconds)}"],
+                h.small[f"{said}; so were {more} more before it" if more else said],
             ],
             h.p[linked(f"About {line.subject}.")],
             h.p[h.a(href=href("job", line.job_id))[f"job {line.job_id}"]] if line.job_id else None,
@@ -116,6 +121,10 @@ def _heal(line: Heal, now: datetime) -> Node:
             else h.p(".quiet")["No evidence was written down."],
         ]
     ]
+
+
+def _kind(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _flat(evidence: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

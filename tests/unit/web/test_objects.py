@@ -1,0 +1,85 @@
+"""The page of one object: the same words as `paddock why`, and the whole of a job's wait."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+from unit.hosts.made import NOW
+from unit.web.painted import painted
+
+from paddock.hosts.why import why_host
+from paddock.runners.ledger import Job, Session, Transition
+from paddock.runners.readonly_api import JobPage
+from paddock.web.laps import laps_of
+from paddock.web.links import about_href, linked
+from paddock.web.objects import page_of
+from paddock.web.timeline import of_transitions, timeline
+
+
+def at(seconds: float):
+    return NOW + timedelta(seconds=seconds)
+
+
+async def test_a_host_page_says_what_paddock_why_says() -> None:
+    seen = painted(12, now=NOW)
+    page = await page_of("host", seen.hosts[3].metadata.name, seen, None)
+    assert page is not None
+    assert page.why == why_host(seen.hosts[3], seen.machines, NOW)
+    assert "quarantine" in page.verbs
+
+
+async def test_a_mac_is_found_by_its_machine_and_leads_to_its_pod_and_job() -> None:
+    page = await page_of("machine", "mac-fleet-00000", painted(12, now=NOW), None)
+    assert page is not None
+    assert [one.kind for one in page.related] == ["host", "fleet", "pod", "job"]
+    assert page.verbs == ["drain", "release"]
+
+
+async def test_nobody_has_heard_of_what_is_not_there() -> None:
+    for kind in ("host", "machine", "fleet", "pool", "pod", "job"):
+        assert await page_of(kind, "nothing", painted(4, now=NOW), None) is None
+
+
+def job(**fields) -> Job:
+    values = dict.fromkeys(Job.__struct_fields__, "")
+    values |= {"job_id": 1, "enqueued_at": at(0), "claimed_at": at(30.4), "started_at": at(31), "status": "running"}
+    return Job(**{**values, **fields})
+
+
+def test_the_whole_wait_is_shown_in_order_although_github_counts_in_whole_seconds() -> None:
+    session = Session(**{**dict.fromkeys(Session.__struct_fields__, None), "job_started_at": at(30)})
+    laps = laps_of(JobPage(job(), None, None, [session], []), at(90))
+    assert [lap.name for lap in laps] == ["queued", "claimed", "handed over", "running"]
+    assert laps[0].began == at(0)
+    assert laps[-1].ended == at(90)
+    assert all(one.ended <= after.began for one, after in pairwise(laps))
+
+
+def test_a_job_that_still_waits_has_one_lap_until_now() -> None:
+    (lap,) = laps_of(JobPage(job(claimed_at=None, started_at=None), None, None, [], []), at(600))
+    assert (lap.name, lap.ended - lap.began) == ("queued", timedelta(minutes=10))
+
+
+def test_a_timeline_is_newest_first_and_says_who_did_what() -> None:
+    lines = [
+        Transition(
+            transition_id=number, at=at(number), subject="job", job_id=1, account_id=1, pod_uid=None, generation=1,
+            was="queued", became="claimed", by="dispatch", why="waiting Pod takes the job",
+        )
+        for number in (1, 2)
+    ]  # fmt: skip
+    shown = timeline(of_transitions(lines))
+    assert [line.at for line in shown] == [at(2), at(1)]
+    assert (shown[0].what, shown[0].text) == ("job queued → claimed", "dispatch: waiting Pod takes the job")
+
+
+def test_sentences_link_what_they_name_and_nothing_else() -> None:
+    html = "".join(
+        str(node) for node in linked("job 40000000001 runs on Pod macos-runner-1, next in line for pool of hers")
+    )
+    assert 'href="/jobs/40000000001"' in html
+    assert 'href="/pods/macos-runner-1"' in html
+    assert "/pools/" not in html
+    assert about_href("3 machines") is None
+    assert about_href("host a/b") == "/hosts/a%2Fb"
