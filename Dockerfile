@@ -15,9 +15,9 @@ RUN uv sync --frozen --no-dev --no-install-project
 
 COPY README.md LICENSE ./
 COPY src ./src
-RUN uv sync --frozen --no-dev --no-editable
 # The pages that the problems on the web page lead to.
-COPY docs/runbooks /opt/paddock/lib/python3.13/site-packages/paddock/web/runbooks
+COPY docs/runbooks ./docs/runbooks
+RUN uv sync --frozen --no-dev --no-editable
 
 FROM python:3.13-slim-bookworm
 

@@ -46,7 +46,7 @@ __all__ = ["command"]
     type=BindAddress(),
     default=":8081",
     show_default=True,
-    help="For operators only: /metrics, /healthz, /readyz and what `paddock status` reads.",
+    help="For operators only: the page, /metrics, /healthz, /readyz and what `paddock status` reads.",
 )
 @click.option(
     "--hold", default=25.0, show_default=True, type=click.FloatRange(1, 300), help="Longest wait of a Pod's request."
@@ -67,6 +67,7 @@ def command(
     controller: str,
     bind_address: tuple[str, int] | None,
     metrics_bind_address: tuple[str, int] | None,
+    page_host: tuple[str, ...],
     hold: float,
     report_only: tuple[str, ...],
     limits: "tuple[StandingLimit, ...]",
@@ -91,7 +92,7 @@ def command(
         healing=HealingSettings(report_only=frozenset(report_only)),
         limits=limits,
     )
-    sys.exit(asyncio.run(_run(dsn, settings, kubeconfig, bind_address, metrics_bind_address)))
+    sys.exit(asyncio.run(_run(dsn, settings, kubeconfig, bind_address, metrics_bind_address, page_host)))
 
 
 async def _run(
@@ -100,8 +101,10 @@ async def _run(
     kubeconfig: Path | None,
     address: tuple[str, int],
     metrics_address: tuple[str, int] | None,
+    page_hosts: tuple[str, ...],
 ) -> int:
     from starlette.applications import Starlette
+    from starlette.routing import Mount
 
     from paddock.base.chance import unseeded
     from paddock.base.clock import SystemClock
@@ -114,6 +117,7 @@ async def _run(
     from paddock.kube.metrics import KubeMetrics
     from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
     from paddock.runners.service import RunnerService
+    from paddock.web.reading import ReadingPage
 
     clock, chance, registry = SystemClock(), unseeded(), CollectorRegistry()
     metrics = KubeMetrics(registry)
@@ -140,12 +144,28 @@ async def _run(
             running = asyncio.create_task(service.run(), name="runners")
             stack.push_async_callback(_ended, running)
             if metrics_address is not None:
+                # What shows names of accounts and repositories is here, where no runner Pod and no stranger comes.
+                page = ReadingPage(
+                    service,
+                    client,
+                    environment=client.config.server,
+                    names=page_hosts,
+                    healthy=lambda: None if (health := _ready(service, stop)).ok else health.text,
+                    clock=clock,
+                    chance=chance,
+                    registry=registry,
+                    metrics=metrics,
+                )
+                stack.push_async_callback(_ended, asyncio.create_task(page.run(), name="page"))
                 routes = [
                     metrics_route(registry),
                     *probe_routes(lambda: _alive(running), lambda: _ready(service, stop)),
+                    *service.readable,
+                    Mount("/", page.app),
                 ]
                 socket_ = bind(metrics_address[1], "--metrics-bind-address", metrics_address[0])
                 await stack.enter_async_context(listening(Starlette(routes=routes), socket_))
+                stack.callback(page.end)
             app = Starlette(routes=service.routes)
             await stack.enter_async_context(listening(app, bind(address[1], "--bind-address", address[0])))
             await stop.wait()

@@ -73,11 +73,19 @@ _DISPATCH_CLUSTER_RULES: Final = (
         ("create",),
     ),
     Rule(
-        "A Pod that is deleting for ever is helped only when its Node is proven to be gone.",
+        "A Pod that is deleting for ever is helped only when its Node is proven to be gone; the page shows Nodes.",
         "",
         (Node.RESOURCE.plural,),
         ("get", "list", "watch"),
     ),
+    Rule(
+        "The page shows Macs and the machines that want them.",
+        "infrastructure.cluster.x-k8s.io",
+        ("scalewayapplesiliconhosts", "scalewayapplesiliconmachines"),
+        ("list", "watch"),
+    ),
+    Rule("The page shows fleets.", "tuist.dev", ("macfleets",), ("list", "watch")),
+    Rule("The page shows what happened.", "", ("events",), ("list", "watch")),
 )
 
 _DISPATCH_RUNNERS_RULES: Final = (

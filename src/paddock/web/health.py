@@ -37,6 +37,7 @@ _WAITS = timedelta(minutes=1)
 _WAITS_TOO_LONG = timedelta(minutes=10)
 _YOUNG_REASONS = frozenset({"", "Adopting", "Bootstrapping", "HostNotReady"})
 _POOL_UNDER_WAY = frozenset({"Starting", "Draining", "Rolling", "ScalingDown"})
+_POOL_GRACE = timedelta(minutes=1)
 _RUNBOOKS = {"NoAvailableHost": "PaddockNoAvailableHost"}
 
 # How much it hurts: jobs before Macs, Macs before money, money before housekeeping.
@@ -135,7 +136,7 @@ def survey(
         *_of_fleets(fleets),
         *_folded(_of_machines(machines, hosts, now), "machines"),
         *_folded(_of_hosts(hosts, machines, now), "hosts"),
-        *_of_pools(pools),
+        *_of_pools(pools, now),
         *_folded(_of_pods(pods, now), "pods"),
     ]
     problems = tuple(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)))
@@ -241,11 +242,13 @@ def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime)
             yield _Found(_STRANDED, "stranded", since, why, ask, "PaddockStrandedHosts")
 
 
-def _of_pools(pools: Sequence[RunnerPool]) -> Iterable[Problem]:
+def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
     for pool in pools:
         ready = get_condition(pool.status.conditions, "Ready")
         if ready is None or ready.status == "True" or ready.reason in _POOL_UNDER_WAY:
             continue
+        if ready.last_transition_time is not None and now - ready.last_transition_time < _POOL_GRACE:
+            continue  # a runner that has just ended is being replaced: that is how pools live
         name = pool.metadata.name
         yield Problem(
             _POOL if not pool.status.idle else _SHORT,

@@ -23,12 +23,12 @@ from paddock.base.secrets import Secret
 from paddock.clients.github import GitHubClient
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
+from paddock.embedded.definitions import our_definitions
 from paddock.embedded.listening import bind, listening
 from paddock.embedded.store.memory import MemoryStore
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.config import Config
-from paddock.kube.crd import crd_of
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
@@ -43,6 +43,7 @@ from paddock.runners.settings import DispatchSettings, HealingSettings
 from paddock.simulator.github import Job, SimulatedGitHub
 from paddock.simulator.pods import PodTwins, RunnerPace
 from paddock.simulator.transport import InProcessTransport
+from paddock.web.reading import ReadingPage
 
 ADMIN = Secret("jobs-admin")
 LABEL, FLEET, POOL = "tuist-macos", "macs", "macos"
@@ -87,7 +88,7 @@ class World:
         async with AsyncExitStack() as stack:
             plane = ControlPlane(
                 MemoryStore(), self.clock, self.chance, admin_token=ADMIN, signing_key=generate_key(),
-                definitions=[crd_of(RunnerPool)],
+                definitions=our_definitions(),
             )  # fmt: skip
             await stack.enter_async_context(plane.running())
             config = Config(server="http://cluster.test", credentials=FixedIdentity(Identity(token=ADMIN)))
@@ -161,6 +162,20 @@ class World:
         )
         self._app = Starlette(routes=[*self.service.routes, *self.service.readable])
         self._serving = asyncio.create_task(self.service.run(), name="dispatch")
+
+    def read_page(self) -> "asyncio.Task[None]":
+        """The page that `paddock dispatch` serves, with its caches; cancel it when it was looked at."""
+        page = ReadingPage(
+            self.service,
+            self._as_dispatch,
+            environment="test",
+            healthy=lambda: None,
+            clock=self.clock,
+            chance=self.chance,
+            registry=CollectorRegistry(),
+            metrics=KubeMetrics(CollectorRegistry()),
+        )
+        return asyncio.create_task(page.run())
 
     async def kill_dispatch(self) -> None:
         """The process dies; whoever asks meanwhile gets nothing from it."""

@@ -22,10 +22,12 @@ EXPLAINED = {
 
 async def test_dispatch_and_healing_need_every_right_of_their_role_and_no_other(server: EmbeddedPostgres) -> None:
     async with World(server.dsn, "jobs_role", macs=3).living() as world:
+        page = world.read_page()
         world.pods.mishaps.next.append(Hang.HANGS_AFTER_JOB)
         world.submit(4)
         await world.until("every job is over in every ledger", world.all_done, within=60.0)
         await world.nothing_is_left()
+        page.cancel()
         roles = dispatch_roles("default")
         assert world.asked_by_dispatch.not_granted(roles) == []
         assert world.asked_by_dispatch.never_asked(roles) <= EXPLAINED

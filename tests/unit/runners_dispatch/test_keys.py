@@ -1,5 +1,6 @@
 """The cluster's keys: read once, again for an unknown one, and never more often than once a minute."""
 
+import asyncio
 import json
 
 import pytest
@@ -111,3 +112,21 @@ async def test_keys_for_something_else_verify_nothing():
     ]
     assert [await keys.of(kid) for kid in ("enc", "odd", "oct")] == [None, None, None]
     assert await keys.of("good") is not None
+
+
+async def test_whoever_comes_while_the_keys_are_being_read_waits_for_them():
+    """After a restart all Pods ask at once: each that did not wait would cost the cluster a TokenReview."""
+    cluster, _, keys = make()
+    cluster.keys = [published("a")]
+    answer, reading = cluster.request, asyncio.Event()
+
+    async def slowly(method: str, path: str, **how: object) -> bytes:
+        await reading.wait()
+        return await answer(method, path, **how)
+
+    cluster.request = slowly
+    asking = [asyncio.create_task(keys.of("a")) for _ in range(10)]
+    await asyncio.sleep(0)
+    reading.set()
+    assert all(key is not None for key in await asyncio.gather(*asking))
+    assert cluster.asked == 1
