@@ -20,6 +20,13 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "api": ("serving:serving",),
     "hosts": ("claiming:calls_per_claim", "fleet_at_rest:brought_up", "fleet_at_rest:at_rest", "sweeping:sweeping"),
     "bootstrap": ("bootstrapping:bootstrapping",),
+    "dispatch": (
+        "dispatching:handing_over",
+        "dispatching:burst",
+        "claiming_jobs:claiming_jobs",
+        "waiting_pods:waiting_pods",
+        "healing_leaks:healing_leaks",
+    ),
     "startup": ("starting:starting",),
 }
 _LONGEST_PART = 240.0

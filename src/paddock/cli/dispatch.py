@@ -48,6 +48,7 @@ __all__ = ["command"]
     show_default=True,
     help="For operators only: the page, /metrics, /healthz, /readyz and what `paddock status` reads.",
 )
+@click.option("--page-host", multiple=True, help="A host name under which operators open the page, besides localhost.")
 @click.option(
     "--hold", default=25.0, show_default=True, type=click.FloatRange(1, 300), help="Longest wait of a Pod's request."
 )

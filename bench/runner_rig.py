@@ -1,0 +1,168 @@
+"""The runner half in one process: the real service, a real Postgres, the embedded API in memory, a GitHub without delay."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import httpx2
+
+from paddock.base.chance import new_uuid
+from paddock.base.clock import Clock, SystemClock
+from paddock.base.metrics import CollectorRegistry
+from paddock.base.secrets import Secret
+from paddock.embedded.api.representation import decode
+from paddock.embedded.api.tokens import generate_key
+from paddock.embedded.control_plane import ControlPlane
+from paddock.embedded.store import Key
+from paddock.embedded.store.memory import MemoryStore
+from paddock.kube.builtin import Container, Pod, PodSpec, ServiceAccount
+from paddock.kube.client import Client
+from paddock.kube.config import Config
+from paddock.kube.crd import crd_of
+from paddock.kube.credentials import FixedIdentity, Identity
+from paddock.kube.metrics import KubeMetrics
+from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.ledger import Ledger, Listener
+from paddock.runners.service import RunnerService
+from paddock.runners.settings import DispatchSettings
+from paddock.simulator.transport import InProcessTransport
+
+from .instant_forge import InstantForge
+
+__all__ = ["ACCOUNTS", "LABEL", "NAMESPACE", "POOL", "WEBHOOK_SECRET", "RunnerRig", "at_work", "runner_rig"]
+
+NAMESPACE, POOL, LABEL = "default", "macs", "paddock-macos"
+WEBHOOK_SECRET = Secret("bench-webhook-secret")
+ACCOUNTS = 16
+_ADMIN = Secret("bench-admin")
+_SCHEMA = "bench_runners"
+_PLENTY = 2_000_000
+
+
+class CountingTransport(httpx2.AsyncBaseTransport):
+    """The way to the API server; knows how often it was asked about a token."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self.token_reviews = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.token_reviews += request.url.path.endswith("/tokenreviews")
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerRig:
+    clock: Clock
+    plane: ControlPlane
+    store: MemoryStore
+    wire: CountingTransport
+    client: Client
+    ledger: Ledger
+    forge: InstantForge
+    service: RunnerService
+
+    async def pods(self, count: int, *, chance: random.Random) -> list[str]:
+        """So many Pods that may wait, and their tokens.
+
+        The first is made by the API, which fills in what it fills in; the others are written beside it as the API would
+        have stored them.
+        """
+        kind = next(kind for kind in self.plane.kinds if kind.kind == "ServiceAccount")
+        accounts, pods = Key("serviceaccounts", NAMESPACE, f"{POOL}-00000"), Key("pods", NAMESPACE, f"{POOL}-00000")
+        await self._first_pod(pods.name)
+        account, pod = [decode(record) for key in (accounts, pods) if (record := await self.store.get(key))]
+        tokens = []
+        for number in range(count):
+            if number:
+                name = f"{POOL}-{number:05}"
+                account = {**account, "metadata": {**account["metadata"], "name": name, "uid": new_uuid(chance)}}
+                pod = {**pod, "metadata": {**pod["metadata"], "name": name, "uid": new_uuid(chance)}}
+                pod["spec"] = {**pod["spec"], "serviceAccountName": name, "serviceAccount": name}
+                await self.store.create(accounts._replace(name=name), account)
+                await self.store.create(pods._replace(name=name), pod)
+            issued = self.plane.access.issuer.issue(kind, account, audiences=[AUDIENCE], pod=pod)
+            tokens.append(issued["status"]["token"])
+        return tokens
+
+    async def _first_pod(self, name: str) -> None:
+        labels = {POOL_LABEL: POOL, RUNNER_LABEL: "true"}
+        meta = ObjectMeta(name=name, namespace=NAMESPACE, labels=labels)
+        await self.client.create(ServiceAccount(metadata=meta))
+        spec = PodSpec(
+            containers=(Container(name=RUNNER, image="runner:1"),),
+            node_selector={"kubernetes.io/os": "darwin"},
+            node_name=f"{POOL}-node",  # bound, as a Pod is that asks for a job
+            service_account_name=name,
+            restart_policy="Never",
+        )
+        await self.client.create(Pod(metadata=meta, spec=spec))
+        running = {"status": {"phase": "Running"}}
+        await self.client.merge_patch(Pod, name, running, NAMESPACE, subresource="status")
+
+
+@asynccontextmanager
+async def runner_rig(
+    dsn: str, clock: Clock, chance: random.Random, settings: DispatchSettings
+) -> AsyncIterator[RunnerRig]:
+    """Everything built, with its pool and accounts; `service.run()` is the caller's (see `at_work`)."""
+    store = MemoryStore()
+    plane = ControlPlane(
+        store, clock, chance, admin_token=_ADMIN, signing_key=generate_key(), definitions=[crd_of(RunnerPool)]
+    )
+    wire = CountingTransport(InProcessTransport(plane.app, clock=SystemClock()))  # its timeouts are of real time
+    config = Config("https://api", credentials=FixedIdentity(Identity(token=_ADMIN)))
+    async with (
+        plane.running(),
+        Client(config, wire) as client,
+        Ledger.open(dsn, clock=clock, chance=chance, schema=_SCHEMA) as ledger,
+    ):
+        spec = RunnerPoolSpec(
+            image="runner:1", fleet_selector="m4", dispatch_label=LABEL, runner_labels=("self-hosted",), replicas=0
+        )
+        await client.create(RunnerPool(metadata=ObjectMeta(name=POOL, namespace=NAMESPACE), spec=spec))
+        for number in range(1, ACCOUNTS + 1):
+            await ledger.accounts.enrol(number, f"org{number}", 1000 + number)
+            await ledger.limits.set(
+                number, "macos", vcpus=_PLENTY, memory_mb=1000 * _PLENTY, by="bench", why="caps on, and never reached"
+            )
+        metrics = KubeMetrics(CollectorRegistry())
+        forge = InstantForge()
+        service = RunnerService(
+            ledger,
+            Listener(dsn, schema=_SCHEMA, clock=clock, chance=chance, patience=settings.backstop),
+            forge,
+            client,
+            secrets=_secrets,
+            settings=settings,
+            clock=clock,
+            chance=chance,
+            registry=metrics.registry,
+            kube_metrics=metrics,
+        )
+        yield RunnerRig(clock, plane, store, wire, client, ledger, forge, service)
+
+
+@asynccontextmanager
+async def at_work(rig: RunnerRig) -> AsyncIterator[None]:
+    """The service runs for as long as the block does, and has read everything before it begins."""
+    running = asyncio.create_task(rig.service.run())
+    try:
+        async with asyncio.timeout(60):
+            while rig.service.waiting_for() and not running.done():
+                await asyncio.sleep(0.05)
+        yield
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+def _secrets() -> Sequence[Secret]:
+    return (WEBHOOK_SECRET,)
