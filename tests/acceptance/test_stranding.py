@@ -11,6 +11,7 @@ from acceptance.instance import MACHINES, Instance, eventually, running
 HOSTS_IN_ALL = 3
 SWEEP_EVERY = 2
 SWEEP = ("--hosts", str(HOSTS_IN_ALL), "--orphan-reclaim-interval", f"{SWEEP_EVERY}s")
+REPORT = (*SWEEP, "--orphan-reclaim-claim-name-prefix", "")
 RECLAIM = (*SWEEP, "--orphan-reclaim-claim-name-prefix", "mac-fleet-")
 
 
@@ -26,7 +27,7 @@ def force_delete(paddock: Instance, name: str) -> None:
 
 def test_a_forced_deletion_strands_a_host_which_is_reported_and_reclaimed_only_on_request(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with running(data, *SWEEP) as reporting:
+    with running(data, *REPORT) as reporting:
         name, server = next(iter(reporting.all_bound(HOSTS_IN_ALL).items()))
         eventually("the gauge starts at none", lambda: reporting.metric("scaleway_orphan_servers") == 0.0)
         eventually("the saved cloud shows its name", lambda: reporting.cloud()[server]["name"] == name, within=5)

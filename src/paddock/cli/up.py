@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _SIMULATED_REQUEST_TIMEOUT = 2.0
-_SIMULATED_SWEEP_EVERY = 15.0
+# What a newcomer wants to see without asking: a sweep that comes within seconds, and that gives stranded Macs back.
+_SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix": "mac-fleet-"}
 
 
 @click.command("up")
@@ -82,9 +83,9 @@ def command(log_level: str, **flags: Any) -> None:
         if flags["simulate"]
         else {}
     )
-    source = click.get_current_context().get_parameter_source("orphan_reclaim_interval")
-    if flags["simulate"] and source is click.core.ParameterSource.DEFAULT:
-        flags["orphan_reclaim_interval"] = _SIMULATED_SWEEP_EVERY  # nobody waits a quarter of an hour to see a demo
+    if flags["simulate"]:
+        context, unsaid = click.get_current_context(), click.core.ParameterSource.DEFAULT
+        flags |= {name: value for name, value in _SIMULATED.items() if context.get_parameter_source(name) is unsaid}
     fleet = fleet_config(flags)
     # Simulated Macs always have an agent; real ones have one if the fleet's file names it.
     expect_nodes = flags["simulate"] or fleet.agent is not None
