@@ -125,12 +125,10 @@ class Serving:
             await self._undo_shielded(waiter, claim, progress, GivenUpError("stopped", why))
             raise
         answer = Answer(200, "handed", handed=Handed(runner.config, claim.login, claim.job_id))
-        try:
-            async with self._timed("label"):
-                await self._stamps.name_account(waiter.pod, claim)
-        finally:
-            # Whatever happens now, also the end of this process: it is committed, so the answer must try to get out.
-            waiter.settle(answer)
+        # It is committed, so the answer gets out before anything else can go wrong; nobody needs the label that soon.
+        waiter.settle(answer)
+        async with self._timed("label"):
+            await self._stamps.name_account(waiter.pod, claim)
         return answer
 
     async def _prepare(self, waiter: Waiter, claim: Claim, progress: _Progress) -> MintedRunner:
