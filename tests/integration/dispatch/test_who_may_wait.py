@@ -177,6 +177,7 @@ async def test_the_token_of_a_deleted_pod_is_refused(rig: Rig, job_waits):
     answer = await desk.ask(pod, wait=0)
     assert answer.status_code == 403
     desk.service.tokens._keys = NoKeys()
+    desk.service.tokens._known.clear()
     assert (await desk.ask(pod, wait=0)).status_code == 401, "the cluster itself does not know it any more"
 
 

@@ -157,10 +157,13 @@ class Binder:
         while True:
             await self._changed.wait()
             self._changed.clear()
+            pending = sorted(key for key, pod in self._pods.items() if _pending(pod))
+            if not pending:
+                continue  # most changes are of Pods that have their Node, and adding up all the others is work
             used = _usage(self._pods.values())
             nodes = list(self._nodes.values())
-            for key, pod in sorted(self._pods.items()):
-                if _pending(pod):
+            for key in pending:
+                if (pod := self._pods.get(key)) is not None and _pending(pod):
                     await self._bind(key, pod, nodes, used)
 
     async def _bind(self, key: Key, pod: Json, nodes: Sequence[Json], used: dict[str, Resources]) -> None:

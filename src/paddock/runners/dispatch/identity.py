@@ -81,7 +81,7 @@ class Tokens:
         self._keys = keys
         self._audience = audience
         self._clock = clock
-        self._reviewed: dict[bytes, tuple[_Said, float]] = {}
+        self._known: dict[bytes, tuple[_Said, float]] = {}
         self._reviews: dict[bytes, asyncio.Task[_Said]] = {}
 
     async def waiting(self, token: Secret) -> PodIdentity:
@@ -135,31 +135,38 @@ class Tokens:
     # How a token is read
 
     async def _verified(self, text: str) -> _Said:
+        # A Pod that waits shows the same token every half a minute: what was verified lately is not verified again. That
+        # it still speaks for the Pod is asked anew at the moment of a claim.
+        digest = hashlib.sha256(text.encode()).digest()
+        if (known := self._recalled(digest)) is not None:
+            return known
         claims, key_id = self._glance(text)
         try:
             key = await self._keys.of(key_id)
         except KeysUnavailableError:
-            return await self._reviewed_once(text, claims)
+            return await self._reviewed_once(digest, text, claims)
         if key is None:
             # Perhaps a key that is newer than our last look. Anybody can make such a token up, so the cluster is asked
             # only about one that at least names a Pod that is there.
             said = _said(claims)
             if said.namespace != self._sightings.namespace or self._sightings.glance(said.pod, said.pod_uid) is None:
                 raise Unauthenticated("the token is not signed by the cluster")
-            return await self._reviewed_once(text, claims)
+            return await self._reviewed_once(digest, text, claims)
         try:
             # The issuer is not compared: these keys sign nothing but tokens of this cluster's ServiceAccounts, and a
             # cluster may have several issuers. Times and audience were, in `_glance`, with our own clock.
             jwt.decode(text, key.key, [key.algorithm], options=_SIGNATURE_ALONE)
         except jwt.InvalidTokenError:
             raise Unauthenticated("the token is not signed by the cluster") from None
-        return _said(claims)
+        said = _said(claims)
+        self._remember(digest, said, claims)
+        return said
 
     def _glance(self, text: str) -> tuple[dict[str, Any], str]:
         """What the token claims, before anybody vouched for it: one that does not even claim to be good costs nothing."""
         try:
-            key_id = jwt.get_unverified_header(text).get("kid", "")
-            claims = jwt.decode(text, options=_NOTHING_VERIFIED)
+            read = jwt.decode_complete(text, options=_NOTHING_VERIFIED)
+            key_id, claims = read["header"].get("kid", ""), read["payload"]
             meant = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
             expires, begins = float(claims["exp"]), float(claims.get("nbf", 0))
             _said(claims)
@@ -174,32 +181,35 @@ class Tokens:
             raise Unauthenticated("the token is not meant for us")
         return claims, str(key_id)
 
-    async def _reviewed_once(self, text: str, claims: dict[str, Any]) -> _Said:
-        """The API server's word, remembered for a minute and never past the token's end; a refusal never."""
-        digest, now = hashlib.sha256(text.encode()).digest(), self._clock.monotonic()
-        found = self._reviewed.get(digest)
-        if found is not None and now < found[1]:
-            return found[0]
+    async def _reviewed_once(self, digest: bytes, text: str, claims: dict[str, Any]) -> _Said:
+        """The API server's word; many who ask about one token at once share one question. A refusal is never remembered."""
         review = self._reviews.get(digest)
         if review is None:
             review = self._reviews[digest] = asyncio.ensure_future(self._review(text))
-            review.add_done_callback(lambda done: self._remember(digest, claims, done))
+            review.add_done_callback(lambda done: self._reviewed_now(digest, claims, done))
         # One that stops waiting must not take the answer from the others.
         return await asyncio.shield(review)
 
     async def _review(self, text: str) -> _Said:
         return _bound(await self.principal(Secret(text), self._audience))
 
-    def _remember(self, digest: bytes, claims: dict[str, Any], review: "asyncio.Task[_Said]") -> None:
+    def _reviewed_now(self, digest: bytes, claims: dict[str, Any], review: "asyncio.Task[_Said]") -> None:
         self._reviews.pop(digest, None)
-        if review.cancelled() or review.exception() is not None:
-            return
+        if not review.cancelled() and review.exception() is None:
+            self._remember(digest, review.result(), claims)
+
+    def _recalled(self, digest: bytes) -> _Said | None:
+        known = self._known.get(digest)
+        return known[0] if known is not None and self._clock.monotonic() < known[1] else None
+
+    def _remember(self, digest: bytes, said: _Said, claims: dict[str, Any]) -> None:
+        """For a minute, and never past the token's end."""
         now = self._clock.monotonic()
         left = float(claims["exp"]) - self._clock.now().timestamp()
-        if len(self._reviewed) >= _MOST_REMEMBERED:
-            self._reviewed = {key: kept for key, kept in self._reviewed.items() if now < kept[1]}
-        if len(self._reviewed) < _MOST_REMEMBERED:
-            self._reviewed[digest] = (review.result(), now + min(_REMEMBERED, left))
+        if len(self._known) >= _MOST_REMEMBERED:
+            self._known = {key: kept for key, kept in self._known.items() if now < kept[1]}
+        if len(self._known) < _MOST_REMEMBERED:
+            self._known[digest] = (said, now + min(_REMEMBERED, left))
 
     # Whom it speaks for
 
