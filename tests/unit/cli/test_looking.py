@@ -202,7 +202,7 @@ class TestWhyTreeEventsLeaks:
         assert outcome.exit_code == 3
         rows = outcome.output.splitlines()
         assert "leaked_pod" in rows[1]
-        assert "7 min  healed at the next pass" in rows[1]
+        assert "7 min healed at the next pass" in " ".join(rows[1].split())
         assert rows[1].endswith("paddock why pod runner-9")
 
     def test_no_leak_is_good_news(self, scene: Scene):
