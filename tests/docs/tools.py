@@ -1,0 +1,199 @@
+"""What can be said of a command without running it: does the tool have this verb, this flag, this kind, this file?
+
+Each checker raises AssertionError, or what the tool's own parser raises. A tool that has no checker here is refused, so that
+no document can name one which nobody looked at.
+"""
+
+import itertools
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import yaml
+from conformance.kubectl import found_kubectls
+from docs.documents import ROOT
+from unit.deploy.rendering import templates
+
+from paddock.cli import main
+from paddock.embedded.definitions import our_definitions
+
+__all__ = ["CHECKERS"]
+
+TARGETS: Final = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+OURS: Final = {
+    word
+    for definition in our_definitions()
+    for names in [definition["spec"]["names"]]
+    for word in (names["plural"], names["singular"], *names["shortNames"])
+}
+THEIRS: Final = {
+    "clusters",
+    "deployment",
+    "events",
+    "lease",
+    "machinedeployments",
+    "machines",
+    "namespace",
+    "node",
+    "pods",
+    "secret",
+    "service",
+}
+FLAGS: Final = {
+    "annotate": {"--overwrite"},
+    "apply": {"-f"},
+    "create": {"--from-file", "--from-literal", "--type"},
+    "delete": {"--all"},
+    "describe": set(),
+    "explain": set(),
+    "get": {"-l", "-o", "-w", "--raw"},
+    "label": set(),
+    "logs": {"--since", "--tail"},
+    "port-forward": set(),
+    "patch": {"--type", "-p", "--subresource"},
+    "rollout": set(),
+    "scale": {"--all", "--replicas"},
+}
+"""The verbs and flags of kubectl that the documents use; where there is a kubectl it is asked as well."""
+_GLOBAL: Final = {"-n", "--namespace", "--kubeconfig"}
+_TAKES_VALUE: Final = {"-n", "--namespace", "--kubeconfig", "-o", "-f", "-p", "-l", "--raw"}
+_SAID: Final = {"openssl rand -hex 32", ".ci/run", "head -1", "cut -d/ -f2"}
+"""Whole commands that need no checker: there is nothing of ours in them."""
+
+
+def paddock(words: Sequence[str]) -> None:
+    """Read by the command's own parser; files called FILE exist in the folder of the test."""
+    _read(main, list(words))
+
+
+def _read(command: click.Command, words: list[str]) -> None:
+    if isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, f"there is no command {words[0]}"
+        _read(found, words[1:])
+    else:
+        command.make_context("paddock", words)
+
+
+def make(words: Sequence[str]) -> None:
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals:
+            assert name == "RUN_ARGS", f"the Makefile has no variable {name} for people"
+            paddock(["up", "--simulate", *shlex.split(value)])
+        else:
+            assert name in TARGETS, f"there is no target {name}"
+
+
+def kubectl(words: Sequence[str]) -> None:
+    plain, flags = _sorted(words)
+    assert plain, "no verb"
+    assert plain[0] in FLAGS, f"kubectl {plain[0]} is not in FLAGS: add it there with the flags that are used"
+    unknown = flags - FLAGS[plain[0]] - _GLOBAL
+    assert not unknown, f"kubectl {plain[0]} has no {unknown}"
+    named = plain[2] if plain[0] == "rollout" else plain[1] if len(plain) > 1 else ""
+    for kind in re.split(r"[/.]", named)[0].split(",") if named else ():
+        assert kind in OURS | THEIRS | {"KIND"}, f"there is no kind {kind}"
+    for path in (word for flag, word in itertools.pairwise(words) if flag == "-f"):
+        assert (ROOT / path).is_file(), f"there is no file {path}"
+    for binary in list(found_kubectls().values())[:1]:
+        asked = subprocess.run([str(binary), *words, "--help"], capture_output=True, text=True, timeout=30, check=False)
+        assert asked.returncode == 0, asked.stderr
+
+
+def _sorted(words: Sequence[str]) -> tuple[list[str], set[str]]:
+    plain, flags, skip = [], set(), False
+    for word in words:
+        if skip:
+            skip = False
+        elif word.startswith("-"):
+            flags.add(word.partition("=")[0])
+            skip = word in _TAKES_VALUE
+        else:
+            plain.append(word)
+    return plain, flags
+
+
+def helm(words: Sequence[str]) -> None:
+    """The chart is rendered by the real Helm with what the command gives it."""
+    given = iter(words)
+    plain, values, where = [], {}, {"-n": ""}
+    for word in given:
+        if word == "-f":
+            values = _merged(values, yaml.safe_load((ROOT / next(given)).read_text(encoding="utf-8")))
+        elif word == "--set":
+            values = _merged(values, _set(next(given)))
+        elif word in where:
+            where[word] = next(given)
+        else:
+            assert word == "--reuse-values" or not word.startswith("-"), f"helm's {word} is not looked at here"
+            plain += [word] if not word.startswith("-") else []
+    assert where["-n"], "without a namespace it goes anywhere"
+    match plain:
+        case ["install" | "upgrade", release, chart]:
+            assert (ROOT / chart / "Chart.yaml").is_file()
+            templates(values, release.lower())
+        case ["uninstall", _]:
+            pass
+        case _:
+            raise AssertionError(f"helm {' '.join(plain)} is not looked at here")
+
+
+def _merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    both = {key for key in under.keys() & over.keys() if isinstance(under[key], dict) and isinstance(over[key], dict)}
+    return {**under, **over, **{key: _merged(under[key], over[key]) for key in both}}
+
+
+def _set(text: str) -> dict[str, Any]:
+    path, _, raw = text.partition("=")
+    value: Any = raw[1:-1].split(",") if raw.startswith("{") else yaml.safe_load(raw)
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return json.loads(json.dumps(value))
+
+
+def docker(words: Sequence[str]) -> None:
+    assert words[0] in ("build", "push")
+    if words[0] == "build":
+        assert (ROOT / words[-1] / "Dockerfile").is_file()
+
+
+def pytest_(words: Sequence[str]) -> None:
+    for word in words:
+        assert word.startswith("-") or (ROOT / word).exists(), f"there is no {word}"
+
+
+def export(words: Sequence[str]) -> None:
+    assert all(re.match(r"^[A-Z_]+=", word) for word in words)
+
+
+CHECKERS: Final[dict[str, Callable[[Sequence[str]], None]]] = {
+    "paddock": paddock,
+    ".venv/bin/paddock": paddock,
+    "make": make,
+    "kubectl": kubectl,
+    "helm": helm,
+    "docker": docker,
+    ".venv/bin/pytest": pytest_,
+    "export": export,
+}
+
+
+def check(words: Sequence[str]) -> None:
+    """One simple command."""
+    if " ".join(words) in _SAID:
+        return
+    assert words[0] in CHECKERS, f"nobody here knows how to look at {words[0]}: give it a checker"
+    CHECKERS[words[0]](words[1:])
+
+
+def files_of(folder: Path) -> None:
+    """What commands may name: placeholders for files of the reader's own."""
+    for name in ("FILE", "app.pem", ".paddock/kubeconfig"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("")
