@@ -58,7 +58,7 @@ def test_the_blocks_are_found_at_all():
     "line",
     [
         "paddock wy job 1",
-        "paddock why job",
+        "paddock detach",
         "paddock get hosts --colour",
         "make frobnicate",
         'make run RUN_ARGS="--hosts many"',

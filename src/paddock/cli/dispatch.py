@@ -81,9 +81,12 @@ def command(
     PADDOCK_GITHUB_WEBHOOK_SECRET (or _FILE). Any number of these processes may share one database.
     """
     from paddock.base import logs
+    from paddock.runners.healing.kinds import KINDS
     from paddock.runners.settings import DispatchSettings, HealingSettings
 
     logs.set_up(level=log_level)
+    if unknown := sorted(set(report_only) - {"*"} - KINDS):
+        raise click.UsageError(f"--report-only {unknown[0]}: no such kind; use one of {', '.join(sorted(KINDS))}, or *")
     if bind_address is None:
         raise click.UsageError("--bind-address cannot be 0: Pods and GitHub have to come in somewhere")
     settings = DispatchSettings(

@@ -28,6 +28,7 @@ __all__ = [
     "Reach",
     "Reached",
     "connected",
+    "left_by_up",
     "names_cluster",
     "reach_flags",
     "run",
@@ -197,14 +198,20 @@ async def _service_proxy(client: "Client", namespace: str) -> str:
 
 
 def _server_here(client: "Client") -> str:
-    """The page of the `paddock up` whose API the kubeconfig names; it writes its address beside its kubeconfig."""
+    """The page of the `paddock up` whose API the kubeconfig names."""
+    lines = left_by_up(client)
+    return lines[0].partition(" ")[2] if lines else ""
+
+
+def left_by_up(client: "Client") -> list[str]:
+    """What the `paddock up` whose API this is wrote beside its kubeconfig: its addresses, then how it sweeps."""
     for folder in (_UP, *(Path(part).parent for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part)):
         file = folder / "server"
         if file.is_file():
-            api, _, page = file.read_text(encoding="utf-8").strip().partition(" ")
-            if api == client.config.server:
-                return page
-    return ""
+            lines = file.read_text(encoding="utf-8").splitlines()
+            if lines and lines[0].partition(" ")[0] == client.config.server:
+                return lines
+    return []
 
 
 def run(work: Coroutine[Any, Any, int]) -> NoReturn:

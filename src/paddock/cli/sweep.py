@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli.operators_flags import sweeping
 from paddock.cli.output import Column, listed, output_flag
 from paddock.cli.progress import showing
 from paddock.cli.reaching import Reach, connected, reach_flags, run
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "command", "survey"]
 
+_USUAL_POOL = "tuist-pool-"
 _STATES = ("pooled", "claiming", "releasing", "owned", "foreign", "stranded", "gone", "unseen")
 
 
@@ -46,19 +48,19 @@ class Finding:
     help="Only hosts of this state; may be given more than once.",
 )
 @output_flag
-@click.option("--default-adopt-pool-prefix", default="tuist-pool-", show_default=True, help="As the operator has it.")
+@click.option("--default-adopt-pool-prefix", default=None, help="Unless given, what the operator that runs was told.")
 @click.option(
     "--orphan-reclaim-claim-name-prefix",
-    default="",
-    help="As the operator has it, or as you think of setting it: shows what would then be reclaimed.",
+    default=None,
+    help="The same; or as you think of setting it: shows what would then be reclaimed.",
 )
 @reach_flags
 def command(
     explain: bool,
     states: tuple[str, ...],
     output: str,
-    default_adopt_pool_prefix: str,
-    orphan_reclaim_claim_name_prefix: str,
+    default_adopt_pool_prefix: str | None,
+    orphan_reclaim_claim_name_prefix: str | None,
     reach: Reach,
 ) -> None:
     """Show whose every host is, and what the sweep would do about it.
@@ -79,7 +81,13 @@ def command(
 
 
 async def _sweep(
-    states: tuple[str, ...], output: str, reach: Reach, *, explain: bool, pool_prefix: str, claim_name_prefix: str
+    states: tuple[str, ...],
+    output: str,
+    reach: Reach,
+    *,
+    explain: bool,
+    pool_prefix: str | None,
+    claim_name_prefix: str | None,
 ) -> int:
     from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 
@@ -87,6 +95,11 @@ async def _sweep(
         # Hosts first: a machine that claims a host between the two reads is then seen as its owner, never missed.
         hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
         machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
+        told = await sweeping(reached)
+    if pool_prefix is None:
+        pool_prefix = told.pool_prefix if told is not None else _USUAL_POOL
+    if claim_name_prefix is None:
+        claim_name_prefix = told.claim_name_prefix if told is not None else ""
     found = survey(hosts, machines, pool_prefix=pool_prefix, claim_name_prefix=claim_name_prefix)
     click.echo(_shown([one for one in found if not states or one.state in states], output, explain=explain))
     return 0
@@ -199,17 +212,21 @@ def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ..
     facts.append(
         f"name: machine {by_name.metadata.namespace}/{by_name.metadata.name} is called {status.cloud_name}"
         if by_name is not None
-        else f"name: {status.cloud_name}, a {owners.kind_of(status.cloud_name, pool_prefix).value} name and no machine's"
+        else f"name: {status.cloud_name}, {_sort(owners.kind_of(status.cloud_name, pool_prefix).value)}, and no machine's"
     )
     facts.append(f"cloud: {status.cloud_status or 'no status'}, {'' if status.delivered else 'not '}delivered")
     if status.deletion_scheduled:
         facts.append("cloud: its deletion is scheduled")
     if status.deletable_at is not None:
-        facts.append(f"billing floor: until {status.deletable_at:%Y-%m-%d %H:%M} UTC")
+        facts.append(f"billing floor: {status.deletable_at:%Y-%m-%d %H:%M} UTC")
     if (told := get_condition(status.conditions, "Ready")) is not None:
         since = f" since {told.last_transition_time:%Y-%m-%d %H:%M} UTC" if told.last_transition_time else ""
         facts.append(f"the operator last said{since}: {told.reason}: {told.message}")
     return tuple(facts)
+
+
+def _sort(kind: str) -> str:
+    return "neither a pool's name nor a marker" if kind == "other" else f"a {kind} name"
 
 
 def _shown(found: Sequence[Finding], output: str, *, explain: bool) -> str:

@@ -50,7 +50,7 @@ async def _tree(fleet: str | None, reach: Reach, *, everything: bool) -> int:
 
 async def _grown(reached: Reached, only: str | None) -> list[Branch]:
     from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-    from paddock.kube.builtin import Pod
+    from paddock.kube.builtin import Node, Pod
     from paddock.runners.api import RUNNER_LABEL
 
     client = reached.client
@@ -62,7 +62,12 @@ async def _grown(reached: Reached, only: str | None) -> list[Branch]:
     pods: dict[str, list[Any]] = defaultdict(list)
     for pod in (await client.list(Pod, label_selector=f"{RUNNER_LABEL}=true")).items:
         pods[pod.spec.node_name].append(pod)
-    host_of = {host.metadata.name: host for host in hosts}
+    ground = _Ground(
+        {host.metadata.name: host for host in hosts},
+        {node.metadata.name: node for node in (await client.list(Node)).items},
+        pods,
+        await _jobs(reached),
+    )
     roots = []
     placed: set[str] = set()
     for fleet in fleets:
@@ -70,11 +75,11 @@ async def _grown(reached: Reached, only: str | None) -> list[Branch]:
         placed |= {m.metadata.uid for m in own}
         if only in (None, fleet.metadata.name):
             line = f"fleet {fleet.metadata.name}  {fleet.status.ready_replicas} of {fleet.spec.replicas} ready"
-            roots.append(Branch(line, tuple(_machine(m, host_of, pods) for m in own)))
+            roots.append(Branch(line, tuple(_machine(m, ground) for m in own)))
     if only is None:
         loose = [m for m in machines if m.metadata.uid not in placed]
         if loose:
-            roots.append(Branch("machines of no fleet", tuple(_machine(m, host_of, pods) for m in loose)))
+            roots.append(Branch("machines of no fleet", tuple(_machine(m, ground) for m in loose)))
         claimed = {m.status.host_name for m in machines}
         free = [host for host in hosts if host.metadata.name not in claimed]
         if free:
@@ -82,31 +87,75 @@ async def _grown(reached: Reached, only: str | None) -> list[Branch]:
     return roots
 
 
-def _machine(machine: Any, hosts: dict[str, Any], pods: dict[str, list[Any]]) -> Branch:
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What machines stand on: hosts and Nodes by name, Pods by Node, jobs by Pod."""
+
+    hosts: dict[str, Any]
+    nodes: dict[str, Any]
+    pods: dict[str, list[Any]]
+    jobs: dict[str, str]
+
+
+async def _jobs(reached: Reached) -> dict[str, str]:
+    """What runs on each Pod; nothing where the ledger cannot be asked, for the rest of the tree stands without it."""
+    try:
+        running = await reached.ledger.get("running?limit=1000") or []
+    except Problem:
+        return {}
+    return {
+        job["pod_name"]: f"job {job['job_id']}  {job['repository']} · {job['job_name'] or job['workflow_name']}"
+        for job in running
+        if job.get("pod_name")
+    }
+
+
+def _machine(machine: Any, ground: _Ground) -> Branch:
     ready = next((c for c in machine.status.conditions if c.type == "Ready"), None)
     state = "Ready" if machine.status.ready else f"{machine.status.phase or 'new'}: {ready.reason if ready else '?'}"
-    host = hosts.get(machine.status.host_name)
-    below = (*((_host(host),) if host is not None else ()), *(_pod(pod) for pod in pods.get(machine.metadata.name, ())))
-    kinds = tuple(sorted({"/".join(branch.alike or ()) for branch in below}))
-    return Branch(f"machine {machine.metadata.name}  {state}", below, (state, *kinds), f"machines  {state}")
+    host = ground.hosts.get(machine.status.host_name)
+    node = ground.nodes.get(machine.metadata.name)
+    under_host = (_node(node, ground),) if node is not None else ()
+    below = (_host(host, under_host),) if host is not None else under_host
+    doing = sorted({_doing(pod) for pod in ground.pods.get(machine.metadata.name, ())})
+    alike = (state, *(kind for branch in below for kind in branch.alike or ()), *doing)
+    what = ", ".join(doing) or "no runner"
+    return Branch(f"machine {machine.metadata.name}  {state}", below, alike, f"machines  {state}, each: {what}")
 
 
-def _host(host: Any) -> Branch:
+def _host(host: Any, below: tuple[Branch, ...] = ()) -> Branch:
     state = "quarantined" if host.spec.quarantine else host.status.state or "not judged"
+    line = f"host {host.metadata.name}  {state}, {host.status.type}, {host.spec.zone}"
+    return Branch(line, below, ("host", state), f"hosts  {state}")
+
+
+def _node(node: Any, ground: _Ground) -> Branch:
+    ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+    state = "Ready" if ready is not None and ready.status == "True" else "not Ready"
+    drained = ", drained" if node.spec.unschedulable else ""
+    below = tuple(_pod(pod, ground.jobs) for pod in ground.pods.get(node.metadata.name, ()))
     return Branch(
-        f"host {host.metadata.name}  {state}, {host.status.type}, {host.spec.zone}",
-        (),
-        ("host", state),
-        f"hosts  {state}",
+        f"node {node.metadata.name}  {state}{drained}", below, ("node", state, drained), f"nodes  {state}{drained}"
     )
 
 
-def _pod(pod: Any) -> Branch:
+def _doing(pod: Any) -> str:
+    """What a runner does, in a word that is the same for all that do the same."""
+    from paddock.runners.api import OWNER_LABEL
+
+    if pod.metadata.labels.get(OWNER_LABEL):
+        return "a busy runner"
+    return "an idle runner" if pod.status.phase == "Running" else "a runner that starts or ends"
+
+
+def _pod(pod: Any, jobs: dict[str, str]) -> Branch:
     from paddock.runners.api import OWNER_LABEL
 
     owner = pod.metadata.labels.get(OWNER_LABEL, "")
     doing = f"busy for {owner}" if owner else "idle" if pod.status.phase == "Running" else pod.status.phase or "new"
-    return Branch(f"pod {pod.metadata.name}  {doing}", (), ("pod", "busy" if owner else doing), f"pods  {doing}")
+    job = jobs.get(pod.metadata.name)
+    below = (Branch(job),) if job is not None else ()
+    return Branch(f"pod {pod.metadata.name}  {doing}", below, ("pod", "busy" if owner else doing), f"pods  {doing}")
 
 
 @dataclass(slots=True)

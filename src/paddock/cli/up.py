@@ -40,6 +40,11 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
     help="Folder that keeps everything between runs.",
 )
 @click.option(
+    "--api-server-url",
+    default="",
+    help="How the Macs reach the Kubernetes API, such as https://paddock.example.com:8443; it listens on every address then.",
+)
+@click.option(
     "--runner-bind-address",
     type=BindAddress(),
     default="0",
@@ -68,7 +73,11 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
 @limit_flag
 @click.option("--seed", type=int, help="Make the same simulated world again.")
 @click.option(
-    "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
+    "--log-level",
+    default="warning",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    show_default=True,
+    help="What is said on the terminal; the page and `paddock events` tell the rest.",
 )
 @host_flags("tuist-pool-")
 def command(log_level: str, **flags: Any) -> None:
@@ -100,12 +109,21 @@ def command(log_level: str, **flags: Any) -> None:
         jobs=flags["jobs"] if flags["simulate"] else 0.0,
         dispatch=_dispatch_settings(flags["limits"], simulate=flags["simulate"], namespace=flags["namespace"]),
         seed=flags["seed"],
+        api_server_url=_checked_url(flags["api_server_url"]),
         runner_door=flags["runner_bind_address"],
         runner_url=flags["runner_dispatch_url"],
         fleet=fleet,
         settings=host_settings(flags, lease_duration=0.0, expect_nodes=expect_nodes, **pace),
     )
     sys.exit(asyncio.run(_run(options)))
+
+
+def _checked_url(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    if url and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
+        raise click.UsageError(f"--api-server-url {url!r} is not an address such as https://paddock.example.com:8443")
+    return url
 
 
 def _dispatch_settings(limits: "tuple[StandingLimit, ...]", *, simulate: bool, namespace: str) -> "DispatchSettings":

@@ -16,19 +16,33 @@ if TYPE_CHECKING:
 __all__ = ["command", "explanation_of"]
 
 _OF_THE_LEDGER = ("pod", "job", "claim", "pool")
+_KINDS = ("host", "machine", "fleet", *_OF_THE_LEDGER)
+_LONG = {
+    "scalewayapplesiliconhost": "host",
+    "scalewayapplesiliconmachine": "machine",
+    "sash": "host",
+    "samm": "machine",
+}
 
 
 @click.command("why")
-@click.argument("kind", type=click.Choice(["host", "machine", "fleet", *_OF_THE_LEDGER]))
-@click.argument("name", shell_complete=complete_names)
+@click.argument("kind", metavar="KIND")
+@click.argument("name", required=False, shell_complete=complete_names)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @reach_flags
-def command(kind: str, name: str, output: str, reach: Reach) -> None:
+def command(kind: str, name: str | None, output: str, reach: Reach) -> None:
     """Explain why NAME is as it is: why a Mac is not Ready, why a job waits, why a Pod still exists.
+
+    KIND is host, machine, fleet, pool, pod, job or claim; `machine/x`, as `-o name` prints it, does as well.
 
     A host goes by its own name or that of its machine, a job by its number at GitHub, a claim by its Pod.
     Exits with 3 when what it explains needs attention.
     """
+    if name is None:
+        kind, _, name = kind.partition("/")
+    kind = _LONG.get(kind, kind)
+    if kind not in _KINDS or not name:
+        raise click.UsageError(f"say what and which: one of {', '.join(_KINDS)}, and its name, such as `why machine x`")
     run(_why(kind, name, output, reach))
 
 

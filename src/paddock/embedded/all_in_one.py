@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
@@ -62,13 +63,15 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         house = House(options, clock, chance, DataFolder(options.data), stack)
         house.folder.make()
         page_socket = bind(options.port, "--port")
-        kube_socket = bind(options.kube_port, "--kube-port")
+        outside = urlsplit(options.api_server_url).hostname or ""
+        # Macs are elsewhere: where they are told an address, the API must be reachable there. It is TLS and tokens only.
+        kube_socket = bind(options.kube_port, "--kube-port", "0.0.0.0" if outside else "127.0.0.1")  # noqa: S104
         stack.callback(page_socket.close)
         stack.callback(kube_socket.close)
         house.page = f"http://127.0.0.1:{page_socket.getsockname()[1]}"
         store = await _store(house)
         # After the database has taken the folder: a second start must not renew the files of the one that runs.
-        certificates = Certificates.ensure(house.folder.certificates, clock.now())
+        certificates = Certificates.ensure(house.folder.certificates, clock.now(), outside)
         plane = ControlPlane(
             store,
             clock,
@@ -89,7 +92,15 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         house.client = await stack.enter_async_context(Client(kube_config.from_kubeconfig(house.folder.kubeconfig)))
         page = await _halves_and_page(house)
         await stack.enter_async_context(listening(page, page_socket))
-        house.folder.say_where(api=url, page=house.page)
+        settings = options.settings
+        house.folder.say_where(
+            api=url,
+            page=house.page,
+            sweeping={
+                "pool_prefix": settings.default_adopt_pool_prefix,
+                "claim_name_prefix": settings.claim_name_prefix,
+            },
+        )
         yield Running(f"{house.page}/", url, house.folder.kubeconfig)
 
 

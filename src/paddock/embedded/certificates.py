@@ -25,8 +25,10 @@ class Certificates:
     key: Path
 
     @classmethod
-    def ensure(cls, folder: Path, now: datetime) -> "Certificates":
+    def ensure(cls, folder: Path, now: datetime, name: str = "") -> "Certificates":
         """The certificates of a data folder, made where they are missing; the serving one is renewed at every start.
+
+        `name` is a host name or address under which the server is reached besides loopback.
 
         The authority stays the same across restarts, so that a kubeconfig handed out once keeps working.
         """
@@ -42,7 +44,7 @@ class Certificates:
         authority = x509.load_pem_x509_certificate(made.authority.read_bytes())
         key = ec.generate_private_key(ec.SECP256R1())
         private_file(made.key, _pem(key))
-        served = _serving(key, authority, authority_key, now)
+        served = _serving(key, authority, authority_key, now, name)
         made.certificate.write_bytes(served.public_bytes(serialization.Encoding.PEM))
         return made
 
@@ -55,6 +57,13 @@ def private_file(path: Path, content: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     draft.replace(path)
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
@@ -101,12 +110,15 @@ def _serving(
     authority: x509.Certificate,
     authority_key: ec.EllipticCurvePrivateKey,
     now: datetime,
+    name: str,
 ) -> x509.Certificate:
-    names = [
+    names: list[x509.GeneralName] = [
         x509.DNSName("localhost"),
         x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
         x509.IPAddress(ipaddress.ip_address("::1")),
     ]
+    if name:
+        names.append(_alternative(name))
     return (
         x509.CertificateBuilder()
         .subject_name(_named("paddock-api"))

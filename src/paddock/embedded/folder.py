@@ -1,7 +1,8 @@
 """The data folder of `paddock up`: what is in it, and who may read it."""
 
+import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,9 +47,9 @@ class DataFolder:
         """The key that signs ServiceAccount tokens."""
         return self._kept("service-accounts.key", lambda: generate_key().reveal())
 
-    def say_where(self, *, api: str, page: str) -> None:
-        """Leave the addresses for commands that are run in the folder above; they go by the kubeconfig's address."""
-        (self.root / "server").write_text(f"{api} {page}\n", encoding="utf-8")
+    def say_where(self, *, api: str, page: str, sweeping: Mapping[str, str]) -> None:
+        """Leave the addresses, and how hosts are swept, for commands that are run in the folder above."""
+        (self.root / "server").write_text(f"{api} {page}\n{json.dumps(dict(sweeping))}\n", encoding="utf-8")
 
     def _kept(self, name: str, make: Callable[[], str]) -> Secret:
         path = self.certificates / name

@@ -93,7 +93,7 @@ def _bootstrapper(house: House, cloud: Cloud, ssh: Ssh, fleet: FleetConfig) -> B
         fleet,
         clock=house.clock,
         chance=house.chance,
-        endpoint=ApiEndpoint(client.config.server, client.config.ca),
+        endpoint=ApiEndpoint(house.options.api_server_url or client.config.server, client.config.ca),
         cluster_role=NODE_ROLE,
         sequencing=Sequencing(house.clock, house.chance, parallel=settings.workers, spread=settings.bootstrap_spread),
     )

@@ -39,6 +39,8 @@ class Options:
         default_factory=lambda: HostSettings(default_adopt_pool_prefix="tuist-pool-", lease_duration=0.0)
     )
     dispatch: DispatchSettings = field(default_factory=DispatchSettings)
+    api_server_url: str = ""
+    """Where the Macs find the Kubernetes API; given, it listens on every address and not on loopback alone."""
     runner_door: tuple[str, int] | None = None
     """Where GitHub and the Macs come in, if not on loopback."""
     runner_url: str = ""

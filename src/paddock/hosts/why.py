@@ -120,7 +120,7 @@ def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanat
         return replace(
             answer,
             sentence=f"stranded {ago(_since(judged), now)}: {said}{_price(host)}",
-            next="Reported at every sweep; reclaimed only where the operator has --orphan-reclaim-claim-name-prefix.",
+            next="Where reclaiming is on it is wiped and pooled after two sweeps; else it is reported. `paddock sweep --explain` says which.",
             commands=("paddock sweep --explain --state stranded",),
             runbook="PaddockStrandedHosts",
             healthy=False,

@@ -22,7 +22,7 @@ FULL: dict[str, Any] = {
         "enabled": True,
         "runnerURL": "https://runners.example.com",
         "limits": {"acme": {"macos": {"vcpus": 12, "memoryMB": 28672}}},
-        "reportOnly": ["stamped_pod"],
+        "reportOnly": ["orphaned_stamped_pod"],
         "ingress": {"enabled": True, "host": "runners.example.com", "className": "nginx", "tlsSecretName": "tls"},
     },
     "runners": {"namespace": "jobs"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,17 @@ def test_a_private_file_is_never_open_to_others_not_even_over_an_open_one(tmp_pa
     path.chmod(0o644)
     private_file(path, b"new")
     assert mode(path) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("paddock.example.com", x509.DNSName("paddock.example.com")),
+        ("192.0.2.7", x509.IPAddress(ip_address("192.0.2.7"))),
+    ],
+)
+def test_a_name_under_which_macs_reach_it_is_in_the_serving_certificate(tmp_path, name, found):
+    served = read(Certificates.ensure(tmp_path, NOW, name).certificate)
+    names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert found in names
+    assert x509.DNSName("localhost") in names

@@ -1,0 +1,50 @@
+"""What the operator that runs was told about sweeping, so that commands explain what it will do and not what it might.
+
+`paddock up` leaves it beside its address; in a cluster it stands in the arguments of the operator's Deployment.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.cli.reaching import Reached, left_by_up
+
+__all__ = ["Sweeping", "sweeping"]
+
+_OPERATOR: Final = "app.kubernetes.io/name=paddock,app.kubernetes.io/component=operator"
+_POOL: Final = "--default-adopt-pool-prefix="
+_CLAIMS: Final = "--orphan-reclaim-claim-name-prefix="
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeping:
+    """An empty `claim_name_prefix`: stranded hosts are reported only."""
+
+    pool_prefix: str
+    claim_name_prefix: str
+    source: str
+
+
+async def sweeping(reached: Reached) -> Sweeping | None:
+    """The operator's own words; None where they cannot be found out."""
+    from paddock.kube.errors import KubeError
+    from paddock.kube.resource import Resource
+
+    lines = left_by_up(reached.client)
+    if len(lines) > 1:
+        said = json.loads(lines[1])
+        return Sweeping(said["pool_prefix"], said["claim_name_prefix"], "the `paddock up` that runs")
+    deployments = Resource("apps", "v1", "Deployment", "deployments")
+    try:
+        found = (await reached.client.list(deployments, label_selector=_OPERATOR)).items
+    except KubeError:
+        return None  # no such kind here, or no right to look: whoever asks says what is assumed
+    if not found:
+        return None
+    containers = found[0]["spec"]["template"]["spec"]["containers"]
+    arguments = [argument for container in containers for argument in container.get("args") or ()]
+    given = {
+        prefix: next((a.removeprefix(prefix) for a in arguments if a.startswith(prefix)), "")
+        for prefix in (_POOL, _CLAIMS)
+    }
+    return Sweeping(given[_POOL], given[_CLAIMS], f"Deployment {found[0]['metadata']['name']}")
