@@ -81,11 +81,17 @@ class OrphanServiceAccounts:
             )
             return tally.report()
         if dry or KIND in self._settings.report_only or "*" in self._settings.report_only:
-            return replace(tally.report(), reported=tuple(self._heal(account) for account in orphans))
+            there = [account for account in orphans if await self._is_there(account)]
+            return replace(tally.report(), reported=tuple(self._heal(account) for account in there))
         for account in orphans[: self._settings.cap]:
             with tally.item(f"ServiceAccount {account.metadata.name}"):
                 await self._delete(account, tally)
         return replace(tally.report(), deferred=max(0, len(orphans) - self._settings.cap))
+
+    async def _is_there(self, account: ServiceAccount) -> bool:
+        """Most accounts without a Pod are on their way out with it: they were listed a moment before they went."""
+        found = await self._reader.get(ServiceAccount, account.metadata.name, self._namespace)
+        return found is not None and found.metadata.uid == account.metadata.uid
 
     async def _delete(self, account: ServiceAccount, tally: Tally) -> None:
         meta = account.metadata
