@@ -135,6 +135,7 @@ class Binder:
         self._objects = objects
         self._pods: dict[Key, Json] = {}
         self._nodes: dict[Key, Json] = {}
+        self._waiting: set[Key] = set()
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -146,23 +147,26 @@ class Binder:
                     self._observe(change)
 
     def _observe(self, change: Change) -> None:
-        held = self._pods if change.record.key.resource == "pods" else self._nodes
+        key = change.record.key
+        held = self._pods if key.resource == "pods" else self._nodes
         if change.kind == "DELETED":
-            held.pop(change.record.key, None)
+            held.pop(key, None)
         else:
-            held[change.record.key] = decode(change.record)
+            held[key] = decode(change.record)
+        if held is self._pods:
+            waits = key in held and _pending(held[key])
+            (self._waiting.add if waits else self._waiting.discard)(key)
         self._changed.set()
 
     async def _work(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            pending = sorted(key for key, pod in self._pods.items() if _pending(pod))
-            if not pending:
+            if not self._waiting:
                 continue  # most changes are of Pods that have their Node, and adding up all the others is work
             used = _usage(self._pods.values())
             nodes = list(self._nodes.values())
-            for key in pending:
+            for key in sorted(self._waiting):
                 if (pod := self._pods.get(key)) is not None and _pending(pod):
                     await self._bind(key, pod, nodes, used)
 
