@@ -182,6 +182,15 @@ async def _run(options: "Options") -> int:
     return 0
 
 
+def _program() -> str:
+    """How this program is called from where the user stands."""
+    given = Path(sys.argv[0])
+    try:
+        return str(given.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return given.name
+
+
 def _announce(page: str, kubeconfig: Path, *, simulate: bool) -> None:
     click.echo(f"""
   Paddock is up{" with a simulated cloud" if simulate else ""}.
@@ -189,6 +198,7 @@ def _announce(page: str, kubeconfig: Path, *, simulate: bool) -> None:
   page        {page}
   kubeconfig  {kubeconfig}
   try         kubectl --kubeconfig {kubeconfig} get samm,sash,rpool,pods
+  or          {_program()} status
 """)
     if shutil.which("kubectl") is None:
         click.echo("  (kubectl is not installed here; the page shows the same objects)\n")
