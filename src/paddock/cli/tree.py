@@ -6,7 +6,7 @@ three lines, and a broken Mac among them stands out.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -158,24 +158,13 @@ def _pod(pod: Any, jobs: dict[str, str]) -> Branch:
     return Branch(f"pod {pod.metadata.name}  {doing}", below, ("pod", "busy" if owner else doing), f"pods  {doing}")
 
 
-@dataclass(slots=True)
-class _Group:
-    members: list[Branch] = field(default_factory=list)
-
-
 def folded(branch: Branch, *, least: int = 3) -> Branch:
     """The same tree, with siblings that are alike drawn as one line once there are at least `least` of them."""
-    groups: dict[tuple[str, ...], _Group] = {}
-    order: list[tuple[str, ...]] = []
+    groups: defaultdict[tuple[str, ...], list[Branch]] = defaultdict(list)
     for place, child in enumerate(branch.below):
-        key = child.alike if child.alike is not None else ("", str(place))
-        if key not in groups:
-            groups[key] = _Group()
-            order.append(key)
-        groups[key].members.append(child)
+        groups[child.alike if child.alike is not None else ("", str(place))].append(child)
     below: list[Branch] = []
-    for key in order:
-        members = groups[key].members
+    for members in groups.values():
         if len(members) >= least:
             below.append(Branch(f"{len(members)} {members[0].plural}"))
         else:

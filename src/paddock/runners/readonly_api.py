@@ -17,7 +17,7 @@ from paddock.runners.ledger import Completion, Fence, HeldPod, Job, Ledger, Ledg
 from paddock.runners.ledger.overview import LARGEST_PAGE
 from paddock.runners.ledger.views import WaitingJob
 
-__all__ = ["PREFIX", "JobPage", "PodPage", "readonly_routes"]
+__all__ = ["PREFIX", "JobPage", "PodPage", "job_page", "pod_page", "readonly_routes"]
 
 PREFIX: Final = "/api/v1"
 _LARGEST_ID = 2**63 - 1
@@ -42,6 +42,30 @@ class PodPage(Struct, frozen=True):
     fence: Fence | None
     session: Session | None
     transitions: list[Transition]
+
+
+async def job_page(ledger: Ledger, job_id: int) -> JobPage | None:
+    """Everything about a job; None if it was never announced to this ledger."""
+    page = JobPage(
+        await ledger.jobs.get(job_id),
+        await ledger.overview.waiting(job_id),
+        await ledger.jobs.completion(job_id),
+        await ledger.sessions.of_job(job_id),
+        await ledger.transitions.of_job(job_id),
+    )
+    return None if page.job is None and page.completion is None and not page.transitions else page
+
+
+async def pod_page(ledger: Ledger, uid: str) -> PodPage | None:
+    """Everything about a Pod; None if no claim, fence or session ever named it."""
+    page = PodPage(
+        uid,
+        await ledger.claims.of_pod(uid),
+        await ledger.fences.of_pod(uid),
+        await ledger.sessions.of_pod(uid),
+        await ledger.transitions.of_pod(uid),
+    )
+    return page if page.claim or page.fence or page.session or page.transitions else None
 
 
 def readonly_routes(ledger: Ledger) -> list[Route]:
@@ -79,14 +103,8 @@ def readonly_routes(ledger: Ledger) -> list[Route]:
         job_id = int(text) if text.isdecimal() and text.isascii() and len(text) < 20 else 0
         if not 0 < job_id <= _LARGEST_ID:
             return refusal(400, "bad_field", f"a job's id is a positive number, not {text[:40]!r}", field="job_id")
-        page = JobPage(
-            await ledger.jobs.get(job_id),
-            await overview.waiting(job_id),
-            await ledger.jobs.completion(job_id),
-            await ledger.sessions.of_job(job_id),
-            await ledger.transitions.of_job(job_id),
-        )
-        if page.job is None and page.completion is None and not page.transitions:
+        page = await job_page(ledger, job_id)
+        if page is None:
             return refusal(404, "unknown_job", f"job {job_id} was never announced to this ledger")
         return answer(page)
 
@@ -94,14 +112,8 @@ def readonly_routes(ledger: Ledger) -> list[Route]:
         uid = request.path_params["uid"]
         if not uid.isprintable():
             return refusal(400, "bad_field", "a Pod's uid has only printable characters", field="uid")
-        page = PodPage(
-            uid,
-            await ledger.claims.of_pod(uid),
-            await ledger.fences.of_pod(uid),
-            await ledger.sessions.of_pod(uid),
-            await ledger.transitions.of_pod(uid),
-        )
-        if page.claim is None and page.fence is None and page.session is None and not page.transitions:
+        page = await pod_page(ledger, uid)
+        if page is None:
             return refusal(404, "unknown_pod", "no claim, fence or session ever named a Pod of this uid")
         return answer(page)
 

@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry
 from starlette.routing import Route
 
 from paddock.base.clock import Clock
-from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
 from paddock.base.supervise import keep_running
 from paddock.clients.github import Forge
@@ -36,8 +35,6 @@ from paddock.runners.webhook import webhook_route
 from paddock.runners.why_api import Explainer, why_routes
 
 __all__ = ["RunnerService"]
-
-log = get_logger("service")
 
 
 class RunnerService:

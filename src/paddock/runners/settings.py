@@ -29,7 +29,6 @@ class HealingSettings:
     session_absence: timedelta = timedelta(minutes=15)
     queued_verify: timedelta = timedelta(minutes=10)
     queued_give_up: timedelta = timedelta(hours=24)
-    lookback: timedelta = timedelta(days=7)
     redelivery_every: float = 60.0
     redelivery_window: timedelta = timedelta(minutes=15)
     cap: int = 25

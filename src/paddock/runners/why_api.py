@@ -13,7 +13,7 @@ from paddock.kube.reader import CachedReader
 from paddock.runners.api import RunnerPool
 from paddock.runners.exchange import answer, refusal
 from paddock.runners.ledger import Ledger, LedgerError
-from paddock.runners.readonly_api import PREFIX, JobPage, PodPage
+from paddock.runners.readonly_api import PREFIX, job_page, pod_page
 from paddock.runners.settings import DispatchSettings
 from paddock.runners.why import why_job, why_pod, why_pool
 
@@ -38,15 +38,8 @@ class Explainer:
         self._clock = clock
 
     async def job(self, job_id: int) -> Explanation | None:
-        ledger = self._ledger
-        page = JobPage(
-            await ledger.jobs.get(job_id),
-            await ledger.overview.waiting(job_id),
-            await ledger.jobs.completion(job_id),
-            await ledger.sessions.of_job(job_id),
-            await ledger.transitions.of_job(job_id),
-        )
-        if page.job is None and page.completion is None and not page.transitions:
+        page = await job_page(self._ledger, job_id)
+        if page is None:
             return None
         pool = self._pools.get(page.job.pool, self._settings.namespace) if page.job is not None else None
         pod = self._pod(lambda pod: page.job is not None and pod.metadata.uid == page.job.pod_uid)
@@ -54,20 +47,11 @@ class Explainer:
 
     async def pod(self, name: str) -> Explanation | None:
         """By name or uid; a Pod that is gone is found by its uid."""
-        ledger = self._ledger
         pod = self._pod(lambda pod: name in (pod.metadata.name, pod.metadata.uid))
-        uid = pod.metadata.uid if pod is not None else name
-        page = PodPage(
-            uid,
-            await ledger.claims.of_pod(uid),
-            await ledger.fences.of_pod(uid),
-            await ledger.sessions.of_pod(uid),
-            await ledger.transitions.of_pod(uid),
-        )
-        known = page.claim or page.fence or page.session or page.transitions
-        if pod is None and not known:
+        page = await pod_page(self._ledger, pod.metadata.uid if pod is not None else name)
+        if pod is None and page is None:
             return None
-        return why_pod(pod.metadata.name if pod is not None else name, pod, page if known else None, self._clock.now())
+        return why_pod(pod.metadata.name if pod is not None else name, pod, page, self._clock.now())
 
     async def pool(self, name: str) -> Explanation | None:
         pool = self._pools.get(name, self._settings.namespace)

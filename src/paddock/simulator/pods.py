@@ -24,7 +24,7 @@ from paddock.runners.api import AUDIENCE, POLLER, RUNNER, RUNNER_LABEL
 from paddock.runners.poll_client import Drained, PollClient, Refused, Served
 from paddock.simulator.github.sessions import RunnerGoneError, RunnerRefusedError, RunnerSession
 
-__all__ = ["Hang", "PodTwins", "RunnerPace"]
+__all__ = ["Hang", "Mishaps", "PodTwins", "RunnerPace"]
 
 log = get_logger("simulated pods")
 _LOOK_EVERY = 0.5
@@ -55,13 +55,6 @@ class RunnerPace:
 
     def scaled(self, seconds: float) -> float:
         return seconds / self.speed
-
-
-@dataclass(slots=True)
-class _Life:
-    pod: Pod
-    task: "asyncio.Task[None]"
-    hung: bool = False
 
 
 @dataclass(slots=True)
@@ -99,7 +92,7 @@ class PodTwins:
         self._clock = clock
         self._chance = chance
         self._pace = pace or RunnerPace()
-        self._lives: dict[str, _Life] = {}
+        self._lives: dict[str, asyncio.Task[None]] = {}
         self.mishaps = Mishaps()
 
     async def run(self) -> None:
@@ -112,9 +105,9 @@ class PodTwins:
                     log.warning("simulated Pods could not be looked at", why=str(error))
                 await self._clock.sleep(_LOOK_EVERY)
         finally:
-            for life in self._lives.values():
-                life.task.cancel()
-            await asyncio.gather(*(life.task for life in self._lives.values()), return_exceptions=True)
+            for task in self._lives.values():
+                task.cancel()
+            await asyncio.gather(*self._lives.values(), return_exceptions=True)
 
     async def _look(self) -> None:
         pods = (await self._client.list(Pod, label_selector=f"{RUNNER_LABEL}=true")).items
@@ -131,14 +124,13 @@ class PodTwins:
                         Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid, grace_period=0
                     )
             elif pod.metadata.uid not in self._lives and pod.status.phase in ("", "Pending", "Running"):
-                task = asyncio.create_task(self._life(pod), name=f"pod {pod.metadata.name}")
-                self._lives[pod.metadata.uid] = _Life(pod, task)
+                self._lives[pod.metadata.uid] = asyncio.create_task(self._life(pod), name=f"pod {pod.metadata.name}")
 
     async def _end(self, uid: str) -> None:
-        life = self._lives.pop(uid, None)
-        if life is not None:
-            life.task.cancel()
-            await asyncio.gather(life.task, return_exceptions=True)
+        task = self._lives.pop(uid, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _life(self, pod: Pod) -> None:
         try:

@@ -70,10 +70,6 @@ def _missing(label: str, domain: str) -> Answer:
     return fail(113, f'Could not find service "{label}" in domain for {where}')
 
 
-def _no_domain() -> Answer:
-    return fail(125, "Could not find domain for", "Domain does not support specified action")
-
-
 def _allowed(call: Call, domain: str) -> bool:
     return call.root or not domain.startswith("system")
 
