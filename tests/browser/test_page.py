@@ -24,8 +24,9 @@ def alive(browser: Browser, up: str) -> dict[str, str]:
         paths["job"] = looker.path_of('[data-stage="done"] .jobs a')
         looker.go(paths["host"])
         paths["machine"] = looker.path_of('.related a[href^="/machines/"]')
-        looker.go("/pools/macos")
         paths["pool"] = "/pools/macos"
+        looker.go(paths["job"])
+        # Its Pod has ended, and is gone by now or in a moment: its page stays.
         paths["pod"] = looker.path_of('.related a[href^="/pods/"]')
         paths["fleet"] = "/fleets/mac-fleet"
         paths["faults"] = "/faults"

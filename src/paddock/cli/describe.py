@@ -57,7 +57,13 @@ async def _describe(kind: str, name: str, output: str, reach: Reach) -> int:
 async def _of_object(reached: Reached, kind: str, name: str) -> Description:
     from paddock.kube.builtin import Event
 
-    obj, related = await _found(reached, kind, name)
+    try:
+        obj, related = await _found(reached, kind, name)
+    except Problem:
+        gone = await _quietly(reached, f"pods/{name}") if kind == "pod" else None
+        if gone is None:
+            raise
+        return await _of_gone_pod(reached, gone)
     meta, resource = obj.metadata, obj.RESOURCE
     events, why = await asyncio.gather(reached.client.list(Event), _why(reached, kind, meta.name))
     history = events_of(obj, events.items)
@@ -76,6 +82,21 @@ async def _of_object(reached: Reached, kind: str, name: str) -> Description:
         history=sorted(history, key=lambda line: line[:19])[-_LAST_LINES:],
         explanation=why,
         equivalent=[f"kubectl{where} describe {word} {meta.name}", f"kubectl{where} get {word} {meta.name} -o yaml"],
+    )
+
+
+async def _of_gone_pod(reached: Reached, page: dict[str, Any]) -> Description:
+    """What the ledger kept of a Pod that the cluster has forgotten."""
+    session = page["session"] or {}
+    jobs = dict.fromkeys(job for job in (session.get("executed_job_id"), session.get("job_id")) if job)
+    return Description(
+        about=f"pod {page['name'] or page['uid']} (gone)",
+        facts=[(key, str(value)) for key, value in session.items() if value not in (None, "")],
+        conditions=(),
+        related=[f"job {job}" for job in jobs],
+        history=[_line(line) for line in page["transitions"][-_LAST_LINES:]],
+        explanation=await explanation_of(reached, "pod", page["uid"]),
+        equivalent=[],
     )
 
 

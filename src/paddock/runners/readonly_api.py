@@ -35,9 +35,10 @@ class JobPage(Struct, frozen=True):
 
 
 class PodPage(Struct, frozen=True):
-    """Everything about a Pod. At most one of `claim` and `fence`."""
+    """Everything about a Pod. At most one of `claim` and `fence`; `name` is empty where only its uid was written down."""
 
     uid: str
+    name: str
     claim: HeldPod | None
     fence: Fence | None
     session: Session | None
@@ -56,16 +57,18 @@ async def job_page(ledger: Ledger, job_id: int) -> JobPage | None:
     return None if page.job is None and page.completion is None and not page.transitions else page
 
 
-async def pod_page(ledger: Ledger, uid: str) -> PodPage | None:
-    """Everything about a Pod; None if no claim, fence or session ever named it."""
-    page = PodPage(
-        uid,
-        await ledger.claims.of_pod(uid),
-        await ledger.fences.of_pod(uid),
-        await ledger.sessions.of_pod(uid),
-        await ledger.transitions.of_pod(uid),
-    )
-    return page if page.claim or page.fence or page.session or page.transitions else None
+async def pod_page(ledger: Ledger, uid_or_name: str) -> PodPage | None:
+    """Everything about a Pod, also when it is gone; None if no claim, fence or session ever named it.
+
+    Names may be used again: a name means the last Pod that bore it, a uid means one Pod for ever.
+    """
+    uid = await ledger.transitions.uid_of(uid_or_name) or uid_or_name
+    claim, fence = await ledger.claims.of_pod(uid), await ledger.fences.of_pod(uid)
+    session, transitions = await ledger.sessions.of_pod(uid), await ledger.transitions.of_pod(uid)
+    if not (claim or fence or session or transitions):
+        return None
+    names = [one.pod_name for one in (claim, fence, session, *transitions) if one is not None and one.pod_name]
+    return PodPage(uid, names[0] if names else "", claim, fence, session, transitions)
 
 
 def readonly_routes(ledger: Ledger) -> list[Route]:
@@ -111,10 +114,10 @@ def readonly_routes(ledger: Ledger) -> list[Route]:
     async def pod(request: Request) -> Response:
         uid = request.path_params["uid"]
         if not uid.isprintable():
-            return refusal(400, "bad_field", "a Pod's uid has only printable characters", field="uid")
+            return refusal(400, "bad_field", "a Pod's uid or name has only printable characters", field="uid")
         page = await pod_page(ledger, uid)
         if page is None:
-            return refusal(404, "unknown_pod", "no claim, fence or session ever named a Pod of this uid")
+            return refusal(404, "unknown_pod", "no claim, fence or session ever named a Pod of this uid or name")
         return answer(page)
 
     handlers: dict[str, _Handler] = {

@@ -7,7 +7,7 @@ from paddock.base.explanation import Evidence, Explanation, ago, span
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, OWNER_LABEL, POOL_LABEL, RunnerPool
-from paddock.runners.ledger import FINISHED, PoolSignals, Transition
+from paddock.runners.ledger import FINISHED, PoolSignals, Session, Transition
 from paddock.runners.readonly_api import JobPage, PodPage
 from paddock.runners.settings import HealingSettings
 
@@ -81,7 +81,8 @@ def why_job(
 
 
 def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> Explanation:
-    """Why a runner Pod exists, and what it does."""
+    """Why a runner Pod exists and what it does, or what became of it. `name` is what it was asked for by."""
+    name = pod.metadata.name if pod is not None else (page.name if page is not None else "") or name
     about = f"pod {name}"
     lines = _log(page.transitions, now) if page is not None else ()
     evidence = (*_of_cluster(pod, None, now), *_of_ledger(page, now), *lines)
@@ -90,9 +91,10 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> 
         open_still = claim is not None or (session is not None and session.ended_at is None)
         return Explanation(
             about=about,
-            sentence="gone from the cluster" + (", but the ledger still holds something for it" if open_still else ""),
+            sentence=f"gone from the cluster{_what_it_was(page, open_still=open_still, now=now)}",
             evidence=evidence,
             next="What it held is let go once its absence is confirmed." if open_still else "",
+            commands=_of_its_job(session),
             healthy=not open_still,
         )
     labels = pod.metadata.labels
@@ -150,6 +152,25 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> 
         sentence=f"idle in pool {labels.get(POOL_LABEL, '?')} {ago(pod.metadata.creation_timestamp, now)}: waits for a job",
         evidence=evidence,
     )
+
+
+def _what_it_was(page: PodPage | None, *, open_still: bool, now: datetime) -> str:
+    """What a Pod that is gone had done, or what is still open for it."""
+    if open_still:
+        return ", but the ledger still holds something for it"
+    session = page.session if page is not None else None
+    if session is not None and session.ended_at is not None:
+        ended = f"it ended {span(now - session.ended_at)} ago ({session.end_reason})"
+        if session.executed_job_id is None:
+            return f": {ended} and was never given a job"
+        return f": it ran job {session.executed_job_id} of {session.repository}; {ended}"
+    raised = next((line for line in reversed(page.transitions) if line.became == "fenced"), None) if page else None
+    return f": retired {span(now - raised.at)} ago without ever having had a job: {raised.why}" if raised else ""
+
+
+def _of_its_job(session: Session | None) -> tuple[str, ...]:
+    job = (session.executed_job_id or session.job_id) if session is not None else None
+    return (f"paddock why job {job}",) if job else ()
 
 
 def why_pool(pool: RunnerPool, signals: PoolSignals | None) -> Explanation:

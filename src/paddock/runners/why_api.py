@@ -46,12 +46,12 @@ class Explainer:
         return why_job(job_id, page, pool, pod, self._settings.healing, self._clock.now())
 
     async def pod(self, name: str) -> Explanation | None:
-        """By name or uid; a Pod that is gone is found by its uid."""
+        """By name or uid, also when the Pod is gone."""
         pod = self._pod(lambda pod: name in (pod.metadata.name, pod.metadata.uid))
         page = await pod_page(self._ledger, pod.metadata.uid if pod is not None else name)
         if pod is None and page is None:
             return None
-        return why_pod(pod.metadata.name if pod is not None else name, pod, page, self._clock.now())
+        return why_pod(name, pod, page, self._clock.now())
 
     async def pool(self, name: str) -> Explanation | None:
         pool = self._pools.get(name, self._settings.namespace)

@@ -8,7 +8,7 @@ from paddock.base.clock import Clock
 from paddock.base.metrics import CollectorRegistry
 from paddock.clients.github import BudgetView
 from paddock.runners.ledger import Ledger, LedgerError
-from paddock.runners.readonly_api import JobPage, PodPage
+from paddock.runners.readonly_api import JobPage, PodPage, job_page, pod_page
 from paddock.runners.service import RunnerService
 from paddock.runners.why_api import Explainer
 from paddock.web.seen import LedgerSeen
@@ -97,22 +97,8 @@ class LedgerReader:
             await ledger.heals.count_by_kind(now - timedelta(days=1)),
         )
 
-    async def job(self, job_id: int) -> JobPage:
-        ledger = self._service.ledger
-        return JobPage(
-            await ledger.jobs.get(job_id),
-            await ledger.overview.waiting(job_id),
-            await ledger.jobs.completion(job_id),
-            await ledger.sessions.of_job(job_id),
-            await ledger.transitions.of_job(job_id),
-        )
+    async def job(self, job_id: int) -> JobPage | None:
+        return await job_page(self._service.ledger, job_id)
 
-    async def pod(self, uid: str) -> PodPage:
-        ledger = self._service.ledger
-        return PodPage(
-            uid,
-            await ledger.claims.of_pod(uid),
-            await ledger.fences.of_pod(uid),
-            await ledger.sessions.of_pod(uid),
-            await ledger.transitions.of_pod(uid),
-        )
+    async def pod(self, uid_or_name: str) -> PodPage | None:
+        return await pod_page(self._service.ledger, uid_or_name)

@@ -224,18 +224,21 @@ async def _pool(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPag
 
 async def _pod(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage | None:
     pod = find_pod(seen, name)
-    uid = pod.metadata.uid if pod is not None else name
+    asked = pod.metadata.uid if pod is not None else name
     page: PodPage | None = None
     note = ""
-    if ledger is not None and uid.isprintable():
+    if ledger is not None and asked.isprintable():
         try:
-            page = await ledger.pod(uid)
+            page = await ledger.pod(asked)
         except LedgerError:
             note = "The ledger cannot be asked now; what it knows is missing here."
-    known = page is not None and bool(page.claim or page.fence or page.session or page.transitions)
-    if pod is None and not known:
+    if pod is not None:
+        name = pod.metadata.name
+    elif page is not None:
+        name = page.name or name
+    else:
         return None
-    said = why_pod(pod.metadata.name if pod is not None else name, pod, page if known else None, seen.now)
+    said = why_pod(name, pod, page, seen.now)
     session = page.session if page is not None else None
     facts = [
         ("phase", pod.status.phase if pod is not None else "gone"),
@@ -243,7 +246,7 @@ async def _pod(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage
         ("stamped for", pod.metadata.labels.get(OWNER_LABEL, "") if pod is not None else ""),
         ("made", _moment(pod.metadata.creation_timestamp) if pod is not None else ""),
         ("runner", session.runner_name if session is not None else ""),
-        ("uid", uid),
+        ("uid", page.uid if page is not None else asked),
     ]
     related: list[Related] = []
     if pod is not None:
@@ -254,14 +257,11 @@ async def _pod(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage
         related += [Related("job", str(job), session.repository) for job in jobs]
     return ObjectPage(
         "pod",
-        pod.metadata.name if pod is not None else name,
+        name,
         said,
         [fact for fact in facts if fact[1]],
         (),
-        timeline(
-            of_events(seen.events, pod.metadata.name if pod is not None else ""),
-            of_transitions(page.transitions if page is not None else ()),
-        ),
+        timeline(of_events(seen.events, name), of_transitions(page.transitions if page is not None else ())),
         related,
         offered("pod", None, pod),
         note=note,
@@ -270,12 +270,11 @@ async def _pod(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage
 
 async def _job(job_id: int, seen: Seen, ledger: LedgerReader) -> ObjectPage | None:
     try:
-        why = await ledger.explainer.job(job_id)
-        page = await ledger.job(job_id)
+        why, page = await ledger.explainer.job(job_id), await ledger.job(job_id)
     except LedgerError:
         said = Explanation(about=f"job {job_id}", sentence="the ledger cannot be asked now", healthy=False)
         return ObjectPage("job", str(job_id), said, note="Load the page again in a few seconds.")
-    if why is None:
+    if why is None or page is None:
         return None
     job = page.job
     facts: list[tuple[str, str]] = []
@@ -296,7 +295,7 @@ async def _job(job_id: int, seen: Seen, ledger: LedgerReader) -> ObjectPage | No
         related.append(Related("pool", job.pool))
         if job.pod_name and job.pod_uid:
             there = find_pod(seen, job.pod_uid)
-            related.append(Related("pod", job.pod_name if there is not None else job.pod_uid, "" if there else "gone"))
+            related.append(Related("pod", job.pod_name, "" if there is not None else "gone"))
             if there is not None and there.spec.node_name:
                 related.append(Related("machine", there.spec.node_name))
     return ObjectPage(

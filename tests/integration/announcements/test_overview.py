@@ -8,7 +8,7 @@ import pytest
 from integration.ledger.rig import ACME, BOLT, Bench, job, pod
 from starlette.applications import Starlette
 
-from paddock.runners.ledger import LedgerUnavailableError
+from paddock.runners.ledger import Fence, LedgerUnavailableError, Pod
 from paddock.runners.readonly_api import readonly_routes
 from paddock.simulator.transport import InProcessTransport
 
@@ -247,6 +247,40 @@ async def test_a_pod_page_tells_claim_fence_and_session(bench: Bench, client: ht
     assert (page["claim"]["state"], page["fence"], page["session"]["job_id"]) == ("running", None, 1)
     await bench.ledger.fences.raise_fence(pod("b"), by="test", why="reaped")
     assert (await client.get("pods/uid-b")).json()["fence"]["why"] == "reaped"
+
+
+async def test_a_pod_is_found_by_its_name_long_after_it_is_gone(bench: Bench, client: httpx2.AsyncClient):
+    await bench.accounts(ACME)
+    await bench.queue(job(1))
+    await bench.running("a")
+    await bench.started(job(1), "a")
+    await bench.completed(job(1), "a")
+    await bench.ledger.sessions.end("uid-a", bench.clock.now(), by="test", why="the Pod has ended")
+    page = (await client.get("pods/runner-a")).json()
+    assert (page["uid"], page["name"], page["claim"]) == ("uid-a", "runner-a", None)
+    assert page == (await client.get("pods/uid-a")).json()
+
+
+async def test_a_pod_that_was_retired_without_a_job_keeps_its_name_and_the_reason(
+    bench: Bench, client: httpx2.AsyncClient
+):
+    fence = await bench.ledger.fences.raise_fence(pod("b"), by="test", why="the pool has one too many")
+    assert isinstance(fence, Fence)
+    await bench.ledger.fences.lift(fence, by="test", why="the Pod is gone")
+    page = (await client.get("pods/runner-b")).json()
+    assert (page["uid"], page["name"], page["fence"]) == ("uid-b", "runner-b", None)
+    assert [(line["became"], line["why"]) for line in page["transitions"]] == [
+        ("fenced", "the pool has one too many"),
+        ("lifted", "the Pod is gone"),
+    ]
+
+
+async def test_a_name_that_was_used_twice_means_the_last_pod_that_bore_it(bench: Bench, client: httpx2.AsyncClient):
+    for uid in ("first", "second"):
+        await bench.ledger.fences.raise_fence(Pod(uid=uid, name="again"), by="test", why=uid)
+        bench.clock.advance(60)
+    assert (await client.get("pods/again")).json()["uid"] == "second"
+    assert (await client.get("pods/first")).json()["fence"]["why"] == "first"
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ WITH raised AS (
     ON CONFLICT DO NOTHING
     RETURNING pod_uid, pod_name, generation, claimed_at AS raised_at, by, why
 ), logged AS (
-    INSERT INTO transitions (at, subject, pod_uid, generation, was, became, by, why)
-    SELECT %(now)s, 'fence', pod_uid, generation, '', 'fenced', by, why FROM raised
+    INSERT INTO transitions (at, subject, pod_uid, pod_name, generation, was, became, by, why)
+    SELECT %(now)s, 'fence', pod_uid, pod_name, generation, '', 'fenced', by, why FROM raised
 )
 SELECT * FROM raised
 """
@@ -42,8 +42,8 @@ LIFT = """
 WITH lifted AS (
     DELETE FROM claims WHERE pod_uid = %(uid)s AND generation = %(generation)s AND state = 'fenced' RETURNING *
 ), logged AS (
-    INSERT INTO transitions (at, subject, pod_uid, generation, was, became, by, why)
-    SELECT %(now)s, 'fence', pod_uid, generation, 'fenced', 'lifted', %(by)s, %(why)s FROM lifted
+    INSERT INTO transitions (at, subject, pod_uid, pod_name, generation, was, became, by, why)
+    SELECT %(now)s, 'fence', pod_uid, pod_name, generation, 'fenced', 'lifted', %(by)s, %(why)s FROM lifted
 )
 SELECT count(*) FROM lifted
 """

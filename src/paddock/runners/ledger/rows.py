@@ -293,3 +293,5 @@ class Transition(Struct, frozen=True, kw_only=True):
     became: str
     by: str
     why: str
+    pod_name: str | None = None
+    """Only in the lines of a fence: nothing else keeps the name of a Pod that never had a session."""

@@ -19,6 +19,14 @@ OF_POD = """
 -- transitions_of_pod
 SELECT * FROM transitions WHERE pod_uid = %s ORDER BY transition_id
 """
+UID_OF_NAME = """
+-- uid_of_name: whoever bore it last
+SELECT pod_uid FROM (
+    (SELECT pod_uid, started_at AS at FROM sessions WHERE pod_name = %(name)s ORDER BY started_at DESC LIMIT 1)
+    UNION ALL
+    (SELECT pod_uid, at FROM transitions WHERE pod_name = %(name)s ORDER BY transition_id DESC LIMIT 1)
+) AS known ORDER BY at DESC LIMIT 1
+"""
 NEWEST = """
 -- newest_transitions
 SELECT * FROM transitions WHERE transition_id > %s ORDER BY transition_id DESC LIMIT %s
@@ -41,6 +49,10 @@ class Transitions:
     async def of_pod(self, pod_uid: str) -> list[Transition]:
         """A Pod's life, oldest line first."""
         return await self._database.rows(Transition, OF_POD, [pod_uid])
+
+    async def uid_of(self, pod_name: str) -> str | None:
+        """The uid of the last Pod of that name that had a session or a fence, also long after it is gone."""
+        return await self._database.value(UID_OF_NAME, {"name": pod_name})
 
     async def newest(self, limit: int = 100, *, after: int = 0) -> list[Transition]:
         """The latest lines, newest first, none up to `after`."""
