@@ -3,13 +3,14 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from paddock.base.clock import Clock
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.supervise import keep_running
+from paddock.base.tasks import end
 from paddock.embedded.folder import DataFolder
 from paddock.hosts.bootstrap import FleetConfig
 from paddock.hosts.settings import HostSettings
@@ -69,10 +70,4 @@ class House:
 async def in_background(house: House, name: str, work: Callable[[], Awaitable[None]]) -> None:
     """Work that is restarted when it fails, and cancelled and awaited when its turn to stop comes."""
     task = asyncio.create_task(keep_running(name, work, house.clock, house.chance), name=name)
-
-    async def stop() -> None:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-    house.stack.push_async_callback(stop)
+    house.stack.push_async_callback(end, task)

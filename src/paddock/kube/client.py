@@ -8,7 +8,7 @@ UnavailableError after a mutation means *unknown*, never *not done*: read before
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 import httpx2
 import msgspec
@@ -40,7 +40,9 @@ __all__ = ["Client", "Listing", "Page", "Propagation"]
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]
 Propagation = Literal["Background", "Foreground", "Orphan"]
-_Patch = Literal["application/apply-patch+yaml", "application/merge-patch+json", "application/json-patch+json"]
+_APPLY: Final = "application/apply-patch+yaml"
+_MERGE: Final = "application/merge-patch+json"
+_PATCH: Final = "application/json-patch+json"
 
 LIST_RESTARTS = 3
 
@@ -92,7 +94,7 @@ class Client:
     ) -> T | Json:
         """The object now; NotFoundError when it does not exist."""
         path = object_path(resource_of(kind), namespace, name, subresource)
-        return self._decode(kind, path, await self._send("GET", path, timeout=timeout))
+        return await self._answer(kind, "GET", path, timeout=timeout)
 
     @overload
     async def list(self, kind: type[T], namespace: str | None = None, **how: Unpack[ListOptions]) -> Listing[T]: ...
@@ -161,7 +163,7 @@ class Client:
         where = resource_of(kind)
         path = object_path(where, namespace, name, subresource) if subresource else collection_path(where, namespace)
         params = self._write_params(None, dry_run)
-        return self._decode(kind, path, await self._send("POST", path, body=body, params=params, timeout=timeout))
+        return await self._answer(kind, "POST", path, body=body, params=params, timeout=timeout)
 
     @overload
     async def update(self, obj: T, **how: Unpack[WriteOptions]) -> T: ...
@@ -183,7 +185,7 @@ class Client:
         kind, body, namespace, name = parts_of(obj, resource)
         path = object_path(resource_of(kind), namespace, name, subresource)
         params = self._write_params(None, dry_run)
-        return self._decode(kind, path, await self._send("PUT", path, body=body, params=params, timeout=timeout))
+        return await self._answer(kind, "PUT", path, body=body, params=params, timeout=timeout)
 
     @overload
     async def apply(self, obj: T, **how: Unpack[ApplyOptions]) -> T: ...
@@ -210,8 +212,7 @@ class Client:
         params = self._write_params(field_manager, dry_run)
         if force:
             params["force"] = "true"
-        answer = await self._patch(path, "application/apply-patch+yaml", body, params, timeout)
-        return self._decode(kind, path, answer)
+        return await self._answer(kind, "PATCH", path, body=body, params=params, timeout=timeout, content_type=_APPLY)
 
     @overload
     async def merge_patch(
@@ -246,9 +247,8 @@ class Client:
         `metadata.uid` into the patch to make it conditional.
         """
         path = object_path(resource_of(kind), namespace, name, subresource)
-        params = self._write_params(field_manager, dry_run=False)
-        answer = await self._patch(path, "application/merge-patch+json", msgspec.json.encode(patch), params, timeout)
-        return self._decode(kind, path, answer)
+        params, body = self._write_params(field_manager, dry_run=False), msgspec.json.encode(patch)
+        return await self._answer(kind, "PATCH", path, body=body, params=params, timeout=timeout, content_type=_MERGE)
 
     @overload
     async def json_patch(
@@ -281,11 +281,8 @@ class Client:
     ) -> T | Json:
         """JSON patch (RFC 6902); a failing `test` operation is an InvalidError and changes nothing."""
         path = object_path(resource_of(kind), namespace, name, subresource)
-        params = self._write_params(field_manager, dry_run=False)
-        answer = await self._patch(
-            path, "application/json-patch+json", msgspec.json.encode(operations), params, timeout
-        )
-        return self._decode(kind, path, answer)
+        params, body = self._write_params(field_manager, dry_run=False), msgspec.json.encode(operations)
+        return await self._answer(kind, "PATCH", path, body=body, params=params, timeout=timeout, content_type=_PATCH)
 
     async def delete(
         self,
@@ -331,8 +328,8 @@ class Client:
             audiences=tuple(audiences), expiration_seconds=expiration_seconds, bound_object_ref=bound_to
         )
         request = TokenRequest(api_version="authentication.k8s.io/v1", kind="TokenRequest", spec=spec)
-        answer = await self._send("POST", path, body=msgspec.json.encode(request), timeout=timeout)
-        status: TokenRequest.Status = self._decode(TokenRequest, path, answer).status
+        answer = await self._answer(TokenRequest, "POST", path, body=msgspec.json.encode(request), timeout=timeout)
+        status: TokenRequest.Status = answer.status
         return Secret(status.token), status.expiration_timestamp
 
     # --- how -----------------------------------------------------------------------------------------------------
@@ -345,20 +342,20 @@ class Client:
         timeout: float | None,
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
+        content_type: str = "application/json",
     ) -> bytes:
         limit = self.timeout if timeout is None else timeout
-        return await self.connection.request(method, path, params=params, body=body, timeout=limit)
-
-    async def _patch(self, path: str, how: _Patch, body: bytes, params: Json, timeout: float | None) -> bytes:
-        limit = self.timeout if timeout is None else timeout
-        return await self.connection.request("PATCH", path, params=params, body=body, timeout=limit, content_type=how)
+        return await self.connection.request(
+            method, path, params=params, body=body, timeout=limit, content_type=content_type
+        )
 
     def _write_params(self, field_manager: str | None, dry_run: bool) -> dict[str, str]:
         params = {"fieldManager": field_manager or self.field_manager}
         return params | {"dryRun": "All"} if dry_run else params
 
-    @staticmethod
-    def _decode(kind: Any, path: str, body: bytes) -> Any:
+    async def _answer(self, kind: Any, method: str, path: str, **call: Any) -> Any:
+        """`_send`, and the answer as an object of that kind."""
+        body = await self._send(method, path, **call)
         try:
             return decoder_of(Json if isinstance(kind, Resource) else kind).decode(body)
         except msgspec.ValidationError as error:

@@ -15,12 +15,12 @@ import structlog
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.tasks import cancelled_by_somebody
 from paddock.kube.errors import ApiError, ConflictError, KubeError
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, key_of
 from paddock.kube.store import Change
-from paddock.kube.tasks import cancelled_by_somebody
 from paddock.kube.workqueue import QueueClosedError, WorkQueue
 
 __all__ = [

@@ -17,12 +17,12 @@ import msgspec
 
 from paddock.base.clock import Clock, rfc3339_micro
 from paddock.base.logs import get_logger
+from paddock.base.tasks import end
 from paddock.kube.builtin import Lease, LeaseSpec
 from paddock.kube.client import Client
 from paddock.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
-from paddock.kube.tasks import end
 
 __all__ = ["LeaderElector"]
 
@@ -68,10 +68,6 @@ class LeaderElector:
         self._renewed_at: float | None = None
         self._metrics = metrics or KubeMetrics()
         self._metrics.leader.labels(name).set(0)
-
-    @property
-    def leading(self) -> bool:
-        return self.lease_left() > 0
 
     @property
     def holder(self) -> str:

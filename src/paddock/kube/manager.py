@@ -9,11 +9,12 @@ from typing import Any
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.supervise import keep_running
+from paddock.base.tasks import TaskStack, end
 from paddock.kube.controller import Controller
 from paddock.kube.informer import Informer
 from paddock.kube.leader import LeaderElector
 from paddock.kube.metrics import KubeMetrics
-from paddock.kube.tasks import TaskStack, cancelled_by_somebody, end
 
 __all__ = ["Health", "Manager", "periodically"]
 
@@ -44,8 +45,6 @@ class Manager:
     `grace` seconds to finish what they have in hand), then the lease, then the rest, the informers last. On a loss of
     leadership the leader's runnables are cancelled at once, and wait for the next election.
     """
-
-    HEALTHY_AFTER = 60.0
 
     def __init__(
         self,
@@ -174,29 +173,17 @@ class Manager:
                 each.cancel()
 
     async def _supervised(self, runnable: _Runnable) -> None:
-        failures = 0
-        while True:
-            began = self._clock.monotonic()
-            problem: BaseException | None = None
-            try:
-                await runnable.run()
-            except asyncio.CancelledError as error:
-                if cancelled_by_somebody():
-                    raise
-                problem = error
-            except Exception as error:  # noqa: BLE001 - one runnable's failure must not be the process's
-                problem = error
-            if problem is None:
-                if not self._stopping.is_set():
-                    _LOG.info("ended", runnable=runnable.name)
-                return
-            failures = 1 if self._clock.monotonic() - began >= self.HEALTHY_AFTER else failures + 1
-            wait = self._backoff.delay(failures, self._chance)
-            self._metrics.runnable_failures.labels(runnable.name).inc()
-            _LOG.error(
-                "failed, will be started again", runnable=runnable.name, again_in=round(wait, 1), exc_info=problem
-            )
-            await self._clock.sleep(wait)
+        await keep_running(
+            runnable.name,
+            runnable.run,
+            self._clock,
+            self._chance,
+            self._backoff,
+            until_done=True,
+            on_failure=lambda _: self._metrics.runnable_failures.labels(runnable.name).inc(),
+        )
+        if not self._stopping.is_set():
+            _LOG.info("ended", runnable=runnable.name)
 
 
 async def periodically(

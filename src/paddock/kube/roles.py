@@ -18,16 +18,22 @@ RBAC: Final = "rbac.authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One right. `resources` are plural names, a subresource after a slash; `names` narrows it to objects of these names."""
+    """One right. `resources` are plural names, a subresource after a slash; `names` narrows it to objects of these names.
+
+    With `urls` it is about paths of the API server that are no resources, and nothing else; only a ClusterRole has those.
+    """
 
     why: str
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     names: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
 
     def manifest(self) -> dict[str, Any]:
         """The PolicyRule."""
+        if self.urls:
+            return {"nonResourceURLs": list(self.urls), "verbs": list(self.verbs)}
         rule: dict[str, Any] = {
             "apiGroups": [self.group],
             "resources": list(self.resources),

@@ -4,20 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 from integration.served import served
-from unit.clients.stepped_clock import SteppedClock
+from unit.clients.conftest import clock, cloud
 
-from paddock.base.chance import seeded
 from paddock.simulator.cloud import SimulatedCloud
 
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock()
-
-
-@pytest.fixture
-def cloud(clock: SteppedClock) -> SimulatedCloud:
-    return SimulatedCloud(clock, seeded("the cloud"))
+__all__ = ["api_url", "clock", "cloud"]
 
 
 @pytest.fixture

@@ -89,3 +89,32 @@ def test_cancelling_reaches_the_work_itself() -> None:
         return cleaned.is_set()
 
     assert run(main, seed=0)
+
+
+def test_a_cancellation_that_nobody_asked_for_is_a_failure_like_any_other() -> None:
+    async def main() -> int:
+        clock, told = LoopClock(), list[BaseException]()
+
+        async def work() -> None:
+            inner = asyncio.ensure_future(asyncio.Event().wait())
+            inner.cancel()
+            await inner
+
+        task = asyncio.create_task(keep_running("work", work, clock, seeded(0), PLAIN, on_failure=told.append))
+        await clock.sleep(2)
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return len(told)
+
+    assert run(main, seed=0) == 2
+
+
+def test_work_that_may_be_done_is_not_started_again_once_it_ends() -> None:
+    async def main() -> list[float]:
+        clock = LoopClock()
+        work = Work(clock, lasting=5.0, ends=True)
+        await keep_running("work", work, clock, seeded(0), PLAIN, until_done=True)
+        return work.starts
+
+    assert len(run(main, seed=0)) == 1

@@ -1,11 +1,9 @@
 import pytest
+from unit.clients.conftest import clock
 from unit.clients.stepped_clock import SteppedClock
 from unit.clients_github.scripted_github import ScriptedGitHub
 
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock()
+__all__ = ["clock", "github"]
 
 
 @pytest.fixture

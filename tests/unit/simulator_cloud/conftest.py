@@ -1,24 +1,5 @@
-from collections.abc import AsyncIterator
+"""The cloud is tested through the client that the product uses."""
 
-import pytest
-from unit.clients.stepped_clock import SteppedClock
+from unit.clients.conftest import client, clock, cloud
 
-from paddock.base.chance import seeded
-from paddock.clients.scaleway import ScalewayClient
-from paddock.simulator.cloud import SimulatedCloud
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock()
-
-
-@pytest.fixture
-def cloud(clock: SteppedClock) -> SimulatedCloud:
-    return SimulatedCloud(clock, seeded("the cloud"))
-
-
-@pytest.fixture
-async def client(cloud: SimulatedCloud, clock: SteppedClock) -> AsyncIterator[ScalewayClient]:
-    async with ScalewayClient(cloud.settings(), clock, seeded("the client"), cloud.transport()) as client:
-        yield client
+__all__ = ["client", "clock", "cloud"]

@@ -1,8 +1,6 @@
 """Client and cloud on an event loop whose time jumps: hours in milliseconds, deadlines included."""
 
 import asyncio
-import selectors
-from typing import Any
 
 import pytest
 
@@ -10,27 +8,9 @@ from paddock.base.chance import seeded
 from paddock.base.clock import LoopClock
 from paddock.clients.scaleway import ScalewayClient, Unavailable
 from paddock.simulator.cloud import Behaviour, Fault, FaultKind, SimulatedCloud
+from paddock.simulator.loop import DAY, run
 
 ZONE = "fr-par-1"
-
-
-class _Jumping(selectors.DefaultSelector):
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> Any:
-        ready = super().select(0)
-        if not ready:
-            self.now += max(0.0, timeout or 0.0)
-        return ready
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._jumping = _Jumping()
-        super().__init__(self._jumping)
-
-    def time(self) -> float:
-        return self._jumping.now
 
 
 async def a_day() -> list[str]:
@@ -54,10 +34,7 @@ async def a_day() -> list[str]:
 
 
 def test_a_busy_day_passes_quickly_and_twice_the_same():
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        first = runner.run(a_day())
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        second = runner.run(a_day())
+    first, second = run(a_day, seed=3, limit=2 * DAY), run(a_day, seed=3, limit=2 * DAY)
     assert first == second
     assert len(first) > 200
 
@@ -75,5 +52,4 @@ def test_a_deadline_is_kept_in_virtual_time():
             assert raised.value.effect_unknown
             return clock.monotonic() - started
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        assert runner.run(scenario()) == pytest.approx(30.0)
+    assert run(scenario, seed=3) == pytest.approx(30.0)

@@ -8,7 +8,7 @@ fleet only so many are dialled at once: after a restart a hundred hosts come one
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from paddock.base.backoff import Backoff
@@ -111,17 +111,11 @@ class BudgetedSsh:
 
     @asynccontextmanager
     async def _connected(self, target: Target, timeout: float) -> AsyncIterator[Shell]:  # noqa: ASYNC109
-        session = self._ssh.connect(target, timeout=timeout)
-        async with self._budget.turn(target.address, target.port):
-            shell = await session.__aenter__()
-        # From here on the session belongs to the caller; only the dial was counted.
-        try:
+        async with AsyncExitStack() as session:
+            async with self._budget.turn(target.address, target.port):
+                shell = await session.enter_async_context(self._ssh.connect(target, timeout=timeout))
+            # From here on the session belongs to the caller; only the dial was counted.
             yield shell
-        except BaseException as error:
-            if not await session.__aexit__(type(error), error, error.__traceback__):
-                raise
-        else:
-            await session.__aexit__(None, None, None)
 
     async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:  # noqa: ASYNC109
         async with self._budget.turn(address, port):

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from paddock.simulator.cloud import problems
-from paddock.simulator.cloud.exchange import Answer, Request, json_answer
+from paddock.simulator.cloud.exchange import Request
 from paddock.simulator.cloud.state import ApiKey, CloudState, Host
+from paddock.simulator.twin.answer import Answer, json_answer
 
 __all__ = ["Call", "authenticated", "checked_name", "host_of", "paged", "project_of"]
 

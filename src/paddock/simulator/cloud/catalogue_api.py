@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from paddock.simulator.cloud import problems, wire
 from paddock.simulator.cloud.access import Call, paged
-from paddock.simulator.cloud.exchange import Answer, json_answer
 from paddock.simulator.cloud.state import CloudState
+from paddock.simulator.twin.answer import Answer, json_answer
 
 __all__ = ["CatalogueApi"]
 

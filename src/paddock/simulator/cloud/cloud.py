@@ -14,14 +14,15 @@ from paddock.base.secrets import Secret
 from paddock.clients.scaleway.settings import ScalewaySettings
 from paddock.simulator.cloud.catalogue import default_images, default_offers
 from paddock.simulator.cloud.catalogue_api import CatalogueApi
-from paddock.simulator.cloud.faults import Fault, FaultBook
+from paddock.simulator.cloud.faults import CloudFaults, Fault
 from paddock.simulator.cloud.front import AuditEntry, Front
 from paddock.simulator.cloud.hardware import Hardware
 from paddock.simulator.cloud.network import InProcessTransport, asgi_app
 from paddock.simulator.cloud.servers_api import ServersApi
-from paddock.simulator.cloud.snapshot import rebased
 from paddock.simulator.cloud.state import ApiKey, Behaviour, CloudState, Health, Host, Image
 from paddock.simulator.cloud.support_api import SupportApi
+from paddock.simulator.twin.pause import pause
+from paddock.simulator.twin.snapshot import rebased
 
 __all__ = ["SimulatedCloud"]
 
@@ -56,7 +57,7 @@ class SimulatedCloud:
             self.state.behaviour.speed = speed
         self._woken = asyncio.Event()
         self.audit: list[AuditEntry] = []
-        self.faults = FaultBook()
+        self.faults = CloudFaults()
         self.health_of: Callable[[Host], Health] = _health_of_itself
         self._hardware = Hardware(self.state, clock, chance)
         self._servers = ServersApi(self._hardware)
@@ -130,13 +131,7 @@ class SimulatedCloud:
             self._woken.clear()
             moment = self.next_change()
             wait = _LONGEST_NAP if moment is None else (moment - self._clock.now()).total_seconds()
-            nap = asyncio.ensure_future(self._clock.sleep(min(max(wait, 0.0), _LONGEST_NAP)))
-            call = asyncio.ensure_future(self._woken.wait())
-            try:
-                await asyncio.wait({nap, call}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                nap.cancel()
-                call.cancel()
+            await pause(self._clock, self._woken, min(wait, _LONGEST_NAP))
 
     # Behind the curtain
 

@@ -1,11 +1,11 @@
-"""A request and its answer, free of any HTTP library, so that they can be kept, delayed and replayed."""
+"""A request, free of any HTTP library, so that it can be kept, delayed and replayed; and what it asks for."""
 
 import re
 from typing import Any
 
 import msgspec
 
-__all__ = ["Answer", "Request", "json_answer", "operation_of", "server_id_of"]
+__all__ = ["Request", "operation_of", "server_id_of"]
 
 _ZONE = r"/apple-silicon/v1alpha1/zones/(?P<zone>[^/]+)"
 _OPERATIONS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
@@ -48,21 +48,6 @@ class Request(msgspec.Struct, frozen=True):
         except (msgspec.DecodeError, UnicodeDecodeError):
             return {}
         return decoded if isinstance(decoded, dict) else {}
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What goes back. `effect` says whether the cloud changed; a `lost` answer never arrives."""
-
-    status: int
-    body: bytes = b""
-    content_type: str = "application/json"
-    headers: dict[str, str] = {}
-    effect: bool = False
-    lost: bool = False
-
-
-def json_answer(status: int, body: Any, *, effect: bool = False, headers: dict[str, str] | None = None) -> Answer:
-    return Answer(status=status, body=msgspec.json.encode(body), headers=headers or {}, effect=effect)
 
 
 def operation_of(request: Request) -> tuple[str, dict[str, str]]:

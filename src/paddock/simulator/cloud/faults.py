@@ -6,9 +6,10 @@ from enum import StrEnum
 import msgspec
 
 from paddock.simulator.cloud import problems
-from paddock.simulator.cloud.exchange import Answer, json_answer
+from paddock.simulator.twin.answer import Answer, json_answer
+from paddock.simulator.twin.fault_book import FaultBook, OrderedFault
 
-__all__ = ["Fault", "FaultBook", "FaultKind", "refusal", "spoiled"]
+__all__ = ["LIST_FAULTS", "CloudFaults", "Fault", "FaultKind", "refusal", "spoiled"]
 
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body><center>nginx</center></body></html>"
 
@@ -46,53 +47,20 @@ class FaultKind(StrEnum):
 LIST_FAULTS = frozenset({FaultKind.EMPTY_LIST, FaultKind.SHORT_LIST})
 
 
-class Fault(msgspec.Struct, kw_only=True):
-    """One thing that goes wrong: which requests it meets, when, and how often.
-
-    Without `operations` it meets every request, without `server_id` every server. `skip` lets the first few pass,
-    `times` is how often it strikes (None for ever), `probability` how likely each time. `after_effect` lets the cloud
-    do its work first and spoils only the answer.
-    """
+class Fault(OrderedFault, kw_only=True):
+    """A fault of the cloud. Without `server_id` it meets every server."""
 
     kind: FaultKind
-    operations: tuple[str, ...] = ()
     server_id: str = ""
-    after_effect: bool = False
-    times: int | None = 1
-    skip: int = 0
-    probability: float = 1.0
-    delay: float = 0.0
     retry_after: float | None = None
     state: str = "busy"
     message: str = "something went wrong"
 
-    @property
-    def spent(self) -> bool:
-        return self.times is not None and self.times <= 0
 
-
-class FaultBook:
-    """The faults on order. Each request meets at most one: the oldest that fits."""
-
-    def __init__(self) -> None:
-        self.pending: list[Fault] = []
-
-    def take(self, operation: str, server_id: str, chance: random.Random) -> Fault | None:
-        for fault in self.pending:
-            if fault.operations and operation not in fault.operations:
-                continue
-            if fault.server_id and fault.server_id != server_id:
-                continue
-            if fault.skip > 0:
-                fault.skip -= 1
-                continue
-            if fault.probability < 1.0 and chance.random() >= fault.probability:
-                continue
-            if fault.times is not None:
-                fault.times -= 1
-            self.pending = [other for other in self.pending if not other.spent]
-            return fault
-        return None
+class CloudFaults(FaultBook[Fault]):
+    def for_request(self, operation: str, server_id: str, chance: random.Random) -> Fault | None:
+        """What goes wrong with a request about this server, or about none (""), if anything."""
+        return self.take(operation, chance, lambda fault: fault.server_id in ("", server_id))
 
 
 def refusal(fault: Fault, server_id: str) -> Answer:

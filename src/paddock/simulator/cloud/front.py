@@ -9,17 +9,17 @@ import msgspec
 from paddock.simulator.cloud import problems
 from paddock.simulator.cloud.access import Call, authenticated
 from paddock.simulator.cloud.catalogue_api import CatalogueApi
-from paddock.simulator.cloud.exchange import Answer, Request, json_answer, operation_of, server_id_of
-from paddock.simulator.cloud.faults import LIST_FAULTS, Fault, FaultBook, FaultKind, refusal, spoiled
+from paddock.simulator.cloud.exchange import Request, operation_of, server_id_of
+from paddock.simulator.cloud.faults import LIST_FAULTS, CloudFaults, Fault, FaultKind, refusal, spoiled
 from paddock.simulator.cloud.hardware import Hardware
 from paddock.simulator.cloud.problems import ProblemError
 from paddock.simulator.cloud.servers_api import ServersApi
 from paddock.simulator.cloud.state import LateRequest
 from paddock.simulator.cloud.support_api import SupportApi
+from paddock.simulator.twin.answer import Answer, json_answer
+from paddock.simulator.twin.audit import remember
 
 __all__ = ["AuditEntry", "Front"]
-
-_AUDIT_KEPT = 20_000  # the latest entries, at least; a cloud that runs for weeks must not grow for weeks
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class Front:
         servers: ServersApi,
         catalogue: CatalogueApi,
         support: SupportApi,
-        faults: FaultBook,
+        faults: CloudFaults,
         audit: list[AuditEntry] | None,
         on_effect: Callable[[], None],
     ) -> None:
@@ -69,7 +69,7 @@ class Front:
             return self._audited(
                 request, operation, server_id, msgspec.structs.replace(answer, headers={"Retry-After": "1"})
             )
-        fault = self._faults.take(operation, server_id, self._hardware.chance)
+        fault = self._faults.for_request(operation, server_id, self._hardware.chance)
         if fault is not None and fault.kind is not FaultKind.LATE and fault.delay > 0:
             await clock.sleep(fault.delay)
         if fault is None or fault.kind is FaultKind.SLOW:
@@ -141,10 +141,9 @@ class Front:
         if answer.effect or (fault is not None and fault.kind is FaultKind.LATE):
             self._on_effect()
         if self._audit is not None:
-            if len(self._audit) >= 2 * _AUDIT_KEPT:
-                del self._audit[:_AUDIT_KEPT]
             name = "arrived_late" if arrived_late else (fault.kind.value if fault is not None else "")
-            self._audit.append(
+            remember(
+                self._audit,
                 AuditEntry(
                     at=self._hardware.clock.now(),
                     method=request.method,
@@ -155,6 +154,6 @@ class Front:
                     status=answer.status,
                     effect=answer.effect,
                     fault=name,
-                )
+                ),
             )
         return answer

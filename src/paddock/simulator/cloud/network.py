@@ -5,15 +5,12 @@ from typing import Protocol
 import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
-from starlette.routing import Route
 
-from paddock.simulator.cloud.exchange import Answer, Request
-from paddock.simulator.lost_answer import LostAnswer
+from paddock.simulator.cloud.exchange import Request
+from paddock.simulator.twin import serving
+from paddock.simulator.twin.answer import Answer
 
 __all__ = ["InProcessTransport", "asgi_app"]
-
-_METHODS = ["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 
 class Answering(Protocol):
@@ -23,8 +20,8 @@ class Answering(Protocol):
 def asgi_app(front: Answering) -> Starlette:
     """The API as an ASGI application, for any HTTP server on loopback."""
 
-    async def serve(http: HttpRequest) -> Response:
-        answer = await front.answer(
+    async def ask(http: HttpRequest) -> Answer:
+        return await front.answer(
             Request(
                 method=http.method,
                 path=http.url.path,
@@ -33,12 +30,8 @@ def asgi_app(front: Answering) -> Starlette:
                 body=await http.body(),
             )
         )
-        if answer.lost:
-            return LostAnswer()
-        content = answer.body or None
-        return Response(content, answer.status, headers=answer.headers, media_type=answer.content_type)
 
-    return Starlette(routes=[Route("/{path:path}", serve, methods=_METHODS)])
+    return serving.asgi_app(ask)
 
 
 class InProcessTransport(httpx2.AsyncBaseTransport):

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from paddock.simulator.cloud import problems, wire
 from paddock.simulator.cloud.access import Call, checked_name, host_of, paged, project_of
-from paddock.simulator.cloud.exchange import Answer, json_answer
 from paddock.simulator.cloud.hardware import Hardware
 from paddock.simulator.cloud.state import Host, Image
+from paddock.simulator.twin.answer import Answer, json_answer
 
 __all__ = ["ServersApi"]
 

@@ -10,8 +10,9 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from paddock.simulator.github import problems
-from paddock.simulator.github.exchange import APP_OPERATIONS, Answer, Request, json_answer
+from paddock.simulator.github.exchange import APP_OPERATIONS, Request, json_answer
 from paddock.simulator.github.state import Account, GitHubState, Repository
+from paddock.simulator.twin.answer import Answer
 
 __all__ = ["TOKEN_LIFE", "Call", "authenticated", "link_header", "page_of", "paged", "permitted", "repository_of"]
 

@@ -9,9 +9,10 @@ import msgspec
 from paddock.base.clock import rfc3339
 from paddock.simulator.github import problems, wire
 from paddock.simulator.github.access import TOKEN_LIFE, Call, link_header, page_of, paged
-from paddock.simulator.github.exchange import Answer, json_answer
+from paddock.simulator.github.exchange import json_answer
 from paddock.simulator.github.state import Account, Attempt, GitHubState, Token
 from paddock.simulator.github.webhooks import Webhooks
+from paddock.simulator.twin.answer import Answer
 
 __all__ = ["AppApi"]
 

@@ -1,11 +1,14 @@
-"""A request and its answer, free of any HTTP library."""
+"""A request, free of any HTTP library, what it asks for, and how GitHub writes JSON."""
 
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
 
-__all__ = ["APP_OPERATIONS", "Answer", "Request", "json_answer", "operation_of"]
+from paddock.simulator.twin import answer
+
+__all__ = ["APP_OPERATIONS", "Request", "json_answer", "operation_of"]
 
 _PLACE = r"/(?P<place>orgs/(?P<org>[^/]+)|repos/(?P<owner>[^/]+)/(?P<repo>[^/]+))/actions/runners"
 _REPO = r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/actions"
@@ -62,22 +65,7 @@ class Request(msgspec.Struct, frozen=True):
         return decoded if isinstance(decoded, dict) else None
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What goes back. `effect` says whether anything changed; a `lost` answer never arrives."""
-
-    status: int
-    body: bytes = b""
-    content_type: str = "application/json; charset=utf-8"
-    headers: dict[str, str] = {}
-    effect: bool = False
-    lost: bool = False
-
-    def with_headers(self, headers: dict[str, str]) -> "Answer":
-        return msgspec.structs.replace(self, headers={**headers, **self.headers})
-
-
-def json_answer(status: int, body: Any, *, effect: bool = False, headers: dict[str, str] | None = None) -> Answer:
-    return Answer(status=status, body=msgspec.json.encode(body), headers=headers or {}, effect=effect)
+json_answer = partial(answer.json_answer, content_type="application/json; charset=utf-8")
 
 
 def operation_of(request: Request) -> tuple[str, dict[str, str]]:

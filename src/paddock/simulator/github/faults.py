@@ -1,8 +1,4 @@
-"""What can go wrong between a caller and GitHub, and between GitHub and its webhook, on order.
-
-An order is used up as it strikes. For faults between two ends that know nothing of GitHub, wrap the transport in
-`paddock.simulator.faulty_transport.FaultyTransport`; these here happen inside.
-"""
+"""What can go wrong between a caller and GitHub, and between GitHub and its webhook, on order."""
 
 import random
 from enum import StrEnum
@@ -10,9 +6,11 @@ from enum import StrEnum
 import msgspec
 
 from paddock.simulator.github import problems
-from paddock.simulator.github.exchange import Answer, json_answer
+from paddock.simulator.github.exchange import json_answer
+from paddock.simulator.twin.answer import Answer
+from paddock.simulator.twin.fault_book import FaultBook, OrderedFault
 
-__all__ = ["DELIVERY_FAULTS", "LIST_FAULTS", "Fault", "FaultBook", "FaultKind", "problem_answer", "refusal", "spoiled"]
+__all__ = ["LIST_FAULTS", "Fault", "FaultKind", "GitHubFaults", "problem_answer", "refusal", "spoiled"]
 
 _HTML = b"<html><head><title>Unicorn!</title></head><body>No server is currently available.</body></html>"
 
@@ -52,63 +50,31 @@ class FaultKind(StrEnum):
 
 
 LIST_FAULTS = frozenset({FaultKind.EMPTY_LIST, FaultKind.SHORT_LIST})
-DELIVERY_FAULTS = frozenset(
+_OF_DELIVERIES = frozenset(
     {FaultKind.UNSENT, FaultKind.UNDELIVERED, FaultKind.REPEATED, FaultKind.DELAYED, FaultKind.OVERTAKEN}
 )
 
 
-class Fault(msgspec.Struct, kw_only=True):
-    """One thing that goes wrong: what it meets, when, and how often.
+class Fault(OrderedFault, kw_only=True):
+    """A fault of GitHub's: by its kind it meets calls, or deliveries.
 
     `operations` are names of calls (`mint`, `get_job`, `list_runners`, …) or of deliveries (`queued`, `in_progress`,
-    `completed`, `waiting`, `redelivery`); without them it meets every call, or every delivery, by its kind. `skip` lets
-    the first few pass, `times` is how often it strikes (None for ever), `probability` how likely each time.
-    `after_effect` lets GitHub do its work first and spoils only the answer.
+    `completed`, `waiting`, `redelivery`).
     """
 
     kind: FaultKind
-    operations: tuple[str, ...] = ()
-    after_effect: bool = False
-    times: int | None = 1
-    skip: int = 0
-    probability: float = 1.0
-    delay: float = 0.0
     retry_after: float = 60.0
     message: str = "something went wrong"
 
-    @property
-    def spent(self) -> bool:
-        return self.times is not None and self.times <= 0
 
-
-class FaultBook:
-    """The faults on order. Each call and each delivery meets at most one: the oldest that fits."""
-
-    def __init__(self) -> None:
-        self.pending: list[Fault] = []
-
+class GitHubFaults(FaultBook[Fault]):
     def for_call(self, operation: str, chance: random.Random) -> Fault | None:
-        return self._take(operation, chance, of_delivery=False)
+        """What goes wrong between a caller and GitHub, if anything."""
+        return self.take(operation, chance, lambda fault: fault.kind not in _OF_DELIVERIES)
 
     def for_delivery(self, action: str, chance: random.Random) -> Fault | None:
-        return self._take(action, chance, of_delivery=True)
-
-    def _take(self, operation: str, chance: random.Random, *, of_delivery: bool) -> Fault | None:
-        for fault in self.pending:
-            if (fault.kind in DELIVERY_FAULTS) != of_delivery:
-                continue
-            if fault.operations and operation not in fault.operations:
-                continue
-            if fault.skip > 0:
-                fault.skip -= 1
-                continue
-            if fault.probability < 1.0 and chance.random() >= fault.probability:
-                continue
-            if fault.times is not None:
-                fault.times -= 1
-            self.pending = [other for other in self.pending if not other.spent]
-            return fault
-        return None
+        """What goes wrong between GitHub and its webhook, if anything."""
+        return self.take(action, chance, lambda fault: fault.kind in _OF_DELIVERIES)
 
 
 def problem_answer(problem: problems.ProblemError) -> Answer:

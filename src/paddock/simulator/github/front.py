@@ -11,14 +11,22 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from paddock.base.clock import Clock
 from paddock.simulator.github import problems
 from paddock.simulator.github.access import Call, authenticated
-from paddock.simulator.github.exchange import Answer, Request, json_answer, operation_of
-from paddock.simulator.github.faults import LIST_FAULTS, Fault, FaultBook, FaultKind, problem_answer, refusal, spoiled
+from paddock.simulator.github.exchange import Request, json_answer, operation_of
+from paddock.simulator.github.faults import (
+    LIST_FAULTS,
+    Fault,
+    FaultKind,
+    GitHubFaults,
+    problem_answer,
+    refusal,
+    spoiled,
+)
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.limits import Limits
+from paddock.simulator.twin.answer import Answer
+from paddock.simulator.twin.audit import remember
 
 __all__ = ["AuditEntry", "Front"]
-
-_AUDIT_KEPT = 20_000  # the latest entries, at least
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -43,7 +51,7 @@ class Front:
         chance: random.Random,
         public_key: RSAPublicKey,
         handlers: dict[str, Callable[[Call], Answer]],
-        faults: FaultBook,
+        faults: GitHubFaults,
         audit: list[AuditEntry] | None,
         stir: Callable[[], None],
     ) -> None:
@@ -120,9 +128,8 @@ class Front:
         if answer.effect:
             self._stir()
         if self._audit is not None:
-            if len(self._audit) >= 2 * _AUDIT_KEPT:
-                del self._audit[:_AUDIT_KEPT]
-            self._audit.append(
+            remember(
+                self._audit,
                 AuditEntry(
                     at=self._clock.now(),
                     method=request.method,
@@ -131,6 +138,6 @@ class Front:
                     status=answer.status,
                     effect=answer.effect,
                     fault=fault.kind.value if fault is not None else "",
-                )
+                ),
             )
         return answer

@@ -18,18 +18,18 @@ from paddock.simulator.errors import SimulationError
 from paddock.simulator.github.app_api import AppApi
 from paddock.simulator.github.app_keys import public_key_of, throwaway_app_key
 from paddock.simulator.github.behaviour import Behaviour
-from paddock.simulator.github.faults import Fault, FaultBook
+from paddock.simulator.github.faults import Fault, GitHubFaults
 from paddock.simulator.github.front import AuditEntry, Front
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.jobs_api import JobsApi
 from paddock.simulator.github.network import asgi_app
-from paddock.simulator.github.pause import pause
 from paddock.simulator.github.runners_api import RunnersApi
 from paddock.simulator.github.sessions import RunnerSession, open_session
-from paddock.simulator.github.snapshot import rebased
 from paddock.simulator.github.state import Account, Attempt, Conclusion, GitHubState, Job, Repository, Run, Runner
 from paddock.simulator.github.webhooks import Webhooks
 from paddock.simulator.transport import InProcessTransport
+from paddock.simulator.twin.pause import pause
+from paddock.simulator.twin.snapshot import rebased
 
 __all__ = ["SimulatedGitHub"]
 
@@ -66,7 +66,7 @@ class SimulatedGitHub:
         if speed is not None:
             self.state.behaviour.speed = speed
         self.audit: list[AuditEntry] = []
-        self.faults = FaultBook()
+        self.faults = GitHubFaults()
         self._woken = asyncio.Event()
         self._drivers = 0
         self._former_clients: list[httpx2.AsyncClient] = []

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from paddock.simulator.github import problems, wire
 from paddock.simulator.github.access import Call, paged, permitted, repository_of
-from paddock.simulator.github.exchange import Answer, json_answer
+from paddock.simulator.github.exchange import json_answer
 from paddock.simulator.github.state import GitHubState, Job, Repository, Run
+from paddock.simulator.twin.answer import Answer
 
 __all__ = ["JobsApi"]
 

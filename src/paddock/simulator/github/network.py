@@ -1,18 +1,15 @@
-"""The simulated GitHub as an ASGI application: for an HTTP server on loopback, or for a transport in the process."""
+"""How HTTP reaches the simulated GitHub."""
 
 from typing import Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
-from starlette.routing import Route
 
-from paddock.simulator.github.exchange import Answer, Request
-from paddock.simulator.lost_answer import LostAnswer
+from paddock.simulator.github.exchange import Request
+from paddock.simulator.twin import serving
+from paddock.simulator.twin.answer import Answer
 
 __all__ = ["Answering", "asgi_app"]
-
-_METHODS = ["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 
 class Answering(Protocol):
@@ -20,8 +17,8 @@ class Answering(Protocol):
 
 
 def asgi_app(front: Answering) -> Starlette:
-    async def serve(http: HttpRequest) -> Response:
-        answer = await front.answer(
+    async def ask(http: HttpRequest) -> Answer:
+        return await front.answer(
             Request(
                 method=http.method,
                 base_url=str(http.base_url).rstrip("/"),
@@ -31,8 +28,5 @@ def asgi_app(front: Answering) -> Starlette:
                 body=await http.body(),
             )
         )
-        if answer.lost:
-            return LostAnswer()
-        return Response(answer.body or None, answer.status, headers=answer.headers, media_type=answer.content_type)
 
-    return Starlette(routes=[Route("/{path:path}", serve, methods=_METHODS)])
+    return serving.asgi_app(ask)

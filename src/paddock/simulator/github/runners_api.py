@@ -5,9 +5,10 @@ from typing import Any
 
 from paddock.simulator.github import problems, wire
 from paddock.simulator.github.access import Call, paged, permitted, repository_of
-from paddock.simulator.github.exchange import Answer, json_answer
+from paddock.simulator.github.exchange import json_answer
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.state import Runner
+from paddock.simulator.twin.answer import Answer
 
 __all__ = ["RunnersApi"]
 

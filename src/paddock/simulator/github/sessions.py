@@ -8,10 +8,10 @@ import msgspec
 from paddock.base.clock import Clock
 from paddock.simulator.errors import SimulationError
 from paddock.simulator.github.job_queue import JobQueue
-from paddock.simulator.github.pause import pause
 from paddock.simulator.github.state import Conclusion, Job, Runner
 from paddock.simulator.github.steps import advance
 from paddock.simulator.github.wire import credential_in
+from paddock.simulator.twin.pause import pause
 
 __all__ = ["Assignment", "RunnerGoneError", "RunnerRefusedError", "RunnerSession", "open_session"]
 

@@ -11,7 +11,7 @@ import msgspec
 
 from paddock.base.chance import new_uuid
 from paddock.base.clock import Clock
-from paddock.simulator.github.faults import FaultBook, FaultKind
+from paddock.simulator.github.faults import FaultKind, GitHubFaults
 from paddock.simulator.github.state import Attempt, GitHubState, Job, Outgoing
 from paddock.simulator.github.wire import event_json
 
@@ -34,7 +34,7 @@ class Webhooks:
     planned, as for an App without a webhook.
     """
 
-    def __init__(self, state: GitHubState, clock: Clock, chance: random.Random, faults: FaultBook) -> None:
+    def __init__(self, state: GitHubState, clock: Clock, chance: random.Random, faults: GitHubFaults) -> None:
         self._state = state
         self._clock = clock
         self._chance = chance

@@ -241,14 +241,6 @@ class SimulatedMac(Scenarios):
 
         return InProcessSsh(lambda _address, _port: self)
 
-    def authorize(self, public_key: str) -> None:
-        """Let a key in, as the cloud does at an install: into `scw_authorized_keys`."""
-        if public_key not in self._keys:
-            self._keys.append(public_key)
-        place = self.disk.at(f"/Users/{self.username}/.ssh/scw_authorized_keys")
-        place.write_text(place.read_text() + f"{public_key}\n")
-        self.disk.look()
-
     def admits(self, username: str, public_key: str) -> bool:
         """Whether sshd lets this key in: it reads both files at each login."""
         if username != self.username:

@@ -1,18 +1,18 @@
-"""A saved cloud whose clock starts anew: every moment moves by the same span."""
+"""A saved service for a clock that starts anew: every moment moves by the same span."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from paddock.simulator.cloud.state import CloudState
-
 __all__ = ["rebased"]
 
+S = TypeVar("S", bound=msgspec.Struct)
 
-def rebased(state: CloudState, span: timedelta) -> CloudState:
-    """The same cloud with all its moments moved."""
-    return msgspec.convert(_moved(msgspec.to_builtins(state, builtin_types=(datetime, bytes)), span), CloudState)
+
+def rebased(state: S, span: timedelta) -> S:
+    """The same state with all its moments moved."""
+    return msgspec.convert(_moved(msgspec.to_builtins(state, builtin_types=(datetime, bytes)), span), type(state))
 
 
 def _moved(value: Any, span: timedelta) -> Any:
