@@ -15,12 +15,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import process_time
+
+import psutil
 
 from .dispatch_server import allow_many_sockets
 from .runner_rig import ACCOUNTS, LABEL, WEBHOOK_SECRET
 from .scratch_postgres import scratch_folder
 
-__all__ = ["Asker", "DispatchDoor", "dispatch_service", "webhook"]
+__all__ = ["Asker", "DispatchDoor", "Spent", "dispatch_service", "seconds_of", "webhook"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _OPENED_AT_ONCE = 64
@@ -44,6 +47,32 @@ class DispatchDoor:
         async with asyncio.timeout(120):
             while (await self.state())["waiting"] < count - count // 100:
                 await asyncio.sleep(0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds of CPU so far: by the service, by its Postgres and by this process."""
+
+    service: float
+    postgres: float
+    client: float
+
+    @classmethod
+    def by(cls, door: DispatchDoor) -> "Spent":
+        service = psutil.Process(door.pid)
+        children = [child for child in service.children(recursive=True) if child.name() == "postgres"]
+        return cls(seconds_of(service), sum(map(seconds_of, children)), process_time())
+
+    def since(self, before: "Spent") -> "Spent":
+        return Spent(self.service - before.service, self.postgres - before.postgres, self.client - before.client)
+
+
+def seconds_of(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0  # a backend that ended; what it used is lost to us
+    return times.user + times.system
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from time import perf_counter
 import psutil
 import psycopg
 
-from .dispatch_door import Asker, DispatchDoor, dispatch_service
+from .dispatch_door import Asker, DispatchDoor, dispatch_service, seconds_of
 from .table import Row, amount
 
 __all__ = ["waiting_pods"]
@@ -60,11 +60,11 @@ async def _measure(door: DispatchDoor, seconds: float) -> _Found:
         await door.all_wait(len(waiting))
         entering = perf_counter() - began
         await asyncio.sleep(_SETTLE)
-        began, cpu, database_cpu = perf_counter(), _cpu(process), sum(map(_cpu, postgres))
+        began, cpu, database_cpu = perf_counter(), seconds_of(process), sum(map(seconds_of, postgres))
         queries, reviews = await _transactions(connection), (await door.state())["token_reviews"]
         await asyncio.sleep(seconds)
         passed = perf_counter() - began
-        cpu, database_cpu = _cpu(process) - cpu, sum(map(_cpu, postgres)) - database_cpu
+        cpu, database_cpu = seconds_of(process) - cpu, sum(map(seconds_of, postgres)) - database_cpu
         state = await door.state()
         # Our own look is one transaction.
         queries, reviews = await _transactions(connection) - queries - 1, state["token_reviews"] - reviews
@@ -77,14 +77,6 @@ async def _measure(door: DispatchDoor, seconds: float) -> _Found:
         for asker in askers:
             asker.close()
     return _Found(before, memory, cpu / passed, database_cpu / passed, queries / passed, reviews / passed, entering)
-
-
-def _cpu(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0  # a backend that ended; what it used is lost to us
-    return times.user + times.system
 
 
 async def _transactions(connection: psycopg.AsyncConnection[tuple[int]]) -> int:

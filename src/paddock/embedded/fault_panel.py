@@ -159,7 +159,9 @@ class SimulatedFaults:
     def _of_jobs(self, healing: HealingSettings) -> Sequence[_Fault]:
         look = timedelta(seconds=healing.every)
         unheard = f"{span(healing.registration_deadline)} to {span(healing.registration_deadline + 2 * look)}"
-        finished = f"{span(healing.finished_grace)} to {span(healing.finished_grace + 2 * look)}"
+        still = healing.finished_grace + healing.progress_grace
+        finished = f"{span(still)} to {span(still + 2 * look)}"
+        silent = healing.registration_deadline + healing.lost_communication
         return (
             _Fault(
                 Breakage(
@@ -187,7 +189,7 @@ class SimulatedFaults:
                     "A runner that never registers",
                     "The next runner takes its job and is never heard of again.",
                     "The job says “handed over, and GitHub has not said that it runs”. Then a line in Healed, and the job waits in its old place.",
-                    f"{unheard} after it was handed over",
+                    f"its job is looked at {unheard} after it was handed over; its Pod goes {span(silent)} to {span(2 * silent)} after that, when GitHub itself would have given it up",
                 ),
                 self._mishap(Hang.NEVER_REGISTERS, "The next runner never registers."),
             ),

@@ -1,16 +1,16 @@
 """The pool controller's books over the ledger itself: inside `paddock up`, and behind the internal HTTP interface."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.kube.tasks import end
+from paddock.base.tasks import end
 from paddock.runners.books import BooksUnavailableError
-from paddock.runners.ledger import Fence, HeldPod, Ledger, LedgerError, Pod, PoolSignals
+from paddock.runners.ledger import HeldPod, Ledger, LedgerError, Pod, PoolSignals
 
-__all__ = ["LedgerBooks", "Recheck", "lift_fences_of_gone_pods"]
+__all__ = ["LedgerBooks", "Recheck"]
 
 Recheck = Callable[[Sequence[int], str], Awaitable[object]]
 """`recheck(job_ids, pod_uid)`: these jobs ran on a Pod that ended; ask GitHub about them."""
@@ -47,7 +47,9 @@ class LedgerBooks:
             # It was handed a runner, so it wins no second claim, fence or not. Ended, and nothing is held for it: go.
             return session.ended_at is not None and await self._ledger.claims.of_pod(pod.uid) is None
         fence = await self._ledger.fences.raise_fence(pod, by=_BY, why=why)
-        if isinstance(fence, HeldPod):
+        if isinstance(fence, HeldPod) or fence.by != _BY:
+            # Another hand's fence is no ground to delete on: healing takes its own down again when it spares the Pod, which
+            # could then win a job between our answer and the delete.
             return False
         # Before the fence stood, the Pod may have been claimed, handed a runner, and its claim may have ended with its
         # job: then it is tearing down. Now that the fence stands the answer is final.
@@ -86,14 +88,3 @@ class LedgerBooks:
             await self._recheck(job_ids, pod.uid)
         except Exception:  # noqa: BLE001 - whatever it is, the report is recorded, and the sweep finds these jobs
             _log.exception("the jobs of a stopped Pod could not be checked", pod=pod.name, jobs=list(job_ids))
-
-
-async def lift_fences_of_gone_pods(
-    ledger: Ledger, fences: Collection[Fence], present: Collection[str], *, by: str
-) -> int:
-    """Take down the fences of Pods that are gone; gives how many.
-
-    Read `fences.standing()` first and list ALL Pods afterwards; a failed, partial or suddenly empty list is no evidence.
-    """
-    gone = [fence for fence in fences if fence.pod_uid not in present]
-    return sum([await ledger.fences.lift(fence, by=by, why="its Pod is gone") for fence in gone])

@@ -8,19 +8,18 @@ import random
 from paddock.base.clock import Clock
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
-from paddock.kube.controller import Controller, Reconcile, Request, its_controller
+from paddock.kube.controller import Controller, Reconcile, Request
 from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
-from paddock.kube.objects import KubeObject
 from paddock.kube.reader import FreshReader
 from paddock.kube.store import Change, by_label
 from paddock.runners.api import POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.books import Books
 from paddock.runners.controllers.autoscaler import Autoscaler
 from paddock.runners.controllers.metrics import PoolCollector
-from paddock.runners.controllers.pool import PoolReconciler, PoolSettings
+from paddock.runners.controllers.pool import PoolReconciler, PoolSettings, its_pool
 from paddock.runners.pods.nodes import closed, healthy, nodes_of
 
 __all__ = ["RunnerOperator"]
@@ -92,8 +91,8 @@ class RunnerOperator:
         manager.add_controller(
             self._controller("runner pool", keeper)
             .watches(self.pools)
-            .watches(self.pods, its_controller("RunnerPool"))
-            .watches(self.accounts, _its_pool, predicate=lambda change: change.kind == "deleted")
+            .watches(self.pods, its_pool)
+            .watches(self.accounts, its_pool, predicate=lambda change: change.kind == "deleted")
             .watches(self.nodes, self._served_by, predicate=_usable_otherwise)
         )
         # A pass is due every few seconds anyway; only a changed spec, and a pool that is new or gone, cannot wait for it.
@@ -113,12 +112,6 @@ class RunnerOperator:
         return Controller(
             name, reconcile, clock=self._clock, chance=self._chance, metrics=self._metrics, workers=_WORKERS
         )
-
-
-def _its_pool(account: KubeObject) -> list[Request]:
-    """A runner's account belongs to its Pod; the label says of which pool that is."""
-    pool = account.metadata.labels.get(POOL_LABEL)
-    return [Request(account.metadata.namespace, pool)] if pool else []
 
 
 def _usable_otherwise(change: Change[Node]) -> bool:

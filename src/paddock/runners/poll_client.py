@@ -106,7 +106,9 @@ class PollClient:
             return type(error).__name__
 
     async def _pause(self, failures: int, why: str, retry_after: float | None) -> None:
-        seconds = _BACKOFF.delay(failures, self._chance, retry_after)
+        # A service that stops tells everybody who waits the same: later by up to half of that, so that not all come at once.
+        asked_for = None if retry_after is None else retry_after * (1.0 + 0.5 * self._chance.random())
+        seconds = _BACKOFF.delay(failures, self._chance, asked_for)
         log.info("dispatch does not answer; asking again", why=why, in_seconds=round(seconds, 1), failures=failures)
         await self._clock.sleep(seconds)
 

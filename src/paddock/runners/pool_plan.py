@@ -14,7 +14,7 @@ from paddock.kube.objects import Condition
 from paddock.runners.api import RunnerPool
 from paddock.runners.pods.admission import Admission, Reservation, admission, seats_for
 from paddock.runners.pods.naming import SEATS, golden_label
-from paddock.runners.pods.nodes import StartFailure, closed, healthy, nodes_of, suspicion
+from paddock.runners.pods.nodes import StartFailure, closed, healthy, nodes_of, suspicion, unready_since
 from paddock.runners.pods.predicates import (
     alive,
     busy,
@@ -191,11 +191,22 @@ def _useless(draft: _Draft) -> None:
             draft.let_go(pod, "node_gone", f"its Node {name} does not exist any more")
         elif node is not None and closed(node):
             draft.let_go(pod, "node_closed", f"its Node {name} is cordoned or leaving")
+        elif node is not None and _deserted(draft, node):
+            draft.let_go(pod, "node_unready", f"its Node {name} has not been ready for minutes, and others are")
         elif crowded[name] > len(SEATS):
             crowded[name] -= 1
             draft.let_go(pod, "licence", f"the Mac {name} may run {len(SEATS)} VMs, and has more")
         else:
             _overdue(draft, pod, node)
+
+
+def _deserted(draft: _Draft, node: Node) -> bool:
+    """Not ready for as long as Kubernetes would wait. Where no Node of the fleet is, the fault is nearer to us than to them."""
+    seen = draft.seen
+    since = unready_since(node)
+    if since is None or not any(healthy(each) for each in nodes_of(seen.pool, seen.nodes)):
+        return False
+    return _passed(draft, since + seen.settings.unready_patience)
 
 
 def _stalled(draft: _Draft) -> None:

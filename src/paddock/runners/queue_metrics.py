@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+from msgspec.structs import replace
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger import Ledger, LedgerError, PoolSignals
+from paddock.runners.ledger.views import Strip
+from paddock.runners.patience import Patience
 
 __all__ = ["QueueCollector"]
 
@@ -25,21 +28,34 @@ class QueueCollector(Collector):
         self._clock = clock
         self.signals: dict[str, PoolSignals] = {}
         self.backlog: int | None = None
+        self._patience = Patience()
 
     async def run(self) -> None:
         """Keep asking until cancelled."""
         while True:
-            try:
-                self.signals = {pool: await self._ledger.signals.of_pool(pool) for pool in self._pools()}
-                self.backlog = await self._ledger.deliveries.backlog()
-            except LedgerError:
-                self.signals, self.backlog = {}, None
+            await self.look()
             await self._clock.sleep(_EVERY)
+
+    async def look(self) -> None:
+        """Ask the ledger once."""
+        try:
+            self.signals = {pool: await self._ledger.signals.of_pool(pool) for pool in self._pools()}
+            self.backlog = await self._ledger.deliveries.backlog()
+            self._patience.look(await self._ledger.signals.line(), self._clock.now())
+        except LedgerError:
+            self.signals, self.backlog = {}, None
+            self._patience.forget()
+
+    async def strip(self) -> Strip:
+        """The ledger's numbers of this moment; the wait of the oldest job counts from when its account had room."""
+        strip = await self._ledger.overview.strip()
+        waited = self._patience.longest(self._clock.now()).total_seconds()
+        return replace(strip, oldest_dispatchable_seconds=min(strip.oldest_dispatchable_seconds, waited))
 
     def collect(self) -> Iterator[Metric]:
         oldest = GaugeMetricFamily(
             "paddock_queue_oldest_dispatchable_seconds",
-            "How long the oldest job that may run now has waited.",
+            "How long the oldest job that may run now has waited since it may.",
             labels=["pool"],
         )
         jobs = GaugeMetricFamily(
@@ -49,7 +65,8 @@ class QueueCollector(Collector):
         )
         claims = GaugeMetricFamily("paddock_claims", "Claims that are held.", labels=["pool"])
         for pool, signals in sorted(self.signals.items()):
-            oldest.add_metric([pool], signals.oldest_dispatchable_seconds)
+            waited = self._patience.longest(self._clock.now(), pool).total_seconds()
+            oldest.add_metric([pool], min(signals.oldest_dispatchable_seconds, waited))
             jobs.add_metric([pool, "dispatchable"], signals.queued)
             jobs.add_metric([pool, "withheld"], signals.withheld)
             claims.add_metric([pool], signals.claimed)

@@ -15,9 +15,9 @@ from starlette.routing import Route
 from paddock.runners.exchange import RefusedError, answer, refusal
 from paddock.runners.ledger import Completion, Fence, HeldPod, Job, Ledger, LedgerError, Session, Transition
 from paddock.runners.ledger.overview import LARGEST_PAGE
-from paddock.runners.ledger.views import WaitingJob
+from paddock.runners.ledger.views import Strip, WaitingJob
 
-__all__ = ["PREFIX", "JobPage", "PodPage", "job_page", "pod_page", "readonly_routes"]
+__all__ = ["PREFIX", "JobPage", "PodPage", "guarded", "job_page", "number_of", "pod_page", "readonly_routes"]
 
 PREFIX: Final = "/api/v1"
 _LARGEST_ID = 2**63 - 1
@@ -71,34 +71,34 @@ async def pod_page(ledger: Ledger, uid_or_name: str) -> PodPage | None:
     return PodPage(uid, names[0] if names else "", claim, fence, session, transitions)
 
 
-def readonly_routes(ledger: Ledger) -> list[Route]:
-    """The routes. 400 names the parameter, 404 what is not known; 503 with Retry-After while the ledger is away."""
+def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[Strip]]) -> list[Route]:
+    """The routes; `numbers` gives the strip. 400 names the parameter, 404 what is not known; 503 with Retry-After while the ledger is away."""
     overview = ledger.overview
 
     async def strip(_: Request) -> Response:
-        return answer(await overview.strip())
+        return answer(await numbers())
 
     async def queue(request: Request) -> Response:
-        return answer(await overview.queue(_number(request, "limit", 100, 1, LARGEST_PAGE)))
+        return answer(await overview.queue(number_of(request, "limit", 100, 1, LARGEST_PAGE)))
 
     async def running(request: Request) -> Response:
-        return answer(await overview.running(_number(request, "limit", 100, 1, LARGEST_PAGE)))
+        return answer(await overview.running(number_of(request, "limit", 100, 1, LARGEST_PAGE)))
 
     async def recent(request: Request) -> Response:
-        return answer(await overview.recent(_number(request, "limit", 100, 1, LARGEST_PAGE)))
+        return answer(await overview.recent(number_of(request, "limit", 100, 1, LARGEST_PAGE)))
 
     async def latency(request: Request) -> Response:
-        window = timedelta(seconds=_number(request, "window", 3600, 60, _LONGEST_WINDOW))
+        window = timedelta(seconds=number_of(request, "window", 3600, 60, _LONGEST_WINDOW))
         return answer(await overview.latency(window))
 
     async def accounts(request: Request) -> Response:
-        return answer(await overview.accounts(_number(request, "limit", LARGEST_PAGE, 1, LARGEST_PAGE)))
+        return answer(await overview.accounts(number_of(request, "limit", LARGEST_PAGE, 1, LARGEST_PAGE)))
 
     async def heals(request: Request) -> Response:
-        return answer(await ledger.heals.newest(_number(request, "limit", 100, 1, LARGEST_PAGE)))
+        return answer(await ledger.heals.newest(number_of(request, "limit", 100, 1, LARGEST_PAGE)))
 
     async def claims(request: Request) -> Response:
-        limit = _number(request, "limit", LARGEST_PAGE, 1, LARGEST_PAGE)
+        limit = number_of(request, "limit", LARGEST_PAGE, 1, LARGEST_PAGE)
         return answer((await ledger.claims.all())[:limit])
 
     async def job(request: Request) -> Response:
@@ -132,14 +132,16 @@ def readonly_routes(ledger: Ledger) -> list[Route]:
         "/jobs/{job_id}": job,
         "/pods/{uid}": pod,
     }
-    return [Route(PREFIX + path, _guarded(handler), methods=["GET"]) for path, handler in handlers.items()]
+    return [Route(PREFIX + path, guarded(handler), methods=["GET"]) for path, handler in handlers.items()]
 
 
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
-def _guarded(handler: _Handler) -> _Handler:
-    async def guarded(request: Request) -> Response:
+def guarded(handler: _Handler) -> _Handler:
+    """The handler, with refusals and a ledger that is away turned into answers."""
+
+    async def served(request: Request) -> Response:
         try:
             return await handler(request)
         except RefusedError as refused:
@@ -148,10 +150,11 @@ def _guarded(handler: _Handler) -> _Handler:
             sentence = "the ledger cannot be asked now, or takes too long: ask again"
             return refusal(503, "no_ledger", sentence, headers={"Retry-After": "2"})
 
-    return guarded
+    return served
 
 
-def _number(request: Request, name: str, otherwise: int, least: int, most: int) -> int:
+def number_of(request: Request, name: str, otherwise: int, least: int, most: int) -> int:
+    """The number that the query gives, within bounds; RefusedError names the parameter."""
     text = request.query_params.get(name)
     if text is None:
         return otherwise

@@ -22,12 +22,14 @@ from paddock.runners.announcements.handling import Announcements
 from paddock.runners.api import RunnerPool
 from paddock.runners.books_ledger import LedgerBooks
 from paddock.runners.dispatch.service import DispatchService
+from paddock.runners.forgetting import Forgetting
 from paddock.runners.healing.leaks_api import leaks_route
 from paddock.runners.healing.ward import Ward
 from paddock.runners.internal_api import internal_routes
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.queue_metrics import QueueCollector
 from paddock.runners.readonly_api import readonly_routes
+from paddock.runners.rewind_api import rewind_route
 from paddock.runners.settings import DispatchSettings
 from paddock.runners.standing_limits import StandingLimits
 from paddock.runners.token_authenticator import TokenAuthenticator
@@ -88,15 +90,17 @@ class RunnerService:
         self.queue = QueueCollector(ledger, lambda: [pool.metadata.name for pool in self.pools.reader.list()], clock)
         self.explainer = Explainer(ledger, self.dispatch.pods.reader, self.pools.reader, settings, clock)
         registry.register(self.queue)
+        self.forgetting = Forgetting(ledger, settings.retention, clock, registry)
         self.routes: list[Route] = [
             webhook_route(ledger, secrets, settings, wake=self.announcements.wake, registry=registry),
             *self.dispatch.routes,
             *internal_routes(self.books, TokenAuthenticator(self.dispatch.tokens), ledger.progress.note, settings),
         ]
         self.readable: list[Route] = [
-            *readonly_routes(ledger),
+            *readonly_routes(ledger, self.queue.strip),
             *why_routes(self.explainer),
             leaks_route(self.ward.healer),
+            rewind_route(ledger, clock),
         ]
         """What only operators may reach: it shows names of every account."""
 
@@ -108,6 +112,7 @@ class RunnerService:
             "announcements": self.announcements.run,
             "queue metrics": self.queue.run,
             "healing": self.ward.run,
+            "forgetting": self.forgetting.run,
             "limits": StandingLimits(self.ledger, self.settings.limits, self._clock).run,
         }
         async with asyncio.TaskGroup() as group:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from paddock.runners.api import AUDIENCE
+from paddock.runners.forgetting import Retention
 from paddock.runners.standing_limits import StandingLimit
 
 __all__ = ["DispatchSettings", "HealingSettings"]
@@ -63,6 +64,7 @@ class DispatchSettings:
     healing: HealingSettings = field(default_factory=HealingSettings)
     limits: tuple[StandingLimit, ...] = ()
     """What accounts may hold at once; those that are not named have the default."""
+    retention: Retention = field(default_factory=Retention)
 
     def __post_init__(self) -> None:
         if self.hold <= 0 or self.hold_unasked < 0:

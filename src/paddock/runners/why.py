@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from paddock.base.clock import rfc3339
 from paddock.base.explanation import Evidence, Explanation, ago, span
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, OWNER_LABEL, POOL_LABEL, RunnerPool
 from paddock.runners.ledger import FINISHED, PoolSignals, Session, Transition
+from paddock.runners.pods.predicates import drain_since, ending_of, warm
 from paddock.runners.readonly_api import JobPage, PodPage
 from paddock.runners.settings import HealingSettings
 
@@ -24,12 +26,12 @@ def why_job(
     evidence = (*_log(page.transitions, now), *_of_cluster(pod, pool, now), *_of_github(page, now))
     if page.completion is not None and (job is None or job.status in FINISHED):
         ended = page.completion
-        ran = (
-            f" after {span(ended.completed_at - job.started_at)} on {ended.runner_name}"
-            if job and job.started_at
-            else ""
-        )
-        waited = f", having waited {span(job.started_at - job.enqueued_at)}" if job and job.started_at else ""
+        ran = waited = ""
+        if job is not None and job.started_at is not None:
+            # A job that was cancelled before any runner took it was handed over, and ran nowhere.
+            where = f" on {ended.runner_name}" if ended.runner_name else ", and no runner took it"
+            ran = f" after {span(ended.completed_at - job.started_at)}{where}"
+            waited = f", having waited {span(job.started_at - job.enqueued_at)}"
         return Explanation(
             about=about,
             sentence=f"over: {ended.conclusion} {span(now - ended.completed_at)} ago{ran}{waited}",
@@ -67,7 +69,11 @@ def why_job(
     if session is not None and session.executed_job_id == job.job_id:
         began = session.job_started_at or since
         return Explanation(
-            about=about, sentence=f"{what} is running on Pod {job.pod_name} for {span(now - began)}", evidence=evidence
+            about=about,
+            sentence=f"{what} is running on Pod {job.pod_name} for {span(now - began)}",
+            evidence=evidence,
+            next="GitHub says when it is over; until then nobody touches its Pod.",
+            commands=(f"paddock why pod {job.pod_name}",),
         )
     late = now - since > healing.registration_deadline
     return Explanation(
@@ -100,13 +106,17 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> 
     labels = pod.metadata.labels
     if pod.metadata.deletion_timestamp is not None:
         return Explanation(
-            about=about, sentence=f"being deleted {ago(pod.metadata.deletion_timestamp, now)}", evidence=evidence
+            about=about,
+            sentence=f"being deleted {ago(pod.metadata.deletion_timestamp, now)}",
+            evidence=evidence,
+            next="It is gone when its Node has ended it; if that Node is gone, healing lets it go.",
         )
     if pod.status.phase in ("Succeeded", "Failed"):
         return Explanation(
             about=about,
-            sentence=f"has ended ({pod.status.phase}{_exit(pod)}); its pool deletes it",
+            sentence=f"ended {span(now - ending_of(pod, now).at)} ago ({pod.status.phase}{_exit(pod)})",
             evidence=evidence,
+            next="Its stop is reported and its pool deletes it.",
             healthy=pod.status.phase == "Succeeded",
         )
     if fence is not None:
@@ -127,15 +137,24 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> 
             about=about,
             sentence=f"claimed for job {claim.job_id} {ago(claim.claimed_at, now)}: {claim.why}",
             evidence=evidence,
+            next="It is handed its runner within seconds, or the claim is given back.",
+            commands=(f"paddock why job {claim.job_id}",) if claim.job_id else (),
         )
     if labels.get(OPERATOR_DRAIN_LABEL) == "true" or labels.get(DRAIN_ELIGIBLE_LABEL) == "true":
+        since = ago(drain_since(pod), now)
         return Explanation(
-            about=about, sentence="draining: it is given no job, and exits when it next asks", evidence=evidence
+            about=about,
+            sentence=f"draining{' ' if since else ''}{since}: it is given no job",
+            evidence=evidence,
+            next="It is told to exit when it next asks, and its pool replaces it.",
         )
     if labels.get(OWNER_LABEL):
         return Explanation(
             about=about,
-            sentence=f"stamped for {labels[OWNER_LABEL]}, and the ledger holds neither claim nor session for it",
+            sentence=(
+                f"stamped for {labels[OWNER_LABEL]}, and the ledger holds neither claim nor session for it;"
+                f" it is there {ago(pod.metadata.creation_timestamp, now)}"
+            ),
             evidence=evidence,
             next="Reaped once that is proven: it is fenced first, so that it can win no job meanwhile.",
             commands=("paddock leaks",),
@@ -145,27 +164,48 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> 
         said = next((c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), "")
         return Explanation(
             about=about, sentence=f"waits for a Node {ago(pod.metadata.creation_timestamp, now)}: {said or 'none was chosen yet'}",
-            evidence=evidence, healthy=False,
+            evidence=evidence, next="Its pool replaces it if it finds none in time.", healthy=False,
         )  # fmt: skip
+    pool, age = labels.get(POOL_LABEL, "?"), ago(pod.metadata.creation_timestamp, now)
+    if not warm(pod, pod.spec.node_selector.get("kubernetes.io/os", "darwin")):
+        return Explanation(
+            about=about,
+            sentence=f"starting in pool {pool} on {pod.spec.node_name} {age}: it does not wait for a job yet",
+            evidence=evidence,
+            next="Its pool replaces it if it does not start in time.",
+        )
     return Explanation(
         about=about,
-        sentence=f"idle in pool {labels.get(POOL_LABEL, '?')} {ago(pod.metadata.creation_timestamp, now)}: waits for a job",
+        sentence=f"idle in pool {pool} {age}: waits for a job",
         evidence=evidence,
+        next="It takes the next job of its pool, unless the pool lets it go first.",
     )
 
 
 def _what_it_was(page: PodPage | None, *, open_still: bool, now: datetime) -> str:
     """What a Pod that is gone had done, or what is still open for it."""
+    if page is None:
+        return ""
+    claim, session = page.claim, page.session
     if open_still:
-        return ", but the ledger still holds something for it"
-    session = page.session if page is not None else None
+        held = [f"its claim of job {claim.job_id}" if claim.job_id else "its claim"] if claim is not None else []
+        since = claim.claimed_at if claim is not None else None
+        if session is not None and session.ended_at is None:
+            held.append("its session")
+            since = since or session.started_at
+        return f", but the ledger still holds {' and '.join(held)} {ago(since, now)}"
     if session is not None and session.ended_at is not None:
         ended = f"it ended {span(now - session.ended_at)} ago ({session.end_reason})"
         if session.executed_job_id is None:
             return f": {ended} and was never given a job"
         return f": it ran job {session.executed_job_id} of {session.repository}; {ended}"
-    raised = next((line for line in reversed(page.transitions) if line.became == "fenced"), None) if page else None
-    return f": retired {span(now - raised.at)} ago without ever having had a job: {raised.why}" if raised else ""
+    raised = next((line for line in reversed(page.transitions) if line.became == "fenced"), None)
+    if raised is not None:
+        return f": retired {span(now - raised.at)} ago without ever having had a job: {raised.why}"
+    if not page.transitions:
+        return ""
+    last = page.transitions[-1]
+    return f": it never had a runner, and was last heard of {span(now - last.at)} ago: {last.why}"
 
 
 def _of_its_job(session: Session | None) -> tuple[str, ...]:
@@ -183,6 +223,10 @@ def why_pool(pool: RunnerPool, signals: PoolSignals | None) -> Explanation:
             f"{status.replicas} Pods: {status.idle} warm, {status.busy} busy, {status.starting} starting; {spec.replicas} wanted",
         )
     ]
+    if ready is not None and ready.last_transition_time is not None:
+        evidence.append(
+            Evidence("cluster", f"Ready is {ready.status} ({ready.reason}) since {rfc3339(ready.last_transition_time)}")
+        )
     if signals is not None:
         evidence.append(
             Evidence(
@@ -210,10 +254,19 @@ def _when_served(page: JobPage, pool: RunnerPool | None, now: datetime) -> str:
     waiting = page.waiting
     if waiting is not None and waiting.until is not None and waiting.until > now:
         return f"It is tried again in {span(waiting.until - now)}."
-    if waiting is not None and waiting.reason in ("limit_reached", "larger_than_limit", "limit_missing"):
+    reason, place = (waiting.reason, waiting.position) if waiting is not None else ("in_line", None)
+    if reason == "too_old":
+        return "GitHub is asked about it: it gets a place in the line again, or its end."
+    if reason in ("larger_than_limit", "limit_missing"):
+        return "It goes on only when its account's limit is raised."
+    if reason == "limit_reached":
         return "It goes on when a job of its account ends, or when its limit is raised."
+    if reason == "behind_its_account":
+        return "It goes on when the earlier jobs of its account have ended."
     if pool is None:
         return "Its pool does not exist (any more): no Pod will ever take it."
+    if pool.status.idle and (reason == "far_back" or (place or 1) > pool.status.idle):
+        return f"{pool.status.idle} Pods of its pool are warm and go to the jobs before it; then it is its turn."
     if pool.status.idle:
         return f"{pool.status.idle} Pods of its pool are warm; it is handed to one within a second or two."
     if pool.status.starting:

@@ -1,14 +1,5 @@
 """Quiet logs: these stories go wrong on purpose."""
 
-import logging
-from collections.abc import Iterator
+from simulation.conftest import quiet_logs
 
-import pytest
-import structlog
-
-
-@pytest.fixture(autouse=True, scope="package")
-def quiet_logs() -> Iterator[None]:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.reset_defaults()
+__all__ = ["quiet_logs"]

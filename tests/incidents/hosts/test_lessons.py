@@ -20,19 +20,25 @@ from incidents.hosts.story import (
     until_pooled,
     until_ready_says,
 )
+from msgspec.structs import replace
 
 from paddock.hosts.api import (
     ScalewayAppleSiliconCluster,
     ScalewayAppleSiliconControlPlane,
     ScalewayAppleSiliconMachineTemplate,
 )
+from paddock.hosts.cluster_api import cluster_resource
+from paddock.hosts.roles import core_rules
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition, is_true
-from paddock.kube.objects import ObjectMeta
+from paddock.kube.objects import ObjectMeta, OwnerReference
+from paddock.kube.resource import Resource
 from paddock.simulator.cloud import Fault, FaultKind
 from paddock.simulator.fleet_world import POOL, FleetWorld, PaperBootstrap
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
+
+_CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 
 
 @simulated(seeds=1)
@@ -137,9 +143,14 @@ async def test_an_error_while_claiming_is_an_error_and_not_an_empty_pool(world: 
 @simulated(seeds=1)
 async def test_cluster_api_is_told_that_infrastructure_and_control_plane_are_there(world: World) -> None:
     """L10: core never bound Machines to Nodes, because nothing told it that the control plane was managed elsewhere."""
-    fleet = FleetWorld(world, hosts=0, settings=settings())
+    fleet = FleetWorld(world, hosts=0, cluster_api=True, settings=settings())
+    await fleet.ready.wait()
     where = ObjectMeta(name="c", namespace="default")
-    await fleet.create(ScalewayAppleSiliconCluster(metadata=where))
+    named: dict[str, Any] = {"metadata": {"name": "c", "namespace": "default"}, "spec": {}}
+    made = await fleet.api.create(named, cluster_resource("v1beta2"))
+    owner = OwnerReference("cluster.x-k8s.io/v1beta2", "Cluster", "c", made["metadata"]["uid"])
+    await fleet.api.create(core_rules().manifest(), _CLUSTER_ROLE)
+    await fleet.create(ScalewayAppleSiliconCluster(metadata=replace(where, owner_references=(owner,))))
     await fleet.create(ScalewayAppleSiliconControlPlane(metadata=where))
 
     async def told() -> bool:

@@ -29,7 +29,7 @@ class Story:
         self.forge = ScriptedForge()
         self.cluster = Cluster("uid-other")
         ledger, clock = bench.ledger, bench.clock
-        self.claims = LeftClaims(ledger, SETTINGS, clock)
+        self.claims = LeftClaims(ledger, self.forge, SETTINGS, clock)
         self.orphans = OrphanedJobs(ledger, self.forge, self.cluster, SETTINGS, clock)
         self.queued = LongQueued(ledger, self.forge, SETTINGS, clock)
         self.redelivery = Redelivery(ledger, {"app": self.forge}, SETTINGS, clock)

@@ -14,9 +14,9 @@ from paddock.base.secrets import Secret
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.runners.books import Books, BooksUnavailableError
 from paddock.runners.books_http import HttpBooks
-from paddock.runners.books_ledger import LedgerBooks, lift_fences_of_gone_pods
+from paddock.runners.books_ledger import LedgerBooks
 from paddock.runners.internal_api import Denied, Principal, Undecided, internal_routes
-from paddock.runners.ledger import Fence, Outcome, Pod
+from paddock.runners.ledger import Outcome, Pod
 from paddock.runners.settings import DispatchSettings
 from paddock.simulator.transport import InProcessTransport
 
@@ -229,14 +229,6 @@ async def test_a_check_at_github_does_not_hold_up_the_report(bench: Bench):
         await books.stopped(pod(1), bench.clock.now(), why="ended")
         await begun.wait()
         await books.close()
-
-
-async def test_the_fences_of_pods_that_are_gone_are_lifted_and_no_others(bench: Bench, books: Books):
-    await books.retire([pod(1), pod(2)], why="scale down")
-    standing = await bench.ledger.fences.standing()
-    assert await lift_fences_of_gone_pods(bench.ledger, standing, {"uid-2"}, by="test") == 1
-    assert [fence.pod_uid for fence in await bench.ledger.fences.standing()] == ["uid-2"]
-    assert isinstance(await bench.ledger.fences.of_pod("uid-2"), Fence)
 
 
 async def test_a_check_that_fails_does_not_lose_the_report(bench: Bench):

@@ -5,10 +5,12 @@ from typing import Any
 
 import httpx2
 import pytest
-from integration.ledger.rig import ACME, BOLT, Bench, job, pod
+from integration.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
 from paddock.runners.ledger import Fence, LedgerUnavailableError, Pod
+from paddock.runners.queue_metrics import QueueCollector
 from paddock.runners.readonly_api import readonly_routes
 from paddock.simulator.transport import InProcessTransport
 
@@ -48,6 +50,24 @@ async def test_the_oldest_that_may_run_is_not_one_that_is_withheld(bench: Bench)
     strip = await bench.ledger.overview.strip()
     assert strip.oldest_dispatchable_seconds == pytest.approx(60, abs=0.01)
     assert (strip.dispatchable, strip.withheld) == (1, 1)
+
+
+async def test_time_that_an_accounts_own_limit_cost_is_no_wait_of_a_job_that_may_run(bench: Bench):
+    await bench.accounts(ACME, vcpus=6, memory_mb=14_336)
+    await bench.queue(job(1, age=900), job(2, age=900))
+    await bench.running("a")
+    queue = QueueCollector(bench.ledger, lambda: [POOL], bench.clock)
+    await queue.look()
+    bench.clock.advance(10)
+    await bench.completed(job(1), "a")
+    await queue.look()
+    bench.clock.advance(20)
+    assert (await bench.ledger.overview.strip()).oldest_dispatchable_seconds == pytest.approx(930, abs=1)
+    assert (await queue.strip()).oldest_dispatchable_seconds == pytest.approx(20, abs=1)
+    registry = CollectorRegistry()
+    registry.register(queue)
+    waited = registry.get_sample_value("paddock_queue_oldest_dispatchable_seconds", {"pool": POOL})
+    assert waited == pytest.approx(20, abs=1)
 
 
 async def test_each_waiting_job_says_why_it_waits_and_its_place_is_the_one_it_gets(bench: Bench):
@@ -198,7 +218,8 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
 
 @pytest.fixture
 def client(bench: Bench) -> httpx2.AsyncClient:
-    transport = InProcessTransport(Starlette(routes=readonly_routes(bench.ledger)))
+    numbers = QueueCollector(bench.ledger, tuple, bench.clock).strip
+    transport = InProcessTransport(Starlette(routes=readonly_routes(bench.ledger, numbers)))
     return httpx2.AsyncClient(transport=transport, base_url="http://paddock/api/v1")
 
 

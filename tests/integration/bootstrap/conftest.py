@@ -3,13 +3,14 @@ from pathlib import Path
 
 import pytest
 from integration.bootstrap.rig import Rig
-from unit.bootstrap.clusters import Cluster, running_cluster
+from unit.bootstrap.conftest import client, cluster
 
 from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
 from paddock.clients.ssh import new_key_pair
-from paddock.kube.client import Client
 from paddock.simulator.mac import Pace, SimulatedMac
+
+__all__ = ["client", "cluster", "rig"]
 
 
 @pytest.fixture
@@ -28,15 +29,3 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     )
     async with mac:
         yield Rig(mac, key, files)
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with running_cluster() as made:
-        yield made
-
-
-@pytest.fixture
-async def client(cluster: Cluster) -> AsyncIterator[Client]:
-    async with cluster.client() as made:
-        yield made

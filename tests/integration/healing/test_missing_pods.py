@@ -38,6 +38,18 @@ async def test_a_claim_whose_pod_is_missing_for_five_minutes_is_released_and_its
     assert (await ward.kinds())["pod_missing_claim"] == 1
 
 
+async def test_the_job_of_a_missing_pod_is_asked_about_before_it_waits_again(ward: Ward) -> None:
+    """Deleted by force, a Pod leaves its machine running: GitHub alone knows whether the job still does."""
+    await ward.idle()
+    pod, job_id = await ward.busy()
+    await ward.vanish(pod)
+    ward.clock.advance(10 * MINUTE)
+    assert await _passes(ward, 7) == ["pod_missing_claim"]
+    assert await ward.ledger.claims.of_pod(pod.metadata.uid) is None
+    assert await ward.bench.status(job_id) == "running"
+    assert ward.asked == [([job_id], pod.metadata.uid)]
+
+
 async def test_young_claims_need_no_cluster(ward: Ward) -> None:
     pod, _ = await ward.claimed()
     await ward.vanish(pod)

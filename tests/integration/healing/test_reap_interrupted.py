@@ -26,7 +26,7 @@ async def _recover(ward: Ward) -> None:
     """A new process runs everything that it would run, for some minutes."""
     ward.interruptions.arm(None)
     ward.start()
-    for _ in range(3):
+    for _ in range(7):
         ward.clock.advance(MINUTE)
         for worker in ward.healer.workers:
             assert await ward.healer.once(worker) is not None

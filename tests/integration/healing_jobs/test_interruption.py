@@ -19,7 +19,7 @@ from integration.healing_jobs.scripted import (
 from integration.ledger.rig import ACME, START, Bench, StandingClock, job
 from psycopg import sql
 
-from paddock.clients.github import ForgeJob
+from paddock.clients.github import ForgeJob, Unavailable
 from paddock.runners.healing.claims import LeftClaims
 from paddock.runners.healing.offline_runners import OfflineRunners
 from paddock.runners.healing.orphans import OrphanedJobs
@@ -57,6 +57,7 @@ async def _orphans(scene: Scene) -> None:
     scene.forge.says(10, "queued")
     scene.forge.says(11, "completed", conclusion="failure", runner_name="runner-2-mint")
     scene.forge.says(12, "in_progress", runner_name="runner-3-mint")
+    scene.forge.says(13, "completed", conclusion="failure")
     scene.forge.says(14, "queued")
     scene.bench.clock.advance(301)
     await scene.bench.ledger.recovery.pod_stopped("uid-5", scene.bench.clock.now(), by="controller", why="stopped")
@@ -67,7 +68,8 @@ async def _long_queued(scene: Scene) -> None:
     await scene.bench.queue(*(job(10 + n, age=700) for n in range(3)), job(20, age=90_000))
     scene.forge.says(10, "completed", conclusion="cancelled")
     scene.forge.says(11, "in_progress", runner_name="somebody", started_at=START)
-    scene.forge.says(20, "queued")
+    scene.forge.says(12, "completed", conclusion="success")
+    scene.forge.job_answers[20] = Unavailable("timeout")
 
 
 async def _unheard(scene: Scene) -> None:
@@ -102,7 +104,7 @@ def _process(kind: str, scene: Scene, fate: Fate) -> Any:
         return ["mac-m4"]
 
     makers: dict[str, Callable[[], Any]] = {
-        "claims": lambda: LeftClaims(ledger, SETTINGS, clock),
+        "claims": lambda: LeftClaims(ledger, forge, SETTINGS, clock),
         "orphans": lambda: OrphanedJobs(ledger, forge, pods, SETTINGS, clock),
         "stopped": lambda: OrphanedJobs(ledger, forge, pods, SETTINGS, clock),
         "queued": lambda: LongQueued(ledger, forge, SETTINGS, clock),

@@ -3,15 +3,17 @@
 from datetime import timedelta
 
 import pytest
+from integration.healing_jobs.scripted import ORGANISATION, ScriptedForge, runner
 from integration.ledger.rig import ACME, POOL, Bench, job, pod
 
+from paddock.clients.github import Conflict, Unavailable
 from paddock.runners.healing.claims import LeftClaims
-from paddock.runners.ledger import LedgerUnavailableError, StaleClaimError
+from paddock.runners.ledger import LedgerUnavailableError, Outcome, StaleClaimError
 from paddock.runners.settings import HealingSettings
 
 
-def _worker(bench: Bench, **settings) -> LeftClaims:
-    return LeftClaims(bench.ledger, HealingSettings(**settings), bench.clock)
+def _worker(bench: Bench, forge: ScriptedForge | None = None, **settings) -> LeftClaims:
+    return LeftClaims(bench.ledger, forge or ScriptedForge(), HealingSettings(**settings), bench.clock)
 
 
 async def _rich(bench: Bench) -> None:
@@ -192,3 +194,63 @@ async def test_a_ledger_that_goes_away_ends_the_pass_and_what_was_healed_is_stil
         report = await _worker(bench).heal()
     assert (len(report.healed), len(report.failed), calls) == (1, 1, ["uid-1", "uid-2"])
     assert len((await _worker(bench).heal()).healed) == 2
+
+
+async def _cancelled_before_it_began(bench: Bench) -> None:
+    """Pod 1 was handed a runner for job 10, which was cancelled before any runner took it; jobs 11 and 12 wait."""
+    await bench.accounts(ACME, vcpus=6, memory_mb=14_336)
+    await bench.queue(job(10))
+    await bench.running(1)
+    await bench.completed(job(10), None, "cancelled")
+    await bench.queue(job(11), job(12))
+    bench.clock.advance(360)
+
+
+async def test_the_slot_of_an_idle_runner_is_free_only_once_github_has_unregistered_it(bench: Bench):
+    await _cancelled_before_it_began(bench)
+    forge = ScriptedForge()
+    forge.places[ORGANISATION] = [runner(1, online=True)]
+    report = await _worker(bench, forge).heal()
+    assert [heal.kind for heal in report.healed] == ["completed_claim"]
+    assert forge.removed == [1], "GitHub can give it nothing any more"
+    assert await bench.ledger.claims.of_pod("uid-1") is None
+
+
+@pytest.mark.parametrize("when", ["before the list", "after the list"])
+async def test_an_idle_runner_that_is_given_a_sibling_keeps_its_slot_so_that_no_limit_is_exceeded(
+    bench: Bench, when: str
+):
+    await _cancelled_before_it_began(bench)
+    forge = ScriptedForge()
+    forge.places[ORGANISATION] = [runner(1, online=True, busy=when == "before the list")]
+    forge.refusals[1] = Conflict("busy", status=422)
+    report = await _worker(bench, forge).heal()
+    assert report.healed == ()
+    assert (await bench.claim(2)).outcome is Outcome.EMPTY, "the limit is one, and one runs"
+    await bench.started(job(11), 1)
+    assert await bench.status(11) == "running"
+    assert (await bench.claim(2)).outcome is Outcome.EMPTY
+
+
+async def test_while_github_does_not_list_its_runners_the_slot_is_kept(bench: Bench):
+    await _cancelled_before_it_began(bench)
+    forge = ScriptedForge()
+    forge.places[ORGANISATION] = Unavailable("502", status=502)
+    report = await _worker(bench, forge).heal()
+    assert report.healed == ()
+    assert report.failed
+    assert await bench.ledger.claims.of_pod("uid-1") is not None
+
+
+async def test_a_runner_that_executed_its_job_itself_frees_its_slot_without_a_question_to_github(bench: Bench):
+    await _rich(bench)
+    await bench.queue(job(10))
+    claim = await bench.running(1)
+    await bench.started(job(10), 1)
+    await bench.completed(job(10), 1)
+    assert claim.job_id == 10
+    forge = ScriptedForge()
+    bench.clock.advance(360)
+    await _worker(bench, forge).heal()
+    assert await bench.ledger.claims.of_pod("uid-1") is None
+    assert forge.calls == []

@@ -112,23 +112,26 @@ async def test_a_job_that_is_over_at_github_is_settled_and_its_claim_ends(bench:
     assert await bench.ledger.claims.all() == []
 
 
-async def test_a_404_of_a_repository_that_answers_settles_a_job_past_its_deadline(bench: Bench):
+async def test_a_404_of_a_repository_that_answers_must_repeat_for_minutes(bench: Bench):
     scene = await Scene(bench).set()
     bench.clock.advance(301)
+    for _ in range(5):
+        assert await scene.kinds() == []
+        bench.clock.advance(60)
     report = await scene.worker.heal()
     assert [(heal.kind, heal.evidence["repository_answers"]) for heal in report.healed] == [("orphan_completed", True)]
     assert await bench.status(10) == "completed"
 
 
-async def test_a_404_of_a_repository_that_does_not_answer_must_repeat_for_minutes(bench: Bench):
+async def test_a_404_of_a_repository_that_does_not_answer_must_repeat_for_an_hour(bench: Bench):
     scene = await Scene(bench).set()
     scene.forge.waiting = {}
     bench.clock.advance(301)
-    for _ in range(5):
+    for _ in range(12):
         report = await scene.worker.heal()
         assert report.healed == ()
         assert any("does not show" in sentence for sentence in report.refused)
-        bench.clock.advance(60)
+        bench.clock.advance(300)
     assert await scene.kinds() == ["orphan_completed"]
 
 

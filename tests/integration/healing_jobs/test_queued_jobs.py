@@ -9,7 +9,7 @@ from integration.ledger.rig import ACME, BOLT, START, Bench, job
 
 from paddock.clients.github import BudgetSpent, ForgeJob, Unavailable
 from paddock.runners.healing.queued import LongQueued, UnheardJobs
-from paddock.runners.ledger import Moved
+from paddock.runners.ledger import Moved, Outcome
 from paddock.runners.settings import HealingSettings
 
 HOUR = 3600.0
@@ -39,25 +39,38 @@ async def test_a_job_that_is_over_at_github_is_settled_with_its_own_conclusion(b
     assert await bench.status(10) == "cancelled"
 
 
-async def test_a_job_that_github_does_not_know_any_more_is_settled(bench: Bench):
+async def test_a_job_that_github_has_not_known_for_minutes_is_settled(bench: Bench):
     forge, worker = await _waiting(bench, 601)
+    for _ in range(5):
+        assert await _kinds(worker) == [], "what is settled can never run: no single 404 is enough"
+        bench.clock.advance(60)
     assert await _kinds(worker) == ["queued_completed"]
     row = await bench.ledger.jobs.get(10)
     assert row is not None
     assert (row.status, row.conclusion) == ("completed", "stale")
-    assert forge.asked("waiting_jobs") == 1
+    assert forge.asked("waiting_jobs") == 6
 
 
-async def test_a_job_that_waits_at_github_too_is_kept_for_a_day_and_then_given_up(bench: Bench):
+@pytest.mark.parametrize("status", ["queued", "waiting"])
+async def test_a_job_that_waits_at_github_too_waits_here_and_is_served_after_however_many_days(
+    bench: Bench, status: str
+):
+    """An environment may be approved weeks after the job was made; a job that was given up could not run any more."""
     forge, worker = await _waiting(bench, 23.9 * HOUR)
+    forge.says(10, status)
+    for _ in range(9 * 24):
+        assert await _kinds(worker) == []
+        bench.clock.advance(HOUR)
+    assert await bench.ledger.jobs.enqueue(job(10)) is Moved.KNOWN, "its `queued`, after the approval"
+    assert (await bench.claim(1)).won
+
+
+async def test_a_job_that_was_made_a_week_before_it_was_announced_is_served_once_github_confirms_it(bench: Bench):
+    forge, worker = await _waiting(bench, 8 * 24 * HOUR)
     forge.says(10, "queued")
-    assert await _kinds(worker) == []
-    bench.clock.advance(0.2 * HOUR)
-    report = await worker.heal()
-    assert [heal.kind for heal in report.healed] == ["queued_gave_up"]
-    row = await bench.ledger.jobs.get(10)
-    assert row is not None
-    assert (row.status, row.conclusion) == ("completed", "stale")
+    assert (await bench.claim(1)).outcome is Outcome.EMPTY
+    await worker.heal()
+    assert (await bench.claim(1)).won
 
 
 async def test_a_job_in_progress_at_github_is_never_ended_but_bound_to_its_runner(bench: Bench):
@@ -99,7 +112,7 @@ async def test_the_job_of_an_account_without_an_installation_is_given_up_after_a
 
 async def test_a_job_older_than_any_that_is_served_still_gets_its_end(bench: Bench):
     forge, worker = await _waiting(bench, 30 * 86_400)
-    forge.says(10, "queued")
+    forge.job_answers[10] = Unavailable("timeout")
     assert await _kinds(worker) == ["queued_gave_up"]
 
 

@@ -106,8 +106,8 @@ async def test_a_pod_is_missing_since_its_first_absence_and_not_after_it_was_see
     missing = await recovery.missing(since_before=bench.clock.now() - MINUTES_5)
     assert [claim.pod_uid for claim in missing] == ["uid-1"]
     ended = await recovery.release_missing(missing, by="pod reconciliation", why="its Pod is gone")
-    assert [(one.pod_uid, one.requeued) for one in ended] == [("uid-1", True)]
-    assert await bench.status(10) == "queued"
+    assert [(one.pod_uid, one.requeued) for one in ended] == [("uid-1", False)]
+    assert await bench.status(10) == "running", "it was handed over: GitHub is asked before it waits again"
 
 
 async def test_a_young_claim_is_not_missed(bench: Bench):

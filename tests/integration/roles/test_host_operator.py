@@ -21,7 +21,7 @@ from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentities
 from paddock.hosts.cluster_api import cluster_resource, machine_resource
 from paddock.hosts.roles import OPERATOR_CLUSTER_RULES, OPERATOR_NAMESPACE_RULES
-from paddock.kube.builtin import Node
+from paddock.kube.builtin import Node, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.objects import ObjectMeta
 from paddock.kube.roles import Role
@@ -80,6 +80,7 @@ async def _whole_life(world: World) -> Requests:
     await fleet.ready.wait()
     await _clusters(fleet)
     await _owned_machine(fleet)
+    await _owned_cluster(fleet)
     fleet.cloud.foreign_rename(fleet.pool[3].id, "m-stray")
     await fleet.all_ready(1, within=900)
     await fleet.api.delete(Machine, "m-1", "default")
@@ -100,6 +101,7 @@ async def _whole_life(world: World) -> Requests:
 
     await fleet.eventually("a server that somebody deleted is forgotten", forgotten, within=300)
     await fleet.machine("m-too-many", type="M4-M")
+    await fleet.api.delete(ScalewayAppleSiliconCluster, "c", "default")
     await fleet.clock.sleep(900)
     await _bootstrap_of_a_mac(fleet)
     return fleet.requests
@@ -124,6 +126,22 @@ async def _owned_machine(fleet: FleetWorld) -> None:
     owner["uid"] = made["metadata"]["uid"]
     await fleet.api.merge_patch(Machine, "m-1", {"metadata": {"ownerReferences": [owner]}}, "default")
     await fleet.api.create(Node(metadata=ObjectMeta(name="m-1")))
+
+
+async def _owned_cluster(fleet: FleetWorld) -> None:
+    """The infrastructure below a Cluster, whose kubeconfig is made and, because its account is lost, made anew."""
+    made = await fleet.api.get(cluster_resource(VERSION), "c", "default")
+    owner = {"apiVersion": f"cluster.x-k8s.io/{VERSION}", "kind": "Cluster", "name": "c"}
+    owner["uid"] = made["metadata"]["uid"]
+    owned = {"metadata": {"ownerReferences": [owner]}}
+    await fleet.api.merge_patch(ScalewayAppleSiliconCluster, "c", owned, "default")
+
+    async def provisioned() -> bool:
+        found = await fleet.api.get(ScalewayAppleSiliconCluster, "c", "default")
+        return found.status.initialization.provisioned
+
+    await fleet.eventually("core has its kubeconfig", provisioned, within=60)
+    await fleet.api.delete(ServiceAccount, "cluster-api-c", "default")
 
 
 async def _fleet_of_two(fleet: FleetWorld) -> None:

@@ -20,7 +20,7 @@ from paddock.embedded.store.operations import Operation
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.config import Config
-from paddock.kube.controller import Controller, Request, its_controller
+from paddock.kube.controller import Controller, Request
 from paddock.kube.crd import crd_of
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.errors import KubeError
@@ -43,7 +43,7 @@ from paddock.runners.api import (
     RunnerPoolSpec,
 )
 from paddock.runners.books import BooksUnavailableError
-from paddock.runners.controllers.pool import PoolReconciler, PoolSettings
+from paddock.runners.controllers.pool import PoolReconciler, PoolSettings, its_pool
 from paddock.runners.ledger import Pod as PodRef
 from paddock.runners.ledger import PoolSignals
 from paddock.simulator.faults import Faults
@@ -226,7 +226,7 @@ class PoolWorld:
         )
         everyone = lambda _: [Request("default", each.metadata.name) for each in pools.reader.list()]  # noqa: E731
         controller = Controller("pool", reconciler, clock=clock, chance=chance, metrics=metrics, workers=2)
-        controller.watches(pools).watches(pods, its_controller("RunnerPool")).watches(nodes, everyone)
+        controller.watches(pools).watches(pods, its_pool).watches(nodes, everyone)
         manager = Manager(clock=clock, chance=chance, metrics=metrics)
         manager.add_runnable("events", recorder.run)
         manager.add_controller(controller)

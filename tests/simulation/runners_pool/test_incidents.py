@@ -196,3 +196,60 @@ async def test_two_mac_pools_never_put_a_third_vm_on_a_mac(world: World) -> None
     await pools.eventually("five minutes", looked, within=400)
     assert (most, len(pools.pods())) == (2, 4)
     assert {pools.ready_condition(name).reason for name in ("one", "two")} == {"LicenceLimit"}
+
+
+@simulated(2)
+async def test_a_foreground_deletion_of_a_pool_kills_no_job(world: World) -> None:
+    """Garbage collection deletes dependents before their owner, past every finalizer of ours: Pods are no dependents."""
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("mac", 3)
+    await pools.settled("mac", 3)
+    busy = pools.pods("mac")[0]
+    await pools.take(busy)
+    await pools.api.delete(RunnerPool, "mac", "default", propagation="Foreground")
+    await pools.eventually("the idle ones are gone", lambda: len(pools.pods("mac", living=False)) == 1)
+    await world.clock.sleep(600)
+    assert [pod.metadata.uid for pod in pools.pods("mac")] == [busy.metadata.uid]
+    await pools.end(busy)
+    await pools.eventually("the pool is gone", lambda: pools.seen_pool("mac") is None)
+    await pools.eventually("so is everything of it", lambda: not pools.pods(living=False) and not pools.accounts())
+
+
+@simulated(2)
+async def test_a_pool_whose_finalizer_is_taken_off_by_hand_kills_no_job_and_leaves_nothing(world: World) -> None:
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    busy = pools.pods("mac")[0]
+    await pools.take(busy)
+    await pools.api.delete(RunnerPool, "mac", "default")
+    await pools.api.merge_patch(RunnerPool, "mac", {"metadata": {"finalizers": None}}, "default")
+    await pools.eventually("the pool is gone at once", lambda: pools.seen_pool("mac") is None)
+    await pools.eventually("the idle one is gone", lambda: len(pools.pods("mac", living=False)) == 1)
+    await world.clock.sleep(600)
+    assert [pod.metadata.uid for pod in pools.pods("mac")] == [busy.metadata.uid]
+    await pools.end(busy)
+    await pools.eventually("so is everything of it", lambda: not pools.pods(living=False) and not pools.accounts())
+
+
+@simulated(2)
+async def test_a_pool_made_anew_under_the_same_name_leaves_the_jobs_of_its_namesake_alone(world: World) -> None:
+    pools = PoolWorld(world, nodes=3)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    busy, idle = pools.pods("mac")
+    await pools.take(busy)
+    await pools.api.delete(RunnerPool, "mac", "default")
+    await pools.api.merge_patch(RunnerPool, "mac", {"metadata": {"finalizers": None}}, "default")
+    await pools.pool("mac", 2)
+    await pools.eventually(
+        "the namesake's idle Pod is gone, and the new pool is whole",
+        lambda: (
+            idle.metadata.uid not in {pod.metadata.uid for pod in pools.pods("mac", living=False)}
+            and len(pools.warm("mac")) >= 2
+        ),
+    )
+    await world.clock.sleep(600)
+    assert busy.metadata.uid in {pod.metadata.uid for pod in pools.pods("mac")}
+    await pools.end(busy)
+    await pools.eventually("nothing of it is left", lambda: len(pools.pods(living=False)) == 2)

@@ -12,9 +12,9 @@ AGES = [timedelta(seconds=s) for s in (0, 29, 30, 179, 180, 299, 300, 86_400, 30
 
 def _states() -> list[ClaimView]:
     return [
-        ClaimView(minted, age, silent, over, named, busy)
-        for minted, age, silent, over, named, busy in itertools.product(
-            (False, True), AGES, (False, True), (None, *AGES), (False, True), (False, True)
+        ClaimView(minted, age, silent, over, executor != "nobody", executor == "itself", busy)
+        for minted, age, silent, over, executor, busy in itertools.product(
+            (False, True), AGES, (False, True), (None, *AGES), ("nobody", "another", "itself"), (False, True)
         )
     ]
 
@@ -46,6 +46,12 @@ def test_no_running_claim_is_ever_freed_by_its_age():
 def test_no_claim_whose_runner_executes_another_job_is_freed():
     busy = [claim for claim in _states() if claim.minted and claim.busy_elsewhere]
     assert not any(judge(claim, SETTINGS).release for claim in busy)
+
+
+def test_a_runner_that_may_still_be_idle_is_unregistered_before_its_slot_is_free():
+    freed = [(claim, judge(claim, SETTINGS)) for claim in _states() if claim.minted and judge(claim, SETTINGS).release]
+    assert freed
+    assert all(verdict.unregister != claim.executed_it for claim, verdict in freed)
 
 
 def test_every_claim_that_nobody_will_finish_ends_within_its_time():

@@ -35,7 +35,8 @@ def _queued() -> list[QueuedJob]:
 
 
 def _proven_missing(job: RunningJob | QueuedJob) -> bool:
-    return job.said is JobSaid.MISSING and (job.repository_answers or job.missing_for >= timedelta(minutes=5))
+    needed = timedelta(minutes=5) if job.repository_answers else timedelta(hours=1)
+    return job.said is JobSaid.MISSING and job.missing_for >= needed
 
 
 def _may_still_take_it(job: RunningJob) -> bool:
@@ -63,7 +64,9 @@ def _queued_oracle(job: QueuedJob) -> Action:
         return Action.BIND if job.runner_named else Action.KEEP
     if job.said is JobSaid.COMPLETED or (_proven_missing(job) and job.waited >= timedelta(minutes=10)):
         return Action.SETTLE
-    return Action.GIVE_UP if job.waited >= timedelta(hours=24) else Action.KEEP
+    if job.waited < timedelta(hours=24):
+        return Action.KEEP
+    return Action.RENEW if job.said is JobSaid.QUEUED else Action.GIVE_UP
 
 
 def test_every_state_of_a_running_job_is_judged_as_the_rules_say():
@@ -81,7 +84,7 @@ def test_every_state_of_a_queued_job_is_judged_as_the_rules_say():
         verdict = judge_queued(job, SETTINGS)
         assert verdict.action is _queued_oracle(job), job
         assert verdict.sentence
-        assert bool(verdict.kind) == (verdict.action is not Action.KEEP)
+        assert bool(verdict.kind) == (verdict.action not in (Action.KEEP, Action.RENEW))
 
 
 def test_no_job_is_put_back_unless_github_itself_has_it_queued():
@@ -111,10 +114,19 @@ def test_a_queued_job_is_never_put_back_and_a_running_one_never_given_up():
     assert not any(judge_running(job, SETTINGS).action is Action.GIVE_UP for job in _running())
 
 
-def test_a_first_404_of_a_repository_that_does_not_answer_settles_nothing():
+def test_a_first_404_settles_nothing_whether_the_repository_answers_or_not():
     for job in _running():
-        if job.said is JobSaid.MISSING and not job.repository_answers and not job.missing_for:
+        if job.said is JobSaid.MISSING and not job.missing_for:
             assert judge_running(job, SETTINGS).action is Action.KEEP
+    for queued in _queued():
+        if queued.said is JobSaid.MISSING and not queued.missing_for:
+            assert judge_queued(queued, SETTINGS).action is not Action.SETTLE
+
+
+def test_a_job_that_github_says_is_waiting_is_never_ended():
+    for queued in _queued():
+        if queued.said is JobSaid.QUEUED:
+            assert judge_queued(queued, SETTINGS).action in (Action.KEEP, Action.RENEW)
 
 
 def test_every_stuck_job_has_a_way_out_within_its_time():
@@ -128,7 +140,7 @@ def test_every_stuck_job_has_a_way_out_within_its_time():
         verdict = judge_running(job, SETTINGS).action
         if job.said is JobSaid.COMPLETED:
             assert verdict is Action.SETTLE, job
-        if job.said is JobSaid.MISSING and job.missing_for >= SETTINGS.missing_confirm and job.age >= deadline:
+        if job.said is JobSaid.MISSING and job.missing_for >= timedelta(hours=1) and job.age >= deadline:
             assert verdict is Action.SETTLE, job
         if job.said is JobSaid.QUEUED and job.pod is PodSaid.ENDED:
             assert verdict is Action.REQUEUE, job
@@ -136,5 +148,5 @@ def test_every_stuck_job_has_a_way_out_within_its_time():
         if job.said is JobSaid.QUEUED and job.age >= deadline and never_came:
             assert verdict is Action.REQUEUE, job
     for queued in _queued():
-        if queued.waited >= SETTINGS.queued_give_up and queued.said is not JobSaid.IN_PROGRESS:
+        if queued.waited >= SETTINGS.queued_give_up and queued.said not in (JobSaid.IN_PROGRESS, JobSaid.QUEUED):
             assert judge_queued(queued, SETTINGS).action in (Action.SETTLE, Action.GIVE_UP), queued

@@ -1,8 +1,9 @@
 """What a pool does about its Pods, as tables."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from unit.runners_pool.built import (
     NOW,
     ago,
@@ -17,7 +18,7 @@ from unit.runners_pool.built import (
     waiting,
 )
 
-from paddock.kube.builtin import ContainerState, ContainerStateRunning
+from paddock.kube.builtin import ContainerState, ContainerStateRunning, Node, NodeCondition
 from paddock.kube.objects import Condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, Provisioning, Rollout
 from paddock.runners.pods.admission import Reservation
@@ -185,6 +186,24 @@ def test_a_node_that_the_cache_does_not_show_is_not_taken_for_gone() -> None:
 def test_a_busy_pod_on_a_node_that_is_gone_is_left_to_the_ledgers() -> None:
     made = planned(pool(replicas=1), [pod("a", node="hidden", owner="acme")], gone=frozenset({"hidden"}))
     assert not made.acts
+
+
+@pytest.mark.parametrize(
+    ("minutes", "neighbour", "gone"),
+    [(6, "True", {"idle": "node_unready"}), (4, "True", {}), (60, "False", {})],
+)
+def test_of_a_node_that_is_not_heard_of_only_idle_pods_are_let_go_and_only_if_others_are_well(
+    minutes, neighbour, gone
+) -> None:
+    silent = _saying("n1", "Unknown", ago(minutes=minutes))
+    pods = [pod("idle", node="n1"), pod("busy", node="n1", owner="acme")]
+    assert let_go(planned(pool(replicas=2), pods, silent, _saying("n2", neighbour, ago(days=1)))) == gone
+
+
+def _saying(name: str, ready: str, since: datetime) -> Node:
+    said = NodeCondition(type="Ready", status=ready, last_transition_time=since)
+    made = node(name)
+    return replace(made, status=replace(made.status, conditions=(said,)))
 
 
 @pytest.mark.parametrize(

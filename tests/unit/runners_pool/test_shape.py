@@ -7,7 +7,7 @@ from unit.runners_pool.built import IMAGE, SETTINGS, pool
 
 from paddock.base.chance import seeded
 from paddock.runners.api import AUDIENCE
-from paddock.runners.pods.naming import REVISION, SEAT_LABEL, golden_label, runner_name
+from paddock.runners.pods.naming import POOL_UID, REVISION, SEAT_LABEL, golden_label, runner_name
 from paddock.runners.pods.settings import PoolSettings
 from paddock.runners.pods.shape import pod_of, service_account_of, shape_problem
 
@@ -53,9 +53,8 @@ def test_a_linux_pod_goes_to_its_fleet_and_nowhere_else() -> None:
         "kubernetes.io/arch": "amd64",
         "node.cluster.x-k8s.io/pool": "fleet",
     }
-    assert spec["tolerations"] == [
-        {"key": "tuist.dev/runner-tier", "operator": "Equal", "value": "bare-metal", "effect": "NoSchedule"}
-    ]
+    tier = {"key": "tuist.dev/runner-tier", "operator": "Equal", "value": "bare-metal", "effect": "NoSchedule"}
+    assert spec["tolerations"][0] == tier
     assert spec["runtimeClassName"] == "kata-qemu"
     assert spec["restartPolicy"] == "Never"
 
@@ -105,7 +104,7 @@ def test_a_mac_pod_is_one_vm_with_a_token_for_dispatch() -> None:
         "tuist.dev/runtime": "tart",
         "tuist.dev/fleet": "fleet",
     }
-    assert spec["tolerations"] == [{"key": "tuist.dev/macos", "operator": "Exists", "effect": "NoSchedule"}]
+    assert spec["tolerations"][0] == {"key": "tuist.dev/macos", "operator": "Exists", "effect": "NoSchedule"}
     (preferred,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert preferred["preference"]["matchExpressions"] == [{"key": golden_label(IMAGE), "operator": "Exists"}]
 
@@ -148,6 +147,15 @@ def test_macs_may_have_another_way_to_dispatch() -> None:
     assert _env(linux)["TUIST_RUNNER_DISPATCH_URL"] == "http://inside"
 
 
+@pytest.mark.parametrize("system", [{}, LINUX])
+def test_a_pod_at_work_outlives_the_silence_of_its_node(system) -> None:
+    """Kubernetes adds a toleration of five minutes for these taints, unless the Pod has one of its own, without an end."""
+    spec = pod_of(pool(**system), "p", SETTINGS, seat="" if system else "1")["spec"]
+    silent = [each for each in spec["tolerations"] if each["effect"] == "NoExecute"]
+    assert {each["key"] for each in silent} == {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+    assert all(each["operator"] == "Exists" and "tolerationSeconds" not in each for each in silent)
+
+
 def test_a_pod_keeps_off_suspect_nodes() -> None:
     spec = pod_of(pool(**LINUX), "p", SETTINGS, avoid=("bad",))["spec"]
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
@@ -161,7 +169,9 @@ def test_pod_and_account_carry_the_pool_and_its_revision() -> None:
     assert made["spec"]["serviceAccountName"] == account["metadata"]["name"]
     for each in (made, account):
         assert each["metadata"]["labels"]["tuist.dev/runner-pool"] == "mac"
-        assert each["metadata"]["ownerReferences"][0]["uid"] == "uid-mac"
+    assert account["metadata"]["ownerReferences"][0]["uid"] == "uid-mac"
+    assert made["metadata"]["annotations"][POOL_UID] == "uid-mac"
+    assert "ownerReferences" not in made["metadata"], "garbage collection must have no reason to delete a Pod at work"
     assert account["automountServiceAccountToken"] is False
 
 

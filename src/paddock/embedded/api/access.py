@@ -64,12 +64,19 @@ class Access:
 
     async def user_of(self, token: str, audiences: tuple[str, ...]) -> User | None:
         """The user behind a token meant for one of these audiences, or None."""
+        user, _ = await self.review(token, audiences or (API_AUDIENCE,))
+        return user
+
+    async def review(self, token: str, audiences: tuple[str, ...]) -> tuple[User | None, tuple[str, ...]]:
+        """The user behind a token, or None; and those of these audiences that it is meant for, which are all of them
+        for one that is meant for everybody or for nobody.
+        """
         if self._static.knows(token):
-            return ADMIN
-        verified = self.issuer.verify(token, audiences or (API_AUDIENCE,), self._clock.now())
-        if not isinstance(verified, VerifiedToken) or not await self._alive(verified):
-            return None
-        return _user_of(verified)
+            return ADMIN, audiences
+        verified = self.issuer.verify(token, audiences, self._clock.now())
+        if not isinstance(verified, VerifiedToken):
+            return None, audiences
+        return (_user_of(verified) if await self._alive(verified) else None), verified.audiences
 
     async def _alive(self, token: VerifiedToken) -> bool:
         bound = [("serviceaccounts", token.service_account, token.service_account_uid)]

@@ -197,7 +197,7 @@ class Objects:
         for _ in range(_LOST_SWAPS_BEFORE_GIVING_UP):
             record = await self.read(kind, namespace, name)
             old = decode(record)
-            proposed = propose(copy.deepcopy(old))
+            proposed = propose(decode(record))  # a copy of its own: whoever proposes may change it
             admission.check_place(kind, namespace, name, proposed)
             new, warnings = self._admit_change(kind, old, proposed, write)
             outcome = await self._swap(kind, record, old, new, write, warnings)

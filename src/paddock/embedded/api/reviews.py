@@ -8,7 +8,7 @@ from paddock.embedded.api.calls import Call, Target, User, decode_body
 from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.rbac import MASTERS, Attributes
 from paddock.embedded.api.representation import decode
-from paddock.embedded.api.tokens import VerifiedToken, self_subject_review, token_review
+from paddock.embedded.api.tokens import self_subject_review, token_review
 from paddock.embedded.store import Key
 
 __all__ = ["Reviews"]
@@ -50,10 +50,7 @@ class Reviews:
     async def _token_review(self, body: Json) -> Json:
         spec = body.get("spec") or {}
         audiences = tuple(spec.get("audiences") or ()) or (API_AUDIENCE,)
-        user = await self._access.user_of(spec.get("token", ""), audiences)
-        verified = self._access.issuer.verify(spec.get("token", ""), audiences, self._objects.clock.now())
-        if isinstance(verified, VerifiedToken):
-            audiences = verified.audiences
+        user, audiences = await self._access.review(spec.get("token", ""), audiences)
         return token_review(spec, _info(user) if user is not None else None, audiences)
 
     async def _access_review(self, body: Json, user: User) -> Json:

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.runners.announcements.telling import Told, tell
+from paddock.runners.announcements.telling import Told, announces_a_new_job, tell
 from paddock.runners.announcements.tenancy import Tenants
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Delivery, Ledger, LedgerError, LedgerUnavailableError, StaleDeliveryError
@@ -22,8 +22,11 @@ __all__ = ["Announcements", "Pools"]
 Pools = Callable[[], Sequence[RunnerPool] | None]
 """The pools there are now; None while that is not known, which is not the same as none."""
 
-_BATCH = 32
+_BATCH = 128
 _AT_ONCE = 8
+"""Deliveries told at once that need a transaction of their own, so that the ledger's connections stay free for dispatch.
+Announcements of new jobs need none: the ledger takes those that are told at once together.
+"""
 _LOOK_AGAIN = 2.0
 _KEEP = timedelta(days=3)
 _FORGET_EVERY = 3600.0
@@ -96,8 +99,10 @@ class Announcements:
             if not batch:
                 break
             taken += len(batch)
-            turn = asyncio.Semaphore(_AT_ONCE)
-            reached = await asyncio.gather(*(self._handle(delivery, pools, turn) for delivery in batch))
+            alone, together = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_BATCH)
+            reached = await asyncio.gather(
+                *(self._handle(each, pools, together if announces_a_new_job(each) else alone) for each in batch)
+            )
             if not all(reached):
                 raise LedgerUnavailableError("the database went away while deliveries were handled")
         return taken

@@ -17,7 +17,7 @@ from paddock.runners.announcements.tenancy import Tenants
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Delivery, Ledger, NewJob, Platform
 
-__all__ = ["Told", "tell"]
+__all__ = ["Told", "announces_a_new_job", "tell"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,14 @@ class _Place:
     vcpus: int
     memory_mb: int
     label: str
+
+
+def announces_a_new_job(delivery: Delivery) -> bool:
+    """Whether it says that a job waits; of one that cannot be read, no."""
+    try:
+        return delivery.event == "workflow_job" and payload.action_of(delivery.payload) in ("queued", "waiting")
+    except MalformedError:
+        return False
 
 
 async def tell(delivery: Delivery, pools: Sequence[RunnerPool], ledger: Ledger, tenants: Tenants, clock: Clock) -> Told:

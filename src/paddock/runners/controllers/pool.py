@@ -5,6 +5,7 @@ import random
 from msgspec.structs import replace
 
 from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
@@ -12,22 +13,30 @@ from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.difference import merge_difference
 from paddock.kube.errors import ApiError, ConflictError, NotFoundError, UnavailableError
 from paddock.kube.events import EventRecorder
-from paddock.kube.objects import Condition
+from paddock.kube.objects import Condition, KubeObject, ObjectMeta
 from paddock.kube.reader import CachedReader, FreshReader
-from paddock.runners.api import FINALIZER, POOL_LABEL, RunnerPool
+from paddock.runners.api import FINALIZER, POOL_LABEL, RunnerPool, RunnerPoolSpec
 from paddock.runners.books import Books, BooksUnavailableError
 from paddock.runners.controllers.pool_hands import PoolHands
 from paddock.runners.controllers.pool_memory import PoolMemory
 from paddock.runners.pods.admission import share_a_fleet
+from paddock.runners.pods.naming import POOL_UID
 from paddock.runners.pods.predicates import deleting, of_pool
 from paddock.runners.pods.settings import PoolSettings
 from paddock.runners.pool_plan import Plan, Seen, plan
 from paddock.runners.pool_words import troubled
 
-__all__ = ["PoolReconciler", "PoolSettings"]
+__all__ = ["PoolReconciler", "PoolSettings", "its_pool"]
 
 _NODES_ASKED = 10
 _CREATE_AGAIN = 30.0
+log = get_logger("runner pool")
+
+
+def its_pool(obj: KubeObject) -> list[Request]:
+    """The pool of a runner's Pod or account, by the label: neither is its dependent."""
+    pool = obj.metadata.labels.get(POOL_LABEL)
+    return [Request(obj.metadata.namespace, pool)] if pool else []
 
 
 class PoolReconciler:
@@ -35,7 +44,7 @@ class PoolReconciler:
 
     A live Pod is deleted only after `Books.retire` named its uid; if the ledger cannot be asked, all of them stay and the
     Ready condition says so. Give it caches of: Pods with `RUNNER_LABEL`, all Nodes, all RunnerPools. It is called for
-    pools, for their Pods (`its_controller("RunnerPool")`) and should be for the pools of a Node that is cordoned,
+    pools, for their Pods (`its_pool`) and should be for the pools of a Node that is cordoned,
     deleted, or gets healthy. Any number of workers may call it, each for another pool.
     """
 
@@ -66,8 +75,7 @@ class PoolReconciler:
     async def __call__(self, request: Request) -> Result:
         pool = await self._fresh.get(RunnerPool, request.name, request.namespace)
         if pool is None:
-            self._memory.forget(request.name)
-            return Done()
+            return await self._without_pool(request)
         ending = pool.metadata.deletion_timestamp is not None
         if FINALIZER not in pool.metadata.finalizers:
             if ending:
@@ -115,7 +123,8 @@ class PoolReconciler:
         # From here to the reservations in `create` nothing is awaited but what belongs to other Pods of this pool, and
         # the plan is made anew right before them, so two pools of one fleet never count on the same place.
         decided = plan(self._seen(pool, pods, gone, homeless))
-        conditions = await self._act(pool, decided, pods, accounts, gone, homeless)
+        conditions = await self._act(pool, decided, pods, listed, accounts, gone, homeless)
+        await self._tidy(Request(meta.namespace, meta.name), [pod for pod in listed if not of_pool(pod, pool)])
         ending = meta.deletion_timestamp is not None
         # A creation whose answer was lost may still arrive; it is waited for, or its Pod would outlive its pool.
         if ending and not pods and not self._memory.expects(meta.name):
@@ -126,11 +135,44 @@ class PoolReconciler:
             return RequeueAfter(_CREATE_AGAIN if conditions[0].reason == "CreateFailed" else self._settings.blocked)
         return self._again(decided, ending=ending)
 
+    async def _without_pool(self, request: Request) -> Result:
+        """The pool is gone past its finalizer, which somebody took off by hand, and Pods of it may be left."""
+        selector = f"{POOL_LABEL}={request.name}"
+        listed = (await self._fresh.list(Pod, request.namespace, label_selector=selector)).items
+        await self._tidy(request, listed)
+        await self._hands.report_left(request.name, listed)
+        if any(POOL_UID in pod.metadata.annotations for pod in listed):
+            return RequeueAfter(self._settings.draining)
+        self._memory.forget(request.name)
+        return Done()
+
+    async def _tidy(self, request: Request, strays: list[Pod]) -> None:
+        """See off Pods that we made for a pool that is no more, as a deleted pool does with its own: what has ended is
+        reported and deleted, what the ledger calls idle is let go, and what is busy goes on to its end.
+        """
+        ours = [pod for pod in strays if POOL_UID in pod.metadata.annotations]
+        if not ours:
+            return
+        meta = ObjectMeta(name=request.name, namespace=request.namespace, deletion_timestamp=self._clock.now())
+        spec = RunnerPoolSpec(image="-", fleet_selector="-", dispatch_label="-", runner_labels=("-",))
+        pool = RunnerPool(metadata=meta, spec=spec)
+        self._remember_leaving(pool, ours)
+        decided = plan(self._seen(pool, ours, await self._absent_nodes(ours)))
+        stuck = await self._hands.reap(decided.reap, pool)
+        await self._hands.strip(decided.strip)
+        try:
+            await self._hands.retire(decided.retire, pool)
+        except BooksUnavailableError as error:
+            log.warning("Pods of a pool that is gone stay for now", pool=request.name, error=str(error))
+        if stuck is not None:
+            raise stuck
+
     async def _act(
         self,
         pool: RunnerPool,
         decided: Plan,
         pods: list[Pod],
+        listed: list[Pod],
         accounts: list[ServiceAccount],
         gone: frozenset[str],
         homeless: frozenset[str],
@@ -139,7 +181,7 @@ class PoolReconciler:
         hands = self._hands
         conditions = decided.conditions
         stuck = await hands.reap(decided.reap, pool)
-        await hands.report_left(pool, pods)
+        await hands.report_left(pool.metadata.name, listed)
         await hands.keep_accounts(pool, accounts, pods)
         await hands.strip(decided.strip)
         try:

@@ -96,9 +96,11 @@ class PoolHands:
         # The uid suffices: a Pod that has ended never begins again.
         await self._delete(pod)
 
-    async def report_left(self, pool: RunnerPool, present: Sequence[Pod]) -> None:
-        """Report Pods that were being deleted and are gone: whatever the ledger still keeps for them ends."""
-        for ref, at in self._memory.left(pool.metadata.name, present):
+    async def report_left(self, pool: str, present: Sequence[Pod]) -> None:
+        """Report Pods that were being deleted and are gone: whatever the ledger still keeps for them ends. `present` are all
+        Pods with the pool's name, whichever life of it they are of.
+        """
+        for ref, at in self._memory.left(pool, present):
             try:
                 await self._books.stopped(ref, at, why="the Pod was deleted and is gone")
             except BooksUnavailableError as error:

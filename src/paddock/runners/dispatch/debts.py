@@ -7,7 +7,6 @@ on; it knows better and sooner, so it tries again until the ledger answers.
 import asyncio
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from paddock.base.backoff import Backoff
@@ -75,8 +74,8 @@ class Debts:
         """Free a claim of ours that nobody serves: its answer was lost on the way. False if it is not such a one."""
         if held.state != "claimed" or not self._mine(held.dispatcher_id) or self._held(held.pod_uid):
             return False
-        with suppress(StaleClaimError):  # somebody was quicker
-            await self._ledger.claims.release(held, by=BY, why="the answer to this claim was lost")
+        # Only if it still is unminted: what was read may be older than a commit, and that Pod has its runner.
+        await self._ledger.doubts.release_unminted(held, by=BY, why="the answer to this claim was lost")
         return True
 
     async def settle(self) -> bool:

@@ -1,8 +1,10 @@
-"""Claims that nobody will finish: never minted, or of a job that is over. Asks the ledger alone."""
+"""Claims that nobody will finish: never minted, or of a job that is over."""
 
 from datetime import datetime
 
 from paddock.base.clock import Clock
+from paddock.clients.github import Conflict, Forge
+from paddock.runners.healing.inquiry import Inquiry, Questions
 from paddock.runners.healing.tally import Tally
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import HeldPod, Ledger
@@ -17,16 +19,20 @@ _OFTEN = 15.0
 
 
 class LeftClaims:
-    """Kinds `stale_claim` and `completed_claim`. Touches neither Pods nor GitHub, and no running claim by age.
+    """Kinds `stale_claim` and `completed_claim`. Touches no Pod, and no running claim by age.
 
     A stale claim's job waits again in the same transaction. Its dispatcher, if it lives after all, is refused when it
-    confirms, so that the runner it minted is never handed out.
+    confirms, so that the runner it minted is never handed out. The claim of a runner that did not execute its job itself
+    ends only once GitHub has no such runner any more: GitHub refuses to unregister one that is busy, so a slot is never
+    freed under a job that has just begun.
     """
 
     name = "claims"
 
-    def __init__(self, ledger: Ledger, settings: HealingSettings, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, forge: Forge, settings: HealingSettings, clock: Clock) -> None:
         self._ledger = ledger
+        self._forge = forge
+        self._inquiry = Inquiry(forge, clock)
         self._settings = settings
         self._clock = clock
         self.every = min(settings.every, _OFTEN)
@@ -38,6 +44,7 @@ class LeftClaims:
         )
         finished = await self._ledger.doubts.finished_claims()
         tally = Tally(settings)
+        questions = self._inquiry.begin(tally, ())
         stale = {claim.generation for claim in unminted}
         for claim in (*unminted, *(one for one in finished if one.generation not in stale)):
             if tally.stopped:
@@ -46,7 +53,7 @@ class LeftClaims:
             verdict = judge(self._view(claim, silent=claim.generation in stale), settings)
             if verdict.release:
                 with tally.item(f"claim of Pod {claim.pod_name}"):
-                    await self._release(claim, verdict, tally)
+                    await self._release(claim, verdict, questions, tally)
         return tally.report()
 
     def _view(self, claim: HeldPod, *, silent: bool) -> ClaimView:
@@ -58,10 +65,11 @@ class LeftClaims:
             dispatcher_silent=silent,  # of a claim younger than the grace, silence is what the ledger listed it for
             over_for=None if over is None else now - over.recorded_at,
             executor_named=over is not None and over.executor is not None,
+            executed_it=over is not None and over.executor is not None and over.executor == over.runner_name,
             busy_elsewhere=over is not None and over.busy_elsewhere,
         )
 
-    async def _release(self, claim: HeldPod, verdict: ClaimVerdict, tally: Tally) -> None:
+    async def _release(self, claim: HeldPod, verdict: ClaimVerdict, questions: Questions, tally: Tally) -> None:
         heal = Healed(
             kind=verdict.kind,
             subject=f"Pod {claim.pod_name}",
@@ -77,7 +85,7 @@ class LeftClaims:
             },
             seconds=(self._clock.now() - _since(claim)).total_seconds(),
         )
-        if not tally.may(heal):
+        if not tally.may(heal) or (verdict.unregister and not await self._is_gone(claim, questions, tally)):
             return
         doubts = self._ledger.doubts
         release = doubts.release_unminted if verdict.kind == "stale_claim" else doubts.release_finished
@@ -85,6 +93,30 @@ class LeftClaims:
             tally.moved_on(heal)
         else:
             tally.done(heal)
+
+    async def _is_gone(self, claim: HeldPod, questions: Questions, tally: Tally) -> bool:
+        """Whether GitHub has no runner of this claim any more, or takes it away now."""
+        session = await self._ledger.sessions.of_pod(claim.pod_uid)
+        repository = session.repository if session is not None else ""
+        installation_id = (await self._ledger.doubts.installations({claim.account_id})).get(claim.account_id)
+        if installation_id is None or "/" not in repository:
+            tally.refuse(f"claim of Pod {claim.pod_name}: no installation to unregister its runner with")
+            return False
+        place, runners = await questions.runners(installation_id, repository)
+        if runners is None:
+            return False  # the trouble is in the report; the next pass asks again
+        found = runners.get(claim.runner_name or "")
+        if found is None:
+            return True
+        if found.busy:
+            tally.refuse(f"claim of Pod {claim.pod_name}: GitHub says that its runner is busy with another job")
+            return False
+        try:
+            await self._forge.remove_runner(place, found.runner_id)
+        except Conflict:
+            tally.refuse(f"claim of Pod {claim.pod_name}: its runner has just been given another job")
+            return False
+        return True
 
 
 def _since(claim: HeldPod) -> datetime:

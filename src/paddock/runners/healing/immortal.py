@@ -51,13 +51,6 @@ class ImmortalPods:
         self.every = settings.every
 
     async def heal(self) -> Report:
-        return await self._pass(dry=False)
-
-    async def plan(self) -> Report:
-        """What a pass would do now, without doing it."""
-        return await self._pass(dry=True)
-
-    async def _pass(self, *, dry: bool) -> Report:
         tally = Tally(self._settings)
         pods = await list_runner_pods(self._reader, self._namespace)
         lingering = [pod for pod in pods if self._lingers(pod)]
@@ -71,7 +64,7 @@ class ImmortalPods:
                 return tally.report()
             immortal = [pod for pod in lingering if pod.spec.node_name not in nodes]
         self._metrics.suspects.labels(KIND).set(len(immortal))
-        if dry or KIND in self._settings.report_only or "*" in self._settings.report_only:
+        if tally.only_reports(KIND):
             return replace(tally.report(), reported=tuple(self._heal(pod) for pod in immortal))
         sizes = Counter(pool_of(pod) for pod in pods)
         chosen, put_off = within_caps(immortal, pool_of, sizes, self._settings)

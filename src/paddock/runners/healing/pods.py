@@ -112,7 +112,7 @@ class LeakedPods:
         acting: list[tuple[Seen, Reap]] = []
         for each, verdict in proven:
             heal = _as_heal(each, verdict)
-            if dry or tally.only_reports(heal):
+            if dry or tally.only_reports(heal.kind):
                 reported.append(heal)
             else:
                 acting.append((each, verdict))
@@ -152,12 +152,18 @@ class LeakedPods:
                     tally.done(_resumed(intent))
 
     async def _spare(self, judged: Sequence[tuple[Seen, Verdict]], tally: Tally) -> None:
-        """Fences of ours, and intents, of Pods that turned out to be no leaks: an attempt was cut short, and is void."""
+        """Fences of ours, and intents, of Pods that turned out to be no leaks: an attempt was cut short, and is void.
+
+        A turn can be lost while its holder goes on, so that a fence may be of an attempt that is under way: it is left until
+        no attempt can last that long (`Reaper`). A Pod that asks for a job meanwhile is told to exit, and is replaced.
+        """
         intents = {heal.pod_uid: heal for heal in await self._ledger.heals.intended() if heal.kind in KINDS}
         for each, verdict in judged:
             if isinstance(verdict, Reap) or each.facts.life is not Life.ALIVE:
                 continue
             if each.fence is not None and each.fence.by == BY:
+                if each.facts.now - each.fence.raised_at < self._settings.claim_grace:
+                    continue  # of a process that lost its turn in the middle, perhaps, and is about to delete
                 with tally.item(f"Pod {each.name}"):
                     await self._reaper.spare(each.fence, verdict.sentence)
             elif each.uid in intents:

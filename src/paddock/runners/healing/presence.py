@@ -76,7 +76,7 @@ class MissingPods:
             self._refuse("there_after_all", f"Pod {held.pod_name} was seen to go, and is there", tally)
             return tally.report()
         heals = self._heals(claim, session, "a watch saw it go")
-        if any(tally.only_reports(heal) for heal in heals):
+        if any(tally.only_reports(heal.kind) for heal in heals):
             return replace(tally.report(), reported=tuple(heals))
         now = self._clock.now()
         why = f"Pod {held.pod_name} is gone"
@@ -131,7 +131,7 @@ class MissingPods:
             for claim in await self._ledger.recovery.missing(since_before=now - self._settings.missing_confirm)
             if claim.pod_uid not in present
         ]
-        if self._only_reports(CLAIM, dry=dry):
+        if dry or tally.only_reports(CLAIM):
             return [self._claim_heal(claim, "missing from complete lists") for claim in missing], 0
         chosen = missing[: self._settings.cap]
         put_off = len(missing) - len(chosen)
@@ -149,6 +149,9 @@ class MissingPods:
                 ended = await self._ledger.recovery.release_missing([claim], by=BY, why=why)
                 if ended:
                     tally.done(self._claim_heal(claim, "missing from complete lists"))
+                    handed = [one.job_id for one in ended if one.state == "running" and one.job_id is not None]
+                    if handed and self._ask is not None:
+                        await self._ask(handed, claim.pod_uid)
                 else:
                     self._refuse("moved_on", f"the claim of Pod {claim.pod_name} moved on", tally)
         return [], put_off
@@ -164,7 +167,7 @@ class MissingPods:
             elif (since := self._absent.seen(session.pod_uid, now)) <= now - self._settings.missing_confirm:
                 absent.append((session, since))
         self._absent.keep_only(frozenset(session.pod_uid for session in sessions))
-        if self._only_reports(SESSION, dry=dry):
+        if dry or tally.only_reports(SESSION):
             return [self._session_heal(session, "missing from complete lists") for session, _ in absent], 0
         for session, since in absent[:_SESSIONS_AT_ONCE]:
             if tally.stopped:
@@ -195,9 +198,6 @@ class MissingPods:
     async def _is_there(self, name: str, uid: str) -> bool:
         found = await self._reader.get(Pod, name, self._namespace)
         return found is not None and found.metadata.uid == uid
-
-    def _only_reports(self, kind: str, *, dry: bool) -> bool:
-        return dry or kind in self._settings.report_only or "*" in self._settings.report_only
 
     def _refuse(self, reason: str, sentence: str, tally: Tally) -> None:
         self._metrics.refused.labels(reason).inc()

@@ -75,7 +75,10 @@ class LongQueued:
             missing_for=answer.missing_for,
         )
         verdict = judge_queued(view, self._settings)
-        if verdict.action is Action.KEEP:
+        if verdict.action is Action.RENEW:
+            # Half a day: enough for its next day, and only behind those of its account that have waited longer than that.
+            await self._ledger.doubts.renew(job, self._clock.now() - self._settings.queued_give_up / 2)
+        if verdict.action in (Action.KEEP, Action.RENEW):
             return
         heal = Healed(
             kind=verdict.kind,

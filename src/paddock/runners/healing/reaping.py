@@ -12,6 +12,7 @@
 Once the fence stands, the Pod wins no claim, and without a claim it is never answered: what was read in step 2 stays true.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final
@@ -29,7 +30,7 @@ from paddock.runners.healing.evidence import gather
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.sightings import Seen, Sightings
 from paddock.runners.healing.worker import Healed, Report
-from paddock.runners.ledger import Fence, HeldPod, Ledger, StaleClaimError
+from paddock.runners.ledger import Fence, HeldPod, Ledger
 from paddock.runners.ledger import Pod as LedgerPod
 from paddock.runners.settings import HealingSettings
 from paddock.runners.verdicts.pod import KINDS, Reap, judge
@@ -43,6 +44,8 @@ BY: Final = "healing"
 AskAboutJobs = Callable[[Collection[int], str], Awaitable[Report]]
 """Asks GitHub about jobs that ran on a Pod that is gone (`OrphanedJobs.check`), and writes down itself what it healed."""
 
+_LONGEST_ATTEMPT: Final = 120.0
+"""From fence to delete, in seconds; well below `HealingSettings.claim_grace`."""
 _LOG = get_logger("healing")
 
 
@@ -97,6 +100,12 @@ class Reaper:
             return Kept("claim_won", f"Pod {name} won a claim while it was looked at")
         if hold.by != BY:
             return Kept("retiring", f"Pod {name} is being retired by {hold.by}")
+        # Whoever finds the fence may take it for void after `claim_grace`: by then this attempt is long over.
+        async with asyncio.timeout(_LONGEST_ATTEMPT):
+            return await self._under(hold, name, uid, verdict)
+
+    async def _under(self, hold: Fence, name: str, uid: str, verdict: Reap) -> Healed | Kept:
+        """Steps 2 to 6, under the fence."""
         again = await self._sightings.of_one(name, uid)
         if again is None:
             await self.gone(hold)
@@ -116,11 +125,8 @@ class Reaper:
         final = judge(again.facts, self._settings)
         if not isinstance(final, Reap) or final.kind != verdict.kind:
             return False
-        try:
-            await self._ledger.claims.release(again.claim, by=BY, why=f"{final.kind}: {final.sentence}")
-        except StaleClaimError:
-            return False
-        return True
+        why = f"{final.kind}: {final.sentence}"
+        return await self._ledger.doubts.release_displaced(again.claim, by=BY, why=why) is not None
 
     async def _delete(self, seen: Seen, verdict: Reap, fence: Fence) -> Healed | Kept:
         meta = seen.pod.metadata
@@ -139,6 +145,9 @@ class Reaper:
         if self._events is not None:
             self._events.record(seen.pod, "Warning", "Reaped", healed.sentence)
         account = await self._service_account(seen.pod)
+        if await self._ledger.fences.of_pod(seen.uid) != fence:
+            await self._ledger.heals.withdraw(verdict.kind, seen.uid)
+            return Kept("unfenced", f"the fence of Pod {seen.name} was taken down: it may win a job, and is left alone")
         try:
             await self._client.delete(
                 Pod, meta.name, self._namespace, uid=meta.uid, resource_version=meta.resource_version

@@ -106,7 +106,7 @@ class Redelivery:
             seconds=max(0.0, (self._clock.now() - attempt.delivered_at).total_seconds()),
         )
         if not tally.may(heal):
-            return tally.only_reports(heal)
+            return tally.only_reports(heal.kind)
         try:
             await forge.redeliver(attempt.delivery_id)
         except Invalid:

@@ -48,13 +48,6 @@ class OrphanServiceAccounts:
         self.every = settings.every
 
     async def heal(self) -> Report:
-        return await self._pass(dry=False)
-
-    async def plan(self) -> Report:
-        """What a pass would do now, without doing it."""
-        return await self._pass(dry=True)
-
-    async def _pass(self, *, dry: bool) -> Report:
         tally = Tally(self._settings)
         accounts = (await self._reader.list(ServiceAccount, self._namespace, label_selector=POOL_LABEL)).items
         tally.looked = len(accounts)
@@ -80,7 +73,7 @@ class OrphanServiceAccounts:
                 f" delete them by hand if their Pods are really gone (label {POOL_LABEL})"
             )
             return tally.report()
-        if dry or KIND in self._settings.report_only or "*" in self._settings.report_only:
+        if tally.only_reports(KIND):
             there = [account for account in orphans if await self._is_there(account)]
             return replace(tally.report(), reported=tuple(self._heal(account) for account in there))
         for account in orphans[: self._settings.cap]:

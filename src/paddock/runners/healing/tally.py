@@ -28,7 +28,7 @@ class Tally:
 
     def may(self, heal: Healed) -> bool:
         """Whether this proven heal may be done now; where not, it is counted as reported or put off."""
-        if self.only_reports(heal):
+        if self.only_reports(heal.kind):
             self._reported.append(heal)
             return False
         if self._left <= 0:
@@ -37,8 +37,9 @@ class Tally:
         self._left -= 1
         return True
 
-    def only_reports(self, heal: Healed) -> bool:
-        return heal.kind in self._report_only or "*" in self._report_only
+    def only_reports(self, kind: str) -> bool:
+        """Whether heals of this kind are proven for people to read, and never done."""
+        return kind in self._report_only or "*" in self._report_only
 
     def done(self, heal: Healed) -> None:
         self._healed.append(heal)

@@ -85,7 +85,7 @@ class Ward:
         ledger, forge, client, clock = self._ledger, self._forge, self._client, self._clock
         namespace, metrics = self._settings.namespace, self.metrics
         return (
-            LeftClaims(ledger, settings, clock),
+            LeftClaims(ledger, forge, settings, clock),
             orphans,
             LeakedPods(
                 ledger,

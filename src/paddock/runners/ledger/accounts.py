@@ -1,11 +1,16 @@
 """Who may run jobs."""
 
+from collections.abc import Sequence
+
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database
 from paddock.runners.ledger.limits import DEFAULTS
 from paddock.runners.ledger.rows import Account
+from paddock.runners.ledger.together import Together
 
 __all__ = ["Accounts"]
+
+_MOST_AT_ONCE = 256
 
 ENROL = """
 -- enrol: the account and both of its limits in one statement, so that no account is ever without them;
@@ -24,12 +29,12 @@ WITH account AS (
 SELECT account_id, login, installation_id, enrolled_at FROM account
 """
 BY_ID = """
--- account_by_id
-SELECT account_id, login, installation_id, enrolled_at FROM accounts WHERE account_id = %s
+-- accounts_by_id
+SELECT account_id, login, installation_id, enrolled_at FROM accounts WHERE account_id = ANY (%s::bigint[])
 """
 BY_INSTALLATION = """
--- account_by_installation
-SELECT account_id, login, installation_id, enrolled_at FROM accounts WHERE installation_id = %s
+-- accounts_by_installation
+SELECT account_id, login, installation_id, enrolled_at FROM accounts WHERE installation_id = ANY (%s::bigint[])
 """
 BY_LOGIN = """
 -- account_by_login: GitHub's logins do not differ by case alone
@@ -42,6 +47,8 @@ class Accounts:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._by_id = Together(self._of_ids, most=_MOST_AT_ONCE)
+        self._by_installation = Together(self._of_installations, most=_MOST_AT_ONCE)
 
     async def enrol(self, account_id: int, login: str, installation_id: int | None = None) -> Account:
         """Make the account known, or bring its names up to date. A new one starts with the default limits."""
@@ -62,12 +69,22 @@ class Accounts:
         return account
 
     async def get(self, account_id: int) -> Account | None:
-        return await self._database.row(Account, BY_ID, [account_id])
+        return await self._by_id.ask(account_id)
 
     async def of_installation(self, installation_id: int) -> Account | None:
         """The account behind a GitHub App installation: the authoritative way to find it."""
-        return await self._database.row(Account, BY_INSTALLATION, [installation_id])
+        return await self._by_installation.ask(installation_id)
 
     async def of_login(self, login: str) -> Account | None:
         """The account of that name, for deliveries of installations that are not enrolled."""
         return await self._database.row(Account, BY_LOGIN, [login])
+
+    async def _of_ids(self, account_ids: Sequence[int]) -> list[Account | None]:
+        rows = await self._database.rows(Account, BY_ID, [list(account_ids)])
+        found = {account.account_id: account for account in rows}
+        return [found.get(number) for number in account_ids]
+
+    async def _of_installations(self, installation_ids: Sequence[int]) -> list[Account | None]:
+        rows = await self._database.rows(Account, BY_INSTALLATION, [list(installation_ids)])
+        found = {account.installation_id: account for account in rows}
+        return [found.get(number) for number in installation_ids]

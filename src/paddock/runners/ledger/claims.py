@@ -7,7 +7,7 @@ turnstile, counts, and moves the job. A crash of either side leaves all of it or
 import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, LiteralString
+from typing import Any, Literal, LiteralString, NamedTuple
 
 from psycopg.rows import dict_row
 
@@ -16,6 +16,7 @@ from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database, fetch_all
 from paddock.runners.ledger.errors import InvalidEntryError, JobGoneError, StaleClaimError
 from paddock.runners.ledger.rows import Claim, Ended, HeldPod, Outcome, Pod
+from paddock.runners.ledger.together import Together
 from paddock.runners.ledger.wakeups import Wakeups
 
 __all__ = ["LARGEST_BATCH", "Claims", "Scope"]
@@ -36,9 +37,24 @@ ATTEMPT = """
 -- attempt: this job to this Pod
 SELECT * FROM attempt_job(%(job_id)s, %(uid)s, %(name)s, %(dispatcher)s, %(by)s, %(now)s)
 """
+CLAIMS_TO_COMMIT = """
+-- claims_to_commit: all of them before any job, in the order of locks
+SELECT FROM claims WHERE pod_uid = ANY (%(uids)s) ORDER BY pod_uid FOR UPDATE
+"""
+JOBS_TO_COMMIT = """
+-- jobs_to_commit: in the order of locks
+SELECT FROM jobs WHERE job_id IN (SELECT job_id FROM claims WHERE pod_uid = ANY (%(uids)s)) ORDER BY job_id FOR UPDATE
+"""
 COMMIT = """
--- commit_claim
-SELECT commit_claim(%(uid)s, %(generation)s, %(runner_name)s, %(session)s, %(by)s, %(why)s, %(now)s)
+-- commit_claims: each for itself, one account's setbacks after the other's
+SELECT said.uid, commit_claim(said.uid, said.generation, said.runner_name, said.session, said.by,
+                              'runner ' || said.runner_name || ' was minted', %(now)s)
+FROM (
+    SELECT said.* FROM unnest(%(uids)s::text[], %(generations)s::bigint[], %(runner_names)s::text[], %(sessions)s::boolean[],
+                              %(by)s::text[]) AS said (uid, generation, runner_name, session, by)
+    LEFT JOIN claims c ON c.pod_uid = said.uid LEFT JOIN jobs j ON j.job_id = c.job_id
+    ORDER BY c.account_id, j.repository
+) said
 """
 RELEASE = """
 -- release
@@ -81,12 +97,21 @@ SELECT account_id, count(*) FROM claims WHERE state <> 'fenced' GROUP BY account
 """
 
 
+class _Minted(NamedTuple):
+    pod_uid: str
+    generation: int
+    runner_name: str
+    session: bool
+    by: str
+
+
 class Claims:
     def __init__(self, database: Database, clock: Clock, chance: random.Random, wakeups: Wakeups) -> None:
         self._database = database
         self._clock = clock
         self._chance = chance
         self._wakeups = wakeups
+        self._confirming = Together(self._confirm_many, most=LARGEST_BATCH, key=lambda minted: minted.pod_uid)
 
     async def claim(self, pool: str, pod: Pod, *, by: str = "dispatch", dispatcher: int | None = None) -> Claim:
         """The pool's next job for one waiting Pod, or why there is none."""
@@ -224,20 +249,32 @@ class Claims:
     async def _confirm(self, claim: Claim | HeldPod, runner_name: str, *, session: bool, by: str) -> None:
         if not runner_name:
             raise InvalidEntryError("runner_name is empty: give the name that the runner was minted with")
-        params = {
-            "uid": claim.pod_uid,
-            "generation": claim.generation,
-            "runner_name": runner_name,
-            "session": session,
-            "by": by,
-            "why": f"runner {runner_name} was minted",
-            "now": self._clock.now(),
-        }
-        answer = await self._database.value(COMMIT, params)
+        answer = await self._confirming.ask(_Minted(claim.pod_uid, claim.generation, runner_name, session, by))
         if answer == "stale":
             raise StaleClaimError(f"claim {claim.generation} of Pod {claim.pod_name} is not current any more")
         if answer == "job_gone":
             raise JobGoneError(f"job {claim.job_id} finished or runs elsewhere: release claim {claim.generation}")
+
+    async def _confirm_many(self, minted: Sequence[_Minted]) -> list[str]:
+        uids, generations, runner_names, sessions, by = (list(column) for column in zip(*minted, strict=True))
+        params = {
+            "uids": uids,
+            "generations": generations,
+            "runner_names": runner_names,
+            "sessions": sessions,
+            "by": by,
+            "now": self._clock.now(),
+        }
+        if len(minted) == 1:
+            async with self._database.connection() as connection:
+                answers = await (await connection.execute(COMMIT, params)).fetchall()
+        else:
+            async with self._database.transaction() as connection:
+                await connection.execute(CLAIMS_TO_COMMIT, params)
+                await connection.execute(JOBS_TO_COMMIT, params)
+                answers = await (await connection.execute(COMMIT, params)).fetchall()
+        of_pod = dict(answers)
+        return [of_pod[uid] for uid in uids]
 
     async def _release(
         self,

@@ -7,6 +7,7 @@ from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
@@ -14,7 +15,7 @@ from paddock.base.clock import Clock
 from paddock.base.migrations import migrate
 from paddock.runners.ledger.errors import InvalidEntryError, LedgerUnavailableError, UnknownAccountError
 
-__all__ = ["Connection", "Database", "Pool", "make_pool", "prepare"]
+__all__ = ["Connection", "Database", "Params", "Pool", "make_pool", "prepare"]
 
 Row = TypeVar("Row")
 Params = Mapping[str, Any] | Sequence[Any]
@@ -29,12 +30,24 @@ def _check_schema(schema: str) -> None:
         raise InvalidEntryError(f"schema {schema!r}: take lower-case letters, digits and underscores")
 
 
+def _check_conninfo(conninfo: str) -> None:
+    """Refuse a DSN that cannot be meant, before anybody quotes it: libpq's own complaints show the password."""
+    try:
+        parts = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        # Not `from error`: its text is the DSN.
+        raise InvalidEntryError("the DSN is none: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE") from None
+    if "@" in str(parts.get("host", ""))[1:] or not str(parts.get("port", "0")).replace(",", "").isdecimal():
+        raise InvalidEntryError("the DSN's password holds one of @ : / ? #: write it percent-encoded (@ is %40)")
+
+
 def make_pool(conninfo: str, *, schema: str, size: int = 8, patience: float = 10.0) -> Pool:
     """A closed pool whose connections work in `schema`; open it with `async with`.
 
     The connections must reach the server itself or a pooler in session mode: the search path is a setting of the session.
     """
     _check_schema(schema)
+    _check_conninfo(conninfo)
 
     async def configure(connection: Connection) -> None:
         await connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
@@ -56,6 +69,7 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, patience: float = 10
 async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...]:
     """Create the schema if there is none and run what migrations are outstanding; gives the numbers that ran."""
     _check_schema(schema)
+    _check_conninfo(conninfo)
     try:
         async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
             name = sql.Identifier(schema)

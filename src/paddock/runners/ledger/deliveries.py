@@ -6,28 +6,35 @@ must therefore be repeatable, which every operation of the ledger is.
 """
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database
 from paddock.runners.ledger.errors import InvalidEntryError, StaleDeliveryError
 from paddock.runners.ledger.rows import Delivery
+from paddock.runners.ledger.together import Together
 
 __all__ = ["ATTEMPTS", "Deliveries"]
 
 ATTEMPTS = 6
 """How often a delivery is tried before it is given up, with its body kept for a look."""
 
+_MOST_AT_ONCE = 64
+"""Deliveries in one statement: at most so many bodies of a quarter of a megabyte each."""
 _HOLD = timedelta(seconds=60)
 _BACKOFF = Backoff(base=1.0, cap=300.0, factor=4.0)
 
 STORE = """
--- store_delivery: the key is the de-duplication
-INSERT INTO deliveries (delivery_id, event, payload, received_at, due_at) VALUES (%s, %s, %s, %s, %s)
+-- store_deliveries: the key is the de-duplication; in its order, so that two who store the same ones wait in no circle
+INSERT INTO deliveries (delivery_id, event, payload, received_at, due_at)
+SELECT sent.delivery_id, sent.event, sent.payload, %(now)s, %(now)s
+FROM unnest(%(delivery_ids)s::text[], %(events)s::text[], %(payloads)b::bytea[]) AS sent (delivery_id, event, payload)
+ORDER BY sent.delivery_id
 ON CONFLICT DO NOTHING
+RETURNING delivery_id
 """
 TAKE = """
 -- take_deliveries: whoever holds a delivery hides it from the others until its time is up
@@ -40,9 +47,20 @@ FROM due WHERE d.delivery_id = due.delivery_id
 RETURNING d.delivery_id, d.event, d.payload, d.received_at, d.attempts AS attempt
 """
 SETTLE = """
--- settle_delivery: the body goes, the id stays; only by the worker that holds it
-UPDATE deliveries SET settled_at = %(now)s, due_at = NULL, outcome = %(outcome)s,
-    payload = CASE WHEN %(keep)s THEN payload END
+-- settle_deliveries: the body goes, the id stays; only by the worker that holds them, locked in the order of the key
+WITH held AS MATERIALIZED (
+    SELECT d.delivery_id, done.outcome
+    FROM unnest(%(delivery_ids)s::text[], %(attempts)s::integer[], %(outcomes)s::text[]) AS done (delivery_id, attempt, outcome)
+    JOIN deliveries d ON d.delivery_id = done.delivery_id AND d.attempts = done.attempt AND d.settled_at IS NULL
+    ORDER BY d.delivery_id FOR UPDATE OF d
+)
+UPDATE deliveries d SET settled_at = %(now)s, due_at = NULL, outcome = held.outcome, payload = NULL
+FROM held WHERE d.delivery_id = held.delivery_id
+RETURNING d.delivery_id
+"""
+GIVE_UP = """
+-- give_up_delivery: settled with its body, for a look; only by the worker that holds it
+UPDATE deliveries SET settled_at = %(now)s, due_at = NULL, outcome = %(outcome)s
 WHERE delivery_id = %(delivery_id)s AND attempts = %(attempt)s AND settled_at IS NULL
 """
 POSTPONE = """
@@ -57,7 +75,7 @@ DELETE FROM deliveries WHERE delivery_id IN (
 """
 KNOWN = """
 -- known_deliveries
-SELECT delivery_id FROM deliveries WHERE delivery_id = ANY (%s)
+SELECT delivery_id FROM deliveries WHERE delivery_id = ANY (%(delivery_ids)s)
 """
 NEWEST = """
 -- newest_delivery
@@ -69,18 +87,31 @@ SELECT count(*) FROM deliveries WHERE settled_at IS NULL
 """
 
 
+class _Sent(NamedTuple):
+    delivery_id: str
+    event: str
+    payload: bytes
+
+
+class _Done(NamedTuple):
+    delivery_id: str
+    attempt: int
+    outcome: str
+
+
 class Deliveries:
     def __init__(self, database: Database, clock: Clock, chance: random.Random) -> None:
         self._database = database
         self._clock = clock
         self._chance = chance
+        self._storing = Together(self._store, most=_MOST_AT_ONCE, key=lambda sent: sent.delivery_id)
+        self._settling = Together(self._settle, most=_MOST_AT_ONCE, key=lambda done: done.delivery_id)
 
     async def store(self, delivery_id: str, event: str, payload: bytes) -> bool:
         """Keep a delivery; False means that it is a repeat. Answer GitHub 2xx after either, 503 after an error."""
         if not delivery_id:
             raise InvalidEntryError("delivery_id is empty: it is the header X-GitHub-Delivery")
-        now = self._clock.now()
-        return await self._database.run(STORE, [delivery_id, event, payload, now, now]) == 1
+        return await self._storing.ask(_Sent(delivery_id, event, payload))
 
     async def take(self, limit: int = 20) -> list[Delivery]:
         """Take up to `limit` deliveries that are due, for a minute. Settle or postpone each within that."""
@@ -90,13 +121,14 @@ class Deliveries:
 
     async def settle(self, delivery: Delivery, outcome: str) -> None:
         """The delivery was handled (or ignored, as `outcome` says). StaleDeliveryError if another worker holds it."""
-        await self._write(SETTLE, delivery, outcome=outcome, now=self._clock.now(), keep=False)
+        if not await self._settling.ask(_Done(delivery.delivery_id, delivery.attempt, outcome)):
+            raise _stale(delivery)
 
     async def fail(self, delivery: Delivery, why: str) -> bool:
         """Handling failed: try again later, with growing pauses; False means that this was the last attempt."""
         now = self._clock.now()
         if delivery.attempt >= ATTEMPTS:
-            await self._write(SETTLE, delivery, outcome=f"given up: {why}", now=now, keep=True)
+            await self._write(GIVE_UP, delivery, outcome=f"given up: {why}", now=now)
             return False
         due = now + timedelta(seconds=_BACKOFF.delay(delivery.attempt, self._chance))
         await self._write(POSTPONE, delivery, outcome=why, due=due)
@@ -104,9 +136,7 @@ class Deliveries:
 
     async def known(self, delivery_ids: Collection[str]) -> frozenset[str]:
         """Those of these deliveries that are stored here, handled or not."""
-        async with self._database.connection() as connection:
-            found = await (await connection.execute(KNOWN, [list(delivery_ids)])).fetchall()
-        return frozenset(number for (number,) in found)
+        return await self._ids(KNOWN, {"delivery_ids": list(delivery_ids)})
 
     async def newest(self) -> datetime | None:
         """When the last delivery was received; None if none is remembered."""
@@ -120,9 +150,37 @@ class Deliveries:
         """Drop settled deliveries received before that; keep at least three days, as long as GitHub may redeliver."""
         return await self._database.run(FORGET, [before, limit])
 
+    async def _store(self, sent: Sequence[_Sent]) -> list[bool]:
+        params = {
+            "delivery_ids": [one.delivery_id for one in sent],
+            "events": [one.event for one in sent],
+            "payloads": [one.payload for one in sent],
+            "now": self._clock.now(),
+        }
+        new = await self._ids(STORE, params)
+        return [one.delivery_id in new for one in sent]
+
+    async def _settle(self, done: Sequence[_Done]) -> list[bool]:
+        params = {
+            "delivery_ids": [one.delivery_id for one in done],
+            "attempts": [one.attempt for one in done],
+            "outcomes": [one.outcome for one in done],
+            "now": self._clock.now(),
+        }
+        settled = await self._ids(SETTLE, params)
+        return [one.delivery_id in settled for one in done]
+
+    async def _ids(self, statement: LiteralString, params: Mapping[str, object]) -> frozenset[str]:
+        async with self._database.connection() as connection:
+            return frozenset(number for (number,) in await (await connection.execute(statement, params)).fetchall())
+
     async def _write(self, statement: LiteralString, delivery: Delivery, **values: object) -> None:
         params = {"delivery_id": delivery.delivery_id, "attempt": delivery.attempt, **values}
         if await self._database.run(statement, params) == 0:
-            raise StaleDeliveryError(
-                f"delivery {delivery.delivery_id} is not held by attempt {delivery.attempt} any more: drop it"
-            )
+            raise _stale(delivery)
+
+
+def _stale(delivery: Delivery) -> StaleDeliveryError:
+    return StaleDeliveryError(
+        f"delivery {delivery.delivery_id} is not held by attempt {delivery.attempt} any more: drop it"
+    )

@@ -33,6 +33,11 @@ STILL_UNMINTED = """
 -- still_unminted
 SELECT generation FROM claims WHERE pod_uid = %(uid)s AND generation = %(generation)s AND state = 'claimed' FOR UPDATE
 """
+STILL_DISPLACED = """
+-- still_displaced: minted, and no job of ours is behind it
+SELECT generation FROM claims WHERE pod_uid = %(uid)s AND generation = %(generation)s AND state = 'running'
+AND job_id IS NULL FOR UPDATE
+"""
 STILL_OVER = """
 -- still_over: the same claim of the same job, which is over
 SELECT c.generation FROM claims c WHERE c.pod_uid = %(uid)s AND c.generation = %(generation)s AND c.job_id = %(job_id)s
@@ -56,6 +61,11 @@ AND pod_uid IS NOT DISTINCT FROM %(pod_uid)s AND runner_name IS NOT DISTINCT FRO
 STILL_QUEUED = """
 -- still_queued
 SELECT * FROM jobs WHERE job_id = %s AND status = 'queued' FOR UPDATE
+"""
+RENEW = """
+-- renew_place: a job that still waits as it was read counts as waiting since a later moment; the old are not handed out
+UPDATE jobs SET enqueued_at = %(since)s
+WHERE job_id = %(job_id)s AND status = 'queued' AND enqueued_at = %(read)s AND enqueued_at < %(since)s
 """
 KNOWN = """
 -- known_jobs: announced here, or over
@@ -120,6 +130,10 @@ class Doubts:
         """End the claim if it is still the same and still unminted; its job waits again."""
         return await self._end(STILL_UNMINTED, claim, requeue="live", by=by, why=why)
 
+    async def release_displaced(self, claim: HeldPod, *, by: str, why: str) -> Ended | None:
+        """End the claim if it still is without a job: one that GitHub has given its runner since counts, and stays."""
+        return await self._end(STILL_DISPLACED, claim, requeue="none", by=by, why=why)
+
     async def release_finished(self, claim: HeldPod, *, by: str, why: str) -> Ended | None:
         """End the claim if it still is of the same job, and that job is over. Puts nothing back."""
         return await self._end(STILL_OVER, claim, requeue="none", by=by, why=why)
@@ -167,6 +181,14 @@ class Doubts:
                 return False
             await connection.execute(COMPLETE, end)
             await connection.execute(FINISH, end)
+        return True
+
+    async def renew(self, job: Job, since: datetime) -> bool:
+        """Let a waiting job count as waiting since then only, because GitHub says that it does wait. False: it moved on."""
+        read = {"job_id": job.job_id, "read": job.enqueued_at, "since": since}
+        if await self._database.run(RENEW, read) == 0:
+            return False
+        await self._wakeups.hint(job.pool)
         return True
 
     async def known(self, job_ids: Collection[int]) -> frozenset[int]:

@@ -7,6 +7,7 @@ one is written completely before the other is looked at. A row of `completions` 
 from datetime import datetime
 
 from paddock.base.clock import Clock
+from paddock.runners.ledger.arrivals import ANNOUNCED, Arrivals
 from paddock.runners.ledger.database import Connection, Database, fetch_all, fetch_one
 from paddock.runners.ledger.errors import InvalidEntryError
 from paddock.runners.ledger.rows import FINISHED, Completion, Ended, Execution, HeldPod, Job, Moved, NewJob
@@ -119,18 +120,15 @@ class Jobs:
         self._database = database
         self._clock = clock
         self._wakeups = wakeups
+        self._arrivals = Arrivals(database, clock)
 
     async def enqueue(self, job: NewJob, *, by: str = "webhook") -> Moved:
         """`queued` or `waiting`: the job waits from now on, unless it is known already or has finished."""
         _check(job)
-        async with self._database.transaction() as connection:
-            await connection.execute(LOCK, [job.job_id])
-            added = await self._insert(connection, job, "queued", by=by, why="announced by GitHub")
-            if not added:
-                known = await fetch_one(connection, Job, JOB, [job.job_id])
-                return Moved.KNOWN if known is not None and known.status not in FINISHED else Moved.FINISHED
-        await self._wakeups.hint(job.pool)
-        return Moved.QUEUED
+        moved = await self._arrivals.add(job, by) or await self._enqueue_in_turn(job, by)
+        if moved is Moved.QUEUED:
+            await self._wakeups.hint(job.pool)
+        return moved
 
     async def started(self, job: NewJob, *, runner_name: str, started_at: datetime, by: str = "webhook") -> Execution:
         """`in_progress`: this runner executes this job, whichever it was minted for.
@@ -310,6 +308,14 @@ class Jobs:
     async def running(self, *, started_before: datetime, limit: int = 10_000) -> list[Job]:
         """Jobs that run since before that, oldest first."""
         return await self._database.rows(Job, RUNNING, [started_before, limit])
+
+    async def _enqueue_in_turn(self, job: NewJob, by: str) -> Moved:
+        async with self._database.transaction() as connection:
+            await connection.execute(LOCK, [job.job_id])
+            if await self._insert(connection, job, "queued", by=by, why=ANNOUNCED):
+                return Moved.QUEUED
+            known = await fetch_one(connection, Job, JOB, [job.job_id])
+            return Moved.KNOWN if known is not None and known.status not in FINISHED else Moved.FINISHED
 
     async def _insert(
         self,

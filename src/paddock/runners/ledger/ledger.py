@@ -18,11 +18,13 @@ from paddock.runners.ledger.doubts import Doubts
 from paddock.runners.ledger.errors import LedgerUnavailableError
 from paddock.runners.ledger.fences import Fences
 from paddock.runners.ledger.heals import Heals
+from paddock.runners.ledger.history import History
 from paddock.runners.ledger.jobs import Jobs
 from paddock.runners.ledger.limits import Limits
 from paddock.runners.ledger.overview import Overview
 from paddock.runners.ledger.progress import Progress
 from paddock.runners.ledger.recovery import Recovery
+from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.sessions import Sessions
 from paddock.runners.ledger.signals import Signals
 from paddock.runners.ledger.transitions import Transitions
@@ -60,6 +62,8 @@ class Ledger:
         self.overview = Overview(database, clock)
         self.progress = Progress(database, clock)
         self.heals = Heals(database, clock)
+        self.history = History(database)
+        self.rewind = Rewind(database)
         self.turns = Turns(database)
 
     @classmethod

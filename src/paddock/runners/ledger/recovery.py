@@ -52,12 +52,13 @@ SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform,
 FROM claims WHERE missing_since < %s AND state <> 'fenced' ORDER BY missing_since, pod_uid
 """
 RELEASE_MISSING = """
--- release_missing: only what is still missing since the moments that were read
+-- release_missing: only what is still missing since the moments that were read; what was never minted waits again, a job
+-- that was handed over is left for GitHub to speak about: the machine of a Pod that was deleted by force may work on
 SELECT * FROM end_claims((
     SELECT array_agg(c.generation) FROM claims c
     JOIN unnest(%(generations)s::bigint[], %(since)s::timestamptz[]) AS read (generation, missing_since)
       ON read.generation = c.generation AND read.missing_since = c.missing_since
-), 'live', NULL, false, %(by)s, %(why)s, %(now)s)
+), 'unminted', NULL, false, %(by)s, %(why)s, %(now)s)
 """
 RELEASE_STOPPED = """
 -- release_stopped: what was never minted waits again; a job that was handed over is left for GitHub to speak about
@@ -109,7 +110,10 @@ class Recovery:
         return await self._database.rows(HeldPod, MISSING, [since_before])
 
     async def release_missing(self, claims: Collection[HeldPod], *, by: str, why: str) -> list[Ended]:
-        """End those of these claims that are still missing since the very moment that was read."""
+        """End those of these claims that are still missing since the very moment that was read.
+
+        A job that was never minted waits again; ask GitHub about the others.
+        """
         params = {
             "generations": [claim.generation for claim in claims],
             "since": [claim.missing_since for claim in claims],

@@ -1,13 +1,13 @@
 """What the autoscaler needs to know of a pool."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database
 
-__all__ = ["PoolSignals", "Signals"]
+__all__ = ["InLine", "PoolSignals", "Signals"]
 
 _LONGEST_JOB = timedelta(hours=6)
 
@@ -55,6 +55,33 @@ FROM queue, held, occupying
 """
 
 
+LINE = """
+-- line_by_account: who waits where, since when, and whether the next of them may run now
+WITH line AS (
+    SELECT j.pool, j.account_id, j.platform, min(j.vcpus) AS vcpus, min(j.memory_mb) AS memory_mb,
+           min(j.enqueued_at) AS oldest
+    FROM jobs j WHERE j.status = 'queued' AND j.enqueued_at > %(now)s - interval '7 days'
+    GROUP BY j.pool, j.account_id, j.platform
+)
+SELECT line.pool, line.account_id, line.platform, line.oldest,
+       coalesce(coalesce(used.vcpus, 0) + line.vcpus <= l.vcpus
+                AND coalesce(used.memory_mb, 0) + line.memory_mb <= l.memory_mb, false) AS may_run
+FROM line LEFT JOIN limits l USING (account_id, platform)
+LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb FROM claims c
+                   WHERE c.limit_id = l.limit_id) used ON true
+"""
+
+
+class InLine(Struct, frozen=True):
+    """The jobs of one account that wait in one pool: since when the oldest does, and whether one may run now."""
+
+    pool: str
+    account_id: int
+    platform: str
+    oldest: datetime
+    may_run: bool
+
+
 class PoolSignals(Struct, frozen=True):
     """`queued` may run now, `withheld` is over its account's limit; `occupied` counts Pods that are still tearing down."""
 
@@ -78,3 +105,7 @@ class Signals:
         signals = await self._database.row(PoolSignals, SIGNALS, params)
         assert signals is not None  # aggregates without GROUP BY give one row
         return signals
+
+    async def line(self) -> list[InLine]:
+        """Everybody who waits, by pool and account."""
+        return await self._database.rows(InLine, LINE, {"now": self._clock.now()})

@@ -8,6 +8,7 @@ __all__ = [
     "DRAIN_SINCE",
     "GOLDEN_PREFIX",
     "LONGEST_POOL_NAME",
+    "POOL_UID",
     "REVISION",
     "SEATS",
     "SEAT_LABEL",
@@ -17,6 +18,9 @@ __all__ = [
 
 REVISION: Final = "tuist.dev/runtime-class-revision"
 """Annotation on pool and Pod: what the RuntimeClass was like. A Pod with another one than its pool's is stale."""
+POOL_UID: Final = "tuist.dev/runner-pool-uid"
+"""Annotation: the uid of the Pod's pool. No owner reference says so, because garbage collection deletes dependents whatever
+they are doing: with their owner, or before it (`--cascade=foreground`), past every finalizer."""
 DRAIN_SINCE: Final = "tuist.dev/drain-eligible-since"
 """Annotation: when the Pod was told to drain."""
 SEAT_LABEL: Final = "tuist.dev/vm-seat"

@@ -10,7 +10,7 @@ from paddock.kube.builtin import Node, Pod
 from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL, RunnerPool
 from paddock.runners.pods.predicates import warm_since
 
-__all__ = ["StartFailure", "Suspicion", "closed", "healthy", "nodes_of", "suspicion"]
+__all__ = ["StartFailure", "Suspicion", "closed", "healthy", "nodes_of", "suspicion", "unready_since"]
 
 _PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
 _MANY: Final = 3
@@ -33,6 +33,12 @@ def healthy(node: Node) -> bool:
     said = {condition.type: condition.status for condition in node.status.conditions}
     pressed = any(said.get(pressure) == "True" for pressure in _PRESSURES)
     return said.get("Ready") == "True" and not pressed and not closed(node)
+
+
+def unready_since(node: Node) -> datetime | None:
+    """Since when the Node is not Ready, or nobody has heard of it; None while it is, or where it does not say."""
+    said = next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
+    return said.last_transition_time if said is not None and said.status != "True" else None
 
 
 @dataclass(frozen=True, slots=True)

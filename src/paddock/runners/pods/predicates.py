@@ -18,7 +18,7 @@ from paddock.runners.api import (
     RUNNER,
     RunnerPool,
 )
-from paddock.runners.pods.naming import DRAIN_SINCE, REVISION
+from paddock.runners.pods.naming import DRAIN_SINCE, POOL_UID, REVISION
 
 __all__ = [
     "Ending",
@@ -42,10 +42,10 @@ __all__ = [
 
 
 def of_pool(pod: Pod, pool: RunnerPool) -> bool:
-    """Whether the Pod is this very pool's: by label, and by the uid of its owner. A pool of an earlier life is another."""
+    """Whether the Pod is this very pool's: by label, and by the pool's uid. A pool of an earlier life is another."""
     meta = pod.metadata
-    mine = any(owner.uid == pool.metadata.uid for owner in meta.owner_references)
-    return mine and meta.labels.get(POOL_LABEL) == pool.metadata.name
+    owners = (meta.annotations.get(POOL_UID), *(owner.uid for owner in meta.owner_references))
+    return pool.metadata.uid in owners and meta.labels.get(POOL_LABEL) == pool.metadata.name
 
 
 def terminal(pod: Pod) -> bool:

@@ -41,6 +41,8 @@ class PoolSettings:
     """How long an idle Pod that was told to drain may go on; beyond a few held requests it does not listen."""
     orphan_grace: timedelta = timedelta(seconds=60)
     """How old a ServiceAccount without a Pod must be before it is deleted: a creation may be under way."""
+    unready_patience: timedelta = timedelta(minutes=5)
+    """How long an idle Pod stays on a Node that is not ready; a busy one stays until its job is over, whatever the Node says."""
     immortal_after: timedelta = timedelta(minutes=5)
     """How long after its grace period a deleted Pod may go on existing on a Node that does not."""
 

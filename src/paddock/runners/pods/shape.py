@@ -1,17 +1,24 @@
 """From a pool to the Pod and the ServiceAccount that it asks for. Pure."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from paddock.runners.api import POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.pods.linux import linux_spec
 from paddock.runners.pods.macos import macos_spec
-from paddock.runners.pods.naming import LONGEST_POOL_NAME, REVISION, SEAT_LABEL
+from paddock.runners.pods.naming import LONGEST_POOL_NAME, POOL_UID, REVISION, SEAT_LABEL
 from paddock.runners.pods.settings import PoolSettings
 
 __all__ = ["owned_by_pod", "owned_by_pool", "pod_of", "service_account_of", "shape_problem"]
 
 Json = dict[str, Any]
+
+_STAYS: Final = tuple(
+    {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": "NoExecute"}
+    for taint in ("not-ready", "unreachable")
+)
+"""Without these, Kubernetes deletes every Pod of a Node that was not heard of for five minutes, and a Mac whose agent was only
+cut off ends its VM, job and all, when it is back. Idle Pods there are let go by the pool (`pool_plan`)."""
 
 
 def shape_problem(pool: RunnerPool, settings: PoolSettings) -> str | None:
@@ -40,7 +47,7 @@ def pod_of(pool: RunnerPool, name: str, settings: PoolSettings, *, seat: str = "
     resources = {"requests": amounts, "limits": dict(amounts)}
     token = _token(settings)
     labels = _labels(pool)
-    annotations: Json = {}
+    annotations: Json = {POOL_UID: pool.metadata.uid}
     if pool.spec.os == "darwin":
         spec = macos_spec(pool, env, resources, token, seat)
         labels[SEAT_LABEL] = seat
@@ -51,6 +58,7 @@ def pod_of(pool: RunnerPool, name: str, settings: PoolSettings, *, seat: str = "
     if revision := pool.metadata.annotations.get(REVISION):
         annotations[REVISION] = revision
     spec |= {
+        "tolerations": [*spec["tolerations"], *_STAYS],
         "restartPolicy": "Never",
         "serviceAccountName": name,
         "terminationGracePeriodSeconds": settings.termination_grace,
@@ -64,8 +72,7 @@ def pod_of(pool: RunnerPool, name: str, settings: PoolSettings, *, seat: str = "
             "name": name,
             "namespace": pool.metadata.namespace,
             "labels": labels,
-            **({"annotations": annotations} if annotations else {}),
-            "ownerReferences": [owned_by_pool(pool)],
+            "annotations": annotations,
         },
         "spec": spec,
     }

@@ -26,17 +26,24 @@ class ClaimView:
     """Since when the completion of its job is recorded; None: the job is not over."""
     executor_named: bool = False
     """The completion names the runner that executed the job."""
+    executed_it: bool = False
+    """And it is this claim's own runner: a runner of one job, which takes no other."""
     busy_elsewhere: bool = False
     """Its runner is known to execute another job, which is not over."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimVerdict:
-    """Whether the claim may end, as which kind of heal, and why (not)."""
+    """Whether the claim may end, as which kind of heal, and why (not).
+
+    `unregister`: only once its runner is gone from GitHub. It never executed the job, so that it may stand there idle, and
+    would be given another one under a slot that is somebody else's by then.
+    """
 
     release: bool
     kind: str
     sentence: str
+    unregister: bool = False
 
 
 def judge(claim: ClaimView, settings: HealingSettings) -> ClaimVerdict:
@@ -52,7 +59,10 @@ def judge(claim: ClaimView, settings: HealingSettings) -> ClaimVerdict:
         # Cancelled while it waited: GitHub may be giving a sibling to the idle runner this very moment.
         return ClaimVerdict(False, "", f"its job ended without a runner less than {_span(settings.finished_grace)} ago")
     return ClaimVerdict(
-        True, "completed_claim", f"its job has been over for {_span(claim.over_for)} and no other job runs under it"
+        True,
+        "completed_claim",
+        f"its job has been over for {_span(claim.over_for)} and no other job runs under it",
+        unregister=not claim.executed_it,
     )
 
 

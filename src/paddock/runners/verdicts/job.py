@@ -3,7 +3,7 @@
 Two promises hold in every state, and a table test checks them all:
 
 - no job is put back while GitHub says that it is in progress, or while a runner that may still take it is not proven gone;
-- nothing is done on GitHub's silence alone, except to a job that has waited for a day.
+- nothing is done on GitHub's silence alone, except to a job that has waited for a day, and nothing on a single 404.
 
 Ways out, for as long as the ledgers can be read: a job whose Pod ended is put back at once; one whose runner never came
 after the registration deadline; one that is over is settled when GitHub is asked next; a runner that is online but idle is
@@ -13,6 +13,7 @@ left to its own watchdog, whose end is the end of its Pod.
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from paddock.runners.settings import HealingSettings
 
@@ -28,6 +29,8 @@ __all__ = [
     "judge_running",
     "worth_asking",
 ]
+
+_ACCESS_LOST: Final = timedelta(hours=1)
 
 
 class PodSaid(StrEnum):
@@ -64,6 +67,7 @@ class Action(StrEnum):
     SETTLE = "settle"
     BIND = "bind"  # record which runner executes it
     GIVE_UP = "give up"
+    RENEW = "renew"  # it waits there, too: its day here begins anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,9 @@ def judge_queued(job: QueuedJob, settings: HealingSettings) -> JobVerdict:
             )
         case JobSaid.MISSING if job.waited >= settings.queued_verify and _gone_for_good(job, settings):
             return JobVerdict(Action.SETTLE, "queued_completed", _missing(job))
+        case JobSaid.QUEUED if job.waited >= settings.queued_give_up:
+            # Approved after days, perhaps: a job that was given up could never run. GitHub ends what waits in vain by itself.
+            return JobVerdict(Action.RENEW, "", "GitHub still has it waiting: it goes on waiting here")
         case _ if job.waited >= settings.queued_give_up:
             hours = int(settings.queued_give_up.total_seconds() // 3600)
             return JobVerdict(
@@ -175,12 +182,11 @@ def judge_queued(job: QueuedJob, settings: HealingSettings) -> JobVerdict:
 
 
 def _gone_for_good(job: RunningJob | QueuedJob, settings: HealingSettings) -> bool:
-    """A 404 can also mean a repository that was renamed or an App that lost its access, for a while.
-
-    So it counts when the repository itself answers, or when it has been the only answer for long enough that whoever
-    lost the access has had time to notice (`missing_confirm`, hence at least two passes).
+    """A settled job never runs again, so that no single 404 settles one: it must have been the only answer for
+    `missing_confirm`, hence in at least two passes. Where not even the repository answers, it was renamed perhaps, or the
+    App lost its access for a while: whoever did that has an hour to notice.
     """
-    return job.repository_answers or job.missing_for >= settings.missing_confirm
+    return job.missing_for >= (settings.missing_confirm if job.repository_answers else _ACCESS_LOST)
 
 
 def _missing(job: RunningJob | QueuedJob) -> str:

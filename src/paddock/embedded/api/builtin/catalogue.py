@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from paddock.embedded.api.builtin import definitions as crd_rules
 from paddock.embedded.api.builtin import pods as pod_rules
 from paddock.embedded.api.builtin import rules
@@ -33,6 +35,9 @@ __all__ = [
 ]
 
 _Json = dict[str, Any]
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 _RBAC = "rbac.authorization.k8s.io"
 _EXTENSIONS = "apiextensions.k8s.io"
@@ -212,7 +217,7 @@ def prepare_update(kind: Kind, old: _Json, new: _Json, subresource: str = "") ->
     `subresource` names the door through which the change came: a Pod's node is set through `binding` only, and a
     Namespace's finalizers are emptied through `finalize` only.
     """
-    new = _readable(kind, new)
+    new = _readable(kind, new, old)
     _default(kind, new)
     if kind.resource == "namespaces" and subresource != "finalize":
         new["spec"] = copy.deepcopy(old.get("spec") or {})
@@ -243,8 +248,39 @@ def _finalizer_causes(kind: Kind, obj: _Json) -> list[Cause]:
     ]
 
 
-def _readable(kind: Kind, obj: _Json) -> _Json:
-    """A copy without nulls, which mean the same as nothing; 400 if a value is of a type that cannot be meant."""
+def _readable(kind: Kind, obj: _Json, stored: _Json | None = None) -> _Json:
+    """A copy without nulls, which mean the same as nothing; 400 if a value is of a type that cannot be meant.
+
+    What is written as it is `stored` was read before: it is copied without another look.
+    """
+    kept = _as_stored(obj, stored)
+    kept_meta = _as_stored(obj.get("metadata"), (stored or {}).get("metadata"))
+    said = {name: part for name, part in obj.items() if name not in kept}
+    if "metadata" in said and kept_meta:
+        said["metadata"] = {name: part for name, part in obj["metadata"].items() if name not in kept_meta}
+    read = _read(kind, said)
+    if "metadata" in said and kept_meta:
+        read["metadata"] = _in_order(obj["metadata"], {**kept_meta, **read["metadata"]})
+    return _in_order(obj, {**kept, **read})
+
+
+def _as_stored(obj: Any, stored: Any) -> _Json:
+    """Copies of the parts that are to the byte what is stored: there 1 is neither true nor 1.0."""
+    if not isinstance(obj, dict) or not isinstance(stored, dict):
+        return {}
+    found: _Json = {}
+    for name, part in obj.items():
+        if name in stored and (text := _encode(part)) == _encode(stored[name]):
+            found[name] = _decode(text)
+    return found
+
+
+def _in_order(written: _Json, parts: _Json) -> _Json:
+    """The parts as they came in what was written, so that nothing seems to have moved."""
+    return {name: parts[name] for name in written if name in parts}
+
+
+def _read(kind: Kind, obj: _Json) -> _Json:
     wrong = mistyped(kind.group, kind.kind, obj)
     if wrong is not None:
         raise bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {wrong}')

@@ -293,6 +293,8 @@ def _toleration_causes(where: str, toleration: _Json) -> list[Cause]:
 def pod_change_causes(old: _Json, new: _Json) -> list[Cause]:
     """Why a Pod may not change in this way: only images, a nearer deadline and further tolerations may."""
     before, after = old.get("spec") or {}, new.get("spec") or {}
+    if before == after:
+        return []  # a label or an annotation, mostly
     for part in ("containers", "initContainers"):
         if len(before.get(part) or ()) != len(after.get(part) or ()):
             return [forbidden(f"spec.{part}", "pod updates may not add or remove containers")]

@@ -61,6 +61,12 @@ def definitions(group: str | None) -> dict[str, dict[str, Any]]:
     return found
 
 
+@cache
+def _known(group: str) -> dict[str, dict[str, Any]]:
+    """Everything that a definition of this group may refer to."""
+    return definitions(group) | definitions(None)
+
+
 def _schema(kind: str, prefix: str, shared: list[str]) -> dict[str, Any]:
     if kind.startswith("[]"):
         return {"type": "array", "items": _schema(kind[2:], prefix, shared)}
@@ -84,7 +90,7 @@ def mistyped(group: str, kind: str, obj: dict[str, Any]) -> str | None:
 
     Null fits everywhere, as it does there. What passes can be read by code that trusts the types of the guide.
     """
-    known = definitions(group) | definitions(None)
+    known = _known(group)
     root = known.get(reference(group, kind)) if group in _TEXTS else None
     if root is None:
         return None
@@ -124,7 +130,7 @@ def prune(group: str, kind: str, obj: dict[str, Any]) -> tuple[dict[str, Any], l
 
     Of kinds in `_PARTIAL` the guide does not tell everything, so only their outermost fields are judged.
     """
-    known = definitions(group) | definitions(None)
+    known = _known(group)
     root = known.get(reference(group, kind)) if group in _TEXTS else None
     if root is None:
         return obj, []
