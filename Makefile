@@ -7,10 +7,11 @@ RUN_ARGS ?=
 # One test process a core; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: help run test check test-kube test-browser bench crds roles clusterctl reference format clean
+.PHONY: help install run test check test-kube test-browser bench crds roles clusterctl reference format clean
 .DEFAULT_GOAL := help
 
 help:
+	@echo "make install    put the command paddock into .venv/bin"
 	@echo "make run        start Paddock on this machine with a simulated cloud (RUN_ARGS='--hosts 50' for options)"
 	@echo "make test       run the whole default test suite"
 	@echo "make check      formatter, linter, type checker and import rules"
@@ -27,6 +28,7 @@ SYNC = UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --quiet
 
 # What running needs; `--inexact` leaves the development tools alone where they are installed already.
 .venv/installed: pyproject.toml uv.lock | .tools/bin/uv
+	@echo "installing what Paddock needs into .venv: a minute or so, once"
 	@$(SYNC) --no-dev --inexact
 	@touch $@
 
@@ -34,6 +36,8 @@ SYNC = UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --quiet
 .venv/installed-for-development: pyproject.toml uv.lock | .tools/bin/uv
 	@$(SYNC)
 	@touch $@ .venv/installed
+
+install: .venv/installed
 
 run: .venv/installed
 	@exec $(BIN)/paddock up --simulate $(RUN_ARGS)

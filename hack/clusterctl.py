@@ -52,6 +52,12 @@ def _without_helm(each: dict[str, Any]) -> dict[str, Any]:
     return each
 
 
+def definitions() -> list[dict[str, Any]]:
+    """What Helm installs before everything else."""
+    with helm_python.Chart.load(CHART) as chart:
+        return [yaml.safe_load(each["data"]) for each in chart.crds]
+
+
 def components() -> str:
     """The namespace, the definitions, the rights and the operator."""
     values: dict[str, Any] = {name: {"machine": {"zone": ZONE}} for name in _FLEETS}
@@ -66,7 +72,8 @@ def components() -> str:
     }
     objects = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        *rendered(values, RELEASE, "definitions.yaml", "rbac.yaml"),
+        *definitions(),
+        *rendered(values, RELEASE, "rbac.yaml"),
         secret,
         *rendered(values, RELEASE, "operator.yaml", "network-policies.yaml"),
     ]

@@ -1,4 +1,7 @@
-"""Writes the CustomResourceDefinitions of Paddock into deploy/crds, generated from the structs (`make crds`)."""
+"""Writes the CustomResourceDefinitions of Paddock into deploy/crds, generated from the structs (`make crds`).
+
+The chart's folder `crds`, which Helm installs first, is a link to that one.
+"""
 
 from pathlib import Path
 

@@ -110,7 +110,7 @@ def _options(
         if param.envvar:
             meaning += f" Also from `{param.envvar}`."
         if param.multiple:
-            meaning += " May be given more than once."
+            meaning += "" if "more than once" in meaning else " May be given more than once."
         yield f"{shown}{kind}", meaning.strip(), "required" if param.required else _default(param)
 
 
@@ -320,6 +320,7 @@ ROUTES: Final = {
     "GET /api/v1/jobs/{job_id}": (_PEOPLE, "Everything about a job."),
     "GET /api/v1/pods/{uid}": (_PEOPLE, "Everything that the ledger knows of a Pod."),
     "GET /api/v1/why/{kind}/{name}": (_PEOPLE, "What `paddock why` says of a job, a Pod, a claim or a pool."),
+    "GET /api/v1/at/{moment}": (_PEOPLE, "What was open at that moment (`?around=` seconds of log)."),
     "GET /api/v1/leaks": (_PEOPLE, "What looks like a leak, and when that is decided."),
     "GET /healthz": (_PEOPLE, "`ok`, or what is wrong with 503."),
     "GET /readyz": (_PEOPLE, "The same, for whether requests may come."),

@@ -40,6 +40,11 @@ def files(namespace: str = "default", runners_namespace: str = "default") -> dic
             f"Machine. {made}",
             [hosts.node_rules()],
         ),
+        "cluster-api.yaml": roles_yaml(
+            "What Cluster API's core may do to Nodes and Pods. The operator gives this role to the account that it makes for "
+            f"each cluster. {made}",
+            [hosts.core_rules()],
+        ),
     }
 
 

@@ -16,6 +16,7 @@ from paddock.runners.dispatch.http import PATH as DISPATCH
 from paddock.runners.healing.leaks_api import leaks_route
 from paddock.runners.internal_api import internal_routes
 from paddock.runners.readonly_api import readonly_routes
+from paddock.runners.rewind_api import rewind_route
 from paddock.runners.settings import DispatchSettings
 from paddock.runners.webhook import PATH as WEBHOOK
 from paddock.runners.why_api import why_routes
@@ -58,9 +59,10 @@ def test_every_route_of_dispatch_is_listed_and_no_other():
     nothing: Any = SimpleNamespace(overview=None)
     routes: list[Route] = [
         *internal_routes(nothing, nothing, nothing, DispatchSettings()),
-        *readonly_routes(nothing),
+        *readonly_routes(nothing, nothing),
         *why_routes(nothing),
         leaks_route(nothing),
+        rewind_route(nothing, nothing),
         metrics_route(nothing),
         *probe_routes(nothing, nothing),
     ]

@@ -46,7 +46,7 @@ THEIRS: Final = {
 }
 FLAGS: Final = {
     "annotate": {"--overwrite"},
-    "apply": {"-f"},
+    "apply": {"-f", "--server-side", "--force-conflicts"},
     "create": {"--from-file", "--from-literal", "--type"},
     "delete": {"--all"},
     "describe": set(),
@@ -62,6 +62,7 @@ FLAGS: Final = {
 """The verbs and flags of kubectl that the documents use; where there is a kubectl it is asked as well."""
 _GLOBAL: Final = {"-n", "--namespace", "--kubeconfig"}
 _TAKES_VALUE: Final = {"-n", "--namespace", "--kubeconfig", "-o", "-f", "-p", "-l", "--raw"}
+_OF_HELM: Final = {"--create-namespace", "--reuse-values", "--skip-crds"}
 _SAID: Final = {"openssl rand -hex 32", ".ci/run", "head -1", "cut -d/ -f2"}
 """Whole commands that need no checker: there is nothing of ours in them."""
 
@@ -100,7 +101,7 @@ def kubectl(words: Sequence[str]) -> None:
     for kind in re.split(r"[/.]", named)[0].split(",") if named else ():
         assert kind in OURS | THEIRS | {"KIND"}, f"there is no kind {kind}"
     for path in (word for flag, word in itertools.pairwise(words) if flag == "-f"):
-        assert (ROOT / path).is_file(), f"there is no file {path}"
+        assert (ROOT / path).exists(), f"there is no file and no folder {path}"
     for binary in list(found_kubectls().values())[:1]:
         asked = subprocess.run([str(binary), *words, "--help"], capture_output=True, text=True, timeout=30, check=False)
         assert asked.returncode == 0, asked.stderr
@@ -131,7 +132,7 @@ def helm(words: Sequence[str]) -> None:
         elif word in where:
             where[word] = next(given)
         else:
-            assert word == "--reuse-values" or not word.startswith("-"), f"helm's {word} is not looked at here"
+            assert word in _OF_HELM or not word.startswith("-"), f"helm's {word} is not looked at here"
             plain += [word] if not word.startswith("-") else []
     assert where["-n"], "without a namespace it goes anywhere"
     match plain:

@@ -1,6 +1,8 @@
-"""The chart on a real kube-apiserver: everything it renders is accepted, and the operator's rights are enough."""
+"""The chart on a real kube-apiserver: one `helm install` is enough, and so are the operator's rights."""
 
 import asyncio
+import copy
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -9,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from unit.deploy.rendering import FULL, NAMESPACE, RELEASE, objects
+from kube.real_helm import Helm
+from kube.supervision import ControlPlaneError
+from unit.deploy.rendering import CHART, FULL, NAMESPACE, RELEASE, definitions, objects
 from unit.deploy.test_clusterctl import COMPONENTS
 
 from paddock.base.chance import seeded
@@ -37,10 +41,14 @@ from paddock.simulator.node import NodeTwins, with_simulated_agent
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane
 
-NOT_OURS = {"monitoring.coreos.com", "cluster.x-k8s.io"}
-"""Kinds of other projects, whose definitions are not on the server."""
 FLEET = f"{RELEASE}-macos"
-VALUES: dict[str, Any] = {**FULL, "runnersFleet": {"enabled": False}}
+VALUES: dict[str, Any] = {
+    **FULL,
+    "runnersFleet": {"enabled": False},
+    # The definitions of the Prometheus operator are not on the server.
+    "monitoring": {"dashboards": {"enabled": True}},
+}
+DEFINITIONS = Path(__file__).resolve().parents[2] / "deploy" / "crds"
 SETTINGS = HostSettings(
     namespace=NAMESPACE,
     default_adopt_pool_prefix="tuist-pool-",
@@ -54,10 +62,6 @@ SETTINGS = HostSettings(
 )
 
 
-def group(each: dict[str, Any]) -> str:
-    return each["apiVersion"].rpartition("/")[0]
-
-
 def apply(control_plane: "ControlPlane", folder: Path, given: list[dict[str, Any]], *more: str) -> None:
     file = folder / "manifests.yaml"
     file.write_text(yaml.safe_dump_all(given))
@@ -65,22 +69,26 @@ def apply(control_plane: "ControlPlane", folder: Path, given: list[dict[str, Any
 
 
 @pytest.fixture(scope="module")
-def installed(control_plane: "ControlPlane", tmp_path_factory: pytest.TempPathFactory) -> Iterator["ControlPlane"]:
-    """Everything that the chart renders, but for the kinds of other projects, in the order in which Helm applies it."""
-    folder = tmp_path_factory.mktemp("manifests")
-    rendered = [each for each in objects(VALUES) if group(each) not in NOT_OURS]
-    definitions = [each for each in rendered if each["kind"] == "CustomResourceDefinition"]
-    apply(control_plane, folder, definitions)
-    names = [f"crd/{each['metadata']['name']}" for each in definitions]
-    control_plane.run_kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
-    # Helm's --create-namespace, then the chart's own namespaces.
-    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    apply(control_plane, folder, [home, *[each for each in rendered if each["kind"] == "Namespace"]])
-    apply(control_plane, folder, [each for each in rendered if each["kind"] != "CustomResourceDefinition"])
-    yield control_plane
-    mine = f"app.kubernetes.io/instance={RELEASE}"
-    control_plane.run_kubectl("delete", "clusterroles,clusterrolebindings", "-l", mine)
-    control_plane.run_kubectl("delete", "namespace", NAMESPACE, "jobs", "--wait=false")
+def fresh() -> Iterator["ControlPlane"]:
+    """A control plane on which nobody has installed anything."""
+    from kube.controlplane import provide_binaries, running_control_plane
+
+    with running_control_plane(provide_binaries()) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def helm(fresh: "ControlPlane", tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return Helm(fresh, tmp_path_factory.mktemp("helm"), NAMESPACE)
+
+
+@pytest.fixture(scope="module")
+def installed(fresh: "ControlPlane", helm: Helm) -> "ControlPlane":
+    """The first `helm install`, fleet and pool in it, where not even the definitions were."""
+    assert not fresh.run_kubectl("get", "customresourcedefinitions", "-o", "name")
+    release = helm.install(CHART, RELEASE, VALUES)
+    assert release["status"] == "deployed", release
+    return fresh
 
 
 async def until(what: str, holds: Callable[[], Awaitable[bool]], within: float = 90.0) -> None:
@@ -90,6 +98,21 @@ async def until(what: str, holds: Callable[[], Awaitable[bool]], within: float =
                 await asyncio.sleep(0.2)
     except TimeoutError:
         pytest.fail(f"not within {within:.0f} s: {what}")
+
+
+def test_everything_that_the_chart_renders_is_there_after_one_installation(installed: "ControlPlane", tmp_path: Path):
+    file = tmp_path / "manifests.yaml"
+    file.write_text(yaml.safe_dump_all(objects(VALUES)))
+    names = installed.run_kubectl("get", "-f", str(file), "-o", "name").split()
+    assert len(names) == len(objects(VALUES))
+    assert {f"macfleet.tuist.dev/{FLEET}", "runnerpool.tuist.dev/macos"} <= set(names)
+
+
+def test_the_definitions_on_the_server_are_the_generated_ones_and_belong_to_no_release(installed: "ControlPlane"):
+    found = yaml.safe_load(installed.run_kubectl("get", "customresourcedefinitions", "-o", "yaml"))["items"]
+    labels = {each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in found}
+    assert labels == {each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in definitions()}
+    assert not [each for each in found if "meta.helm.sh/release-name" in each["metadata"].get("annotations", {})]
 
 
 async def test_the_operator_reconciles_the_charts_fleet_with_the_charts_rights(
@@ -213,3 +236,41 @@ def test_what_clusterctl_installs_is_accepted(control_plane: "ControlPlane", tmp
     assert shown.split() == ["deployment.apps/paddock-operator", "serviceaccount/paddock-operator"]
     control_plane.run_kubectl("delete", "clusterroles,clusterrolebindings", "-l", provider)
     control_plane.run_kubectl("delete", "namespace", "paddock-system", "--wait=false")
+
+
+def test_an_upgrade_takes_new_definitions_first_and_then_the_release(
+    installed: "ControlPlane", helm: Helm, tmp_path: Path
+):
+    """As docs/install.md says it; without force the definitions are refused, because they are Helm's."""
+    newer = copy.deepcopy(definitions())
+    for each in newer:
+        for version in each["spec"]["versions"]:
+            version["schema"]["openAPIV3Schema"]["description"] = "of the next version"
+    file = tmp_path / "newer.yaml"
+    file.write_text(yaml.safe_dump_all(newer))
+    with pytest.raises(ControlPlaneError, match="conflict"):
+        installed.run_kubectl("apply", "--server-side", "-f", str(file))
+    installed.run_kubectl("apply", "--server-side", "--force-conflicts", "-f", str(file))
+    scaled = installed.run_kubectl("-n", NAMESPACE, "get", "macfleet", FLEET, "-o", "jsonpath={.spec.replicas}")
+    values = {
+        **VALUES,
+        "operator": {**VALUES["operator"], "replicas": 3},
+        # Helm refuses to change back what somebody else has scaled.
+        "macosFleet": {**VALUES["macosFleet"], "replicas": int(scaled)},
+    }
+    release = helm.upgrade(CHART, RELEASE, values)
+    assert (release["status"], release["revision"]) == ("deployed", 2)
+    deployment = json.loads(installed.run_kubectl("-n", NAMESPACE, "get", "deployment", f"{RELEASE}-operator", "-o", "json"))  # fmt: skip
+    assert deployment["spec"]["replicas"] == 3
+    described = "jsonpath={.items[*].spec.versions[*].schema.openAPIV3Schema.description}"
+    shown = installed.run_kubectl("get", "customresourcedefinitions", "-o", described)
+    assert shown.count("of the next version") == len(newer), "Helm does not touch definitions"
+
+
+def test_definitions_outlive_the_release_and_do_not_hinder_the_next_one(installed: "ControlPlane", helm: Helm):
+    before = installed.run_kubectl("get", "customresourcedefinitions", "-o", "name")
+    helm.uninstall(RELEASE)
+    assert installed.run_kubectl("get", "customresourcedefinitions", "-o", "name") == before
+    # Now they are there before Helm is, and are not Helm's.
+    installed.run_kubectl("apply", "--server-side", "--force-conflicts", "-f", str(DEFINITIONS))
+    assert helm.install(CHART, RELEASE, VALUES)["status"] == "deployed"

@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 from integration.roles.deployed import FOLDER, OPERATOR_ROLES, files
 
-from paddock.hosts.roles import NODE_ROLE, node_role, node_rules
+from paddock.hosts.roles import CORE_ROLE, NODE_ROLE, core_rules, node_role, node_rules
 from paddock.kube.roles import Role
 from paddock.runners.roles import dispatch_roles
 
@@ -77,15 +77,15 @@ def test_dispatch_reads_pools_and_asks_whose_a_token_is_and_changes_neither() ->
     assert verbs(DISPATCH_ROLES, "nodes", namespace="") == {"get", "list", "watch"}
 
 
-def test_the_operator_may_give_away_the_node_role_and_no_other() -> None:
+def test_the_operator_may_give_away_two_roles_and_no_other() -> None:
     given = [rule for role in OPERATOR_ROLES for rule in role.rules if "bind" in rule.verbs or "escalate" in rule.verbs]
     assert [(rule.verbs, rule.resources, rule.names) for rule in given] == [
-        (("bind",), ("clusterroles",), (NODE_ROLE,))
+        (("bind",), ("clusterroles",), (NODE_ROLE, CORE_ROLE))
     ]
 
 
 def test_no_role_grants_everything_and_every_rule_says_why() -> None:
-    for role in (*OPERATOR_ROLES, *DISPATCH_ROLES, node_rules()):
+    for role in (*OPERATOR_ROLES, *DISPATCH_ROLES, node_rules(), core_rules()):
         for rule in role.rules:
             assert "*" not in (rule.group, *rule.resources, *rule.verbs), (role.name, rule)
             assert rule.why.endswith("."), (role.name, rule)
@@ -97,3 +97,20 @@ def test_the_node_role_is_a_cluster_role_under_the_name_that_accounts_are_bound_
     role = node_role()
     assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "paddock-node")
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]} in role["rules"]
+
+
+def test_core_has_the_rights_that_it_was_seen_to_use_and_no_other() -> None:
+    """Found by adding them one by one under Cluster API 1.13; verb by verb."""
+    granted = {
+        (rule.group, what): set(rule.verbs) for rule in core_rules().rules for what in (*rule.resources, *rule.urls)
+    }
+    assert granted == {
+        ("", "/"): {"get"},
+        ("", "nodes"): {"get", "list", "watch", "patch", "delete"},
+        ("", "pods"): {"get", "list"},
+        ("", "pods/eviction"): {"create"},
+        ("", "namespaces"): {"list", "watch"},
+        ("apps", "daemonsets"): {"get"},
+        ("storage.k8s.io", "volumeattachments"): {"list"},
+        ("", "persistentvolumes"): {"list"},
+    }

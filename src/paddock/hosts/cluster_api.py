@@ -19,6 +19,7 @@ __all__ = [
     "Go",
     "Hold",
     "OwnerMachine",
+    "cluster_owner",
     "cluster_resource",
     "machine_owner",
     "machine_resource",
@@ -83,6 +84,14 @@ def machine_owner(obj: KubeObject) -> OwnerReference | None:
     """The Cluster API Machine that owns an object, if one does."""
     for ref in obj.metadata.owner_references:
         if ref.kind == "Machine" and ref.api_version.startswith(f"{GROUP}/"):
+            return ref
+    return None
+
+
+def cluster_owner(obj: KubeObject) -> OwnerReference | None:
+    """The Cluster that owns an infrastructure cluster, if one does."""
+    for ref in obj.metadata.owner_references:
+        if ref.kind == "Cluster" and ref.api_version.startswith(f"{GROUP}/"):
             return ref
     return None
 

@@ -16,8 +16,10 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
 )
+from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.controllers.cluster import ClusterReconciler, ControlPlaneReconciler
+from paddock.hosts.controllers.core_access import CoreAccess
 from paddock.hosts.controllers.fleet import FleetReconciler
 from paddock.hosts.controllers.host import HostReconciler
 from paddock.hosts.controllers.inventory import Inventory
@@ -26,6 +28,7 @@ from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
 from paddock.hosts.controllers.tools import Bootstrapper, Tools
 from paddock.hosts.fencing import Hands
 from paddock.hosts.metrics import HostCollector
+from paddock.hosts.roles import CORE_ROLE
 from paddock.hosts.settings import HostSettings
 from paddock.hosts.strays import State
 from paddock.kube.builtin import Node
@@ -113,10 +116,17 @@ class HostOperator:
             self._controller("fleet", FleetReconciler(self.tools, chance))
             .watches(self.fleets)
             .watches(self.machines, its_controller("MacFleet")),
-            self._controller("cluster", ClusterReconciler(client)).watches(clusters),
+            self._controller("cluster", self._clusters(client)).watches(clusters),
             self._controller("control plane", ControlPlaneReconciler(client)).watches(planes),
         ):
             manager.add_controller(controller)
+
+    def _clusters(self, client: Client) -> ClusterReconciler:
+        """Core runs in this very cluster, so it finds the API server where this process does."""
+        endpoint = ApiEndpoint(client.config.server, client.config.ca)
+        access = CoreAccess(client, self._clock, endpoint, CORE_ROLE, self._settings.core_token_lifetime)
+        manage = self._settings.manage_kubeconfig
+        return ClusterReconciler(client, access, self.tools.recorder, self._clock, manage=manage)
 
     def _controller(self, name: str, reconcile: Reconcile) -> Controller:
         return Controller(

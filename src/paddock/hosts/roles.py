@@ -12,9 +12,18 @@ from paddock.hosts.api import (
 from paddock.hosts.cluster_api import GROUP as CLUSTER_API
 from paddock.kube.roles import RBAC, Role, Rule
 
-__all__ = ["NODE_ROLE", "OPERATOR_CLUSTER_RULES", "OPERATOR_NAMESPACE_RULES", "node_role", "node_rules"]
+__all__ = [
+    "CORE_ROLE",
+    "NODE_ROLE",
+    "OPERATOR_CLUSTER_RULES",
+    "OPERATOR_NAMESPACE_RULES",
+    "core_rules",
+    "node_role",
+    "node_rules",
+]
 
 NODE_ROLE: Final = "paddock-node"
+CORE_ROLE: Final = "paddock-cluster-api"
 
 _MACHINES = ScalewayAppleSiliconMachine.RESOURCE
 _HOSTS = ScalewayAppleSiliconHost.RESOURCE
@@ -51,10 +60,10 @@ OPERATOR_CLUSTER_RULES: Final = (
         ("update",),
     ),
     Rule(
-        "Cluster API's contract for clusters.",
+        "Cluster API's contract for clusters. The finalizer of those whose kubeconfig we make is patched.",
         _CLUSTERS.group,
         (_CLUSTERS.plural,),
-        ("get", "list", "watch"),
+        ("get", "list", "watch", "patch"),
     ),
     Rule(
         "Says that there is nothing to provision.",
@@ -87,17 +96,18 @@ OPERATOR_CLUSTER_RULES: Final = (
         ("get", "list", "watch", "delete"),
     ),
     Rule(
-        "Each Mac's own account is given the node role, and loses it first when its Machine ends.",
+        "Each Mac's own account is given the node role, and loses it first when its Machine ends; so is Cluster API's core, "
+        "for each cluster, the role with which it finds and drains Nodes.",
         RBAC,
         ("clusterrolebindings",),
         ("get", "create", "delete"),
     ),
     Rule(
-        "Giving away a role needs all of its rights, or this; it holds for the node role alone.",
+        "Giving away a role needs all of its rights, or this; it holds for these two alone.",
         RBAC,
         ("clusterroles",),
         ("bind",),
-        names=(NODE_ROLE,),
+        names=(NODE_ROLE, CORE_ROLE),
     ),
 )
 """The operator's rights in the whole cluster."""
@@ -111,14 +121,21 @@ OPERATOR_NAMESPACE_RULES: Final = (
     ),
     Rule("What the cloud shows of each host.", _HOSTS.group, (f"{_HOSTS.plural}/status",), ("patch",)),
     Rule(
-        "A host's login, a fleet's SSH key and a node's token are each in a Secret beside the Machine; applied, which is "
-        "a patch, and a creation where there is none.",
+        "A host's login, a fleet's SSH key and a node's token are each in a Secret beside the Machine, and core's kubeconfig "
+        "beside its cluster; applied, which is a patch, and a creation where there is none.",
         "",
         ("secrets",),
         ("get", "create", "patch", "delete"),
     ),
-    Rule("Each Mac's agent has an account of its own.", "", ("serviceaccounts",), ("get", "create", "delete")),
-    Rule("That account's token goes to the host.", "", ("serviceaccounts/token",), ("create",)),
+    Rule(
+        "Each Mac's agent has an account of its own, and core one for each cluster.",
+        "",
+        ("serviceaccounts",),
+        ("get", "create", "delete"),
+    ),
+    Rule(
+        "That account's token goes to the host, or into core's kubeconfig.", "", ("serviceaccounts/token",), ("create",)
+    ),
     Rule("What happened to a Machine or a Host.", "", ("events",), ("create", "patch")),
     Rule("Of several operators one leads.", "coordination.k8s.io", ("leases",), ("get", "create", "update")),
 )
@@ -152,3 +169,27 @@ def node_rules() -> Role:
 def node_role() -> dict[str, Any]:
     """The ClusterRole, as a manifest."""
     return node_rules().manifest()
+
+
+_CORE_RULES: Final = (
+    Rule("Core asks whether the server is there.", "", (), ("get",), urls=("/",)),
+    Rule(
+        "Finds the Node of a Machine, labels and cordons it, and deletes it when the Machine goes.",
+        "",
+        ("nodes",),
+        ("get", "list", "watch", "patch", "delete"),
+    ),
+    Rule(
+        "What is still on a Node that is drained; and whether core's own Pod is here.", "", ("pods",), ("get", "list")
+    ),
+    Rule("Draining asks politely.", "", ("pods/eviction",), ("create",)),
+    Rule("Rules of draining choose by namespace.", "", ("namespaces",), ("list", "watch")),
+    Rule("Pods of a DaemonSet are not drained.", "apps", ("daemonsets",), ("get",)),
+    Rule("Waits until volumes are detached.", "storage.k8s.io", ("volumeattachments",), ("list",)),
+    Rule("Which volumes those are.", "", ("persistentvolumes",), ("list",)),
+)
+
+
+def core_rules() -> Role:
+    """What Cluster API's core does in a cluster of Macs: measured by adding one right after the other."""
+    return Role(CORE_ROLE, _CORE_RULES)

@@ -28,6 +28,8 @@ class HostSettings:
     watch_filter: str = ""
     expect_nodes: bool = False
     bootstrap_spread: float = 20.0
+    manage_kubeconfig: bool = True
+    core_token_lifetime: timedelta = timedelta(days=7)
 
     def __post_init__(self) -> None:
         if self.claim_name_prefix and not self.default_adopt_pool_prefix:

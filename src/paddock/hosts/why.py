@@ -61,6 +61,11 @@ def why_machine(
     reason = ready.reason if ready is not None else ""
     sentence = f"not Ready {ago(_since(ready), now)}: {_message(ready, 'no controller has looked at it yet')}"
     commands = [f"paddock describe machine {meta.name}"]
+    if reason == "Bootstrapping" and status.bootstrap_attempts:
+        # The attempt that runs says only how far it is; that earlier ones failed is what makes it worth a look.
+        sentence += f"; {_tries(machine, now)}"
+        reason = "BootstrapFailed"
+        commands.append(f"paddock events --for machine/{meta.name}")
     then = _WAITS.get(reason, "The controller tries again by itself, with growing pauses.")
     if not status.server_id and machine.spec.source == "Pool":
         taken = frozenset(other.status.claiming for other in machines if other.status.claiming)
@@ -144,19 +149,35 @@ def why_fleet(fleet: MacFleet, machines: Sequence[Machine], now: datetime) -> Ex
     unready = [m for m in own if not m.status.ready and m.metadata.deletion_timestamp is None]
     reasons = Counter(r.reason if (r := _ready(m.status.conditions)) else "NotLookedAt" for m in unready)
     ready = _ready(fleet.status.conditions)
-    counts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    missing = max(0, fleet.spec.replicas - len(own))
+    counts = [f"{count} {reason}" for reason, count in reasons.most_common()]
+    counts += [f"{missing} not made" + ("" if ready is not None else ", because no operator has looked at it yet")] * (
+        missing > 0
+    )
     return Explanation(
         about=f"fleet {fleet.metadata.name}",
-        sentence=f"{len(own) - len(unready)} of {fleet.spec.replicas} ready {ago(_since(ready), now)}"
-        + (f": {counts}" if counts else ""),
+        sentence=f"{len(own) - len(unready)} of {fleet.spec.replicas} ready {ago(_since(ready), now)}".rstrip()
+        + (f": {', '.join(counts)}" if counts else ""),
         evidence=tuple(
             Evidence("cluster", f"machine {m.metadata.name}: {_message(_ready(m.status.conditions), m.status.phase)}")
             for m in unready[:10]
         ),
-        next="Machines that are missing are made at once; each then claims a host of its own." if unready else "",
-        commands=tuple(f"paddock why machine {m.metadata.name}" for m in unready[:3]),
-        healthy=not unready,
+        next="Machines that are missing are made at once; each then claims a host of its own."
+        if unready or missing
+        else "",
+        commands=tuple(f"paddock why machine {m.metadata.name}" for m in unready[:3])
+        or (("paddock doctor",) if missing else ()),
+        healthy=not unready and not missing,
     )
+
+
+def _tries(machine: Machine, now: datetime) -> str:
+    status = machine.status
+    failed = status.bootstrap_attempts
+    at = status.bootstrap_failed_at
+    last = f", the last one {span(now - at)} ago" if at is not None else ""
+    rebooted = "; the host was rebooted since" if status.bootstrap_reboot_issued else ""
+    return f"this is attempt {failed + 1}: {failed} failed{last}{rebooted}"
 
 
 def _ready(conditions: Sequence[Condition]) -> Condition | None:

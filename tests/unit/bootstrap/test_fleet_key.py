@@ -5,7 +5,7 @@ import pytest
 from paddock.base.secrets import Secret
 from paddock.clients.ssh import public_key_of
 from paddock.hosts.bootstrap import PlanError
-from paddock.hosts.bootstrap.fleet_key import KEY_ID, FleetKeys
+from paddock.hosts.bootstrap.fleet_key import KEY_ID, MOVED, FleetKeys
 from paddock.kube.builtin import SecretObject
 from paddock.kube.client import Client
 from paddock.kube.objects import ObjectMeta
@@ -88,3 +88,13 @@ async def test_the_private_half_shows_nowhere(client: Client):
     pair = await keys(client, Registry()).ensure("runners")
     assert isinstance(pair.private, Secret)
     assert "PRIVATE KEY" not in repr(pair)
+
+
+async def test_clusterctl_takes_the_key_along_also_one_that_was_made_before_it_was_told_to(client: Client):
+    """Macs that were moved know no other key: a new one would lock them, and they would be wiped as broken."""
+    await keys(client, Registry()).ensure("runners")
+    unmarked = {"metadata": {"labels": {MOVED: None}}}
+    await client.merge_patch(SecretObject, "runners-ssh", unmarked, "default")
+    await keys(client, Registry()).ensure("runners")
+    stored = await client.get(SecretObject, "runners-ssh", "default")
+    assert stored.metadata.labels["clusterctl.cluster.x-k8s.io/move"] == ""

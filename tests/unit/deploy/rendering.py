@@ -62,21 +62,29 @@ def _templates(values: str, release: str) -> dict[str, str]:
     return {path.rpartition("/")[2]: text for path, text in shown.items()}
 
 
+@cache
+def definitions() -> list[dict[str, Any]]:
+    """What Helm installs before it renders anything, and never touches again."""
+    with helm_python.Chart.load(CHART) as chart:
+        return [yaml.load(each["data"], yaml.CSafeLoader) for each in chart.crds]
+
+
 def objects(values: dict[str, Any] | None = None, release: str = RELEASE) -> list[dict[str, Any]]:
-    """Everything that would be applied."""
+    """Everything that a first installation applies, the definitions first."""
     return _objects(json.dumps(values or {}, sort_keys=True), release)
 
 
 @cache
 def _objects(values: str, release: str) -> list[dict[str, Any]]:
     shown = _templates(values, release)
-    return [
+    rendered = [
         document
         for name, text in shown.items()
         if name.endswith(".yaml")
         for document in yaml.load_all(text, yaml.CSafeLoader)
         if document
     ]
+    return [*definitions(), *rendered]
 
 
 def of_kind(kind: str, values: dict[str, Any] | None = None, release: str = RELEASE) -> list[dict[str, Any]]:

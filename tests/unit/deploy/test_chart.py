@@ -8,7 +8,18 @@ import click
 import helm_python
 import pytest
 import yaml
-from unit.deploy.rendering import CHART, FULL, NAMESPACE, RELEASE, ROOT, arguments, objects, of_kind, templates
+from unit.deploy.rendering import (
+    CHART,
+    FULL,
+    NAMESPACE,
+    RELEASE,
+    ROOT,
+    arguments,
+    definitions,
+    objects,
+    of_kind,
+    templates,
+)
 
 from paddock import __version__
 from paddock.cli import main, reaching
@@ -176,7 +187,8 @@ def test_every_flag_that_the_chart_passes_exists_and_accepts_its_value(component
 @pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
 def test_every_object_says_to_which_release_it_belongs(values: dict[str, Any]):
     wanted = {"app.kubernetes.io/name": "paddock", "app.kubernetes.io/instance": RELEASE, "app.kubernetes.io/managed-by": "Helm"}  # fmt: skip
-    for each in objects(values):
+    # Definitions belong to the cluster, and to all its releases alike.
+    for each in (found for found in objects(values) if found["kind"] != "CustomResourceDefinition"):
         held = each["metadata"].get("labels", {})
         assert wanted.items() <= held.items(), f"{each['kind']} {each['metadata']['name']}"
 
@@ -248,19 +260,30 @@ def test_the_dashboards_are_those_of_the_repository():
     assert held["metadata"]["labels"]["grafana_dashboard"] == "1"
 
 
-def test_the_definitions_are_the_generated_ones_and_outlive_the_release():
-    held = {each["metadata"]["name"]: each for each in of_kind("CustomResourceDefinition")}
-    made = {
-        each["metadata"]["name"]: each
-        for path in (ROOT / "deploy" / "crds").glob("*.yaml")
-        for each in yaml.safe_load_all(path.read_text())
-    }
-    assert held.keys() == made.keys()
-    for name, definition in held.items():
-        assert definition["spec"] == made[name]["spec"]
-        assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
-        assert made[name]["metadata"].get("labels", {}).items() <= definition["metadata"]["labels"].items()
-    assert not of_kind("CustomResourceDefinition", {"crds": {"install": False}})
+def test_the_definitions_come_before_the_release_and_are_the_generated_ones():
+    """A release with a definition among its templates cannot have objects of that kind: Helm refuses its first installation."""
+    made = {path.name: path.read_text() for path in (ROOT / "deploy" / "crds").iterdir()}
+    with helm_python.Chart.load(CHART) as chart:
+        held = {each["name"]: each["data"] for each in chart.crds}
+    assert held == {f"crds/{name}": text for name, text in made.items()}
+    assert not [name for name, text in templates(FULL).items() if "kind: CustomResourceDefinition" in text]
+
+
+def test_the_definitions_keep_what_cluster_api_looks_for():
+    looked_at = [each for each in definitions() if each["spec"]["group"].endswith("cluster.x-k8s.io")]
+    assert len(looked_at) == 5
+    for each in looked_at:
+        served = {version["name"] for version in each["spec"]["versions"] if version["served"]}
+        labels = each["metadata"]["labels"]
+        assert {labels["cluster.x-k8s.io/v1beta1"], labels["cluster.x-k8s.io/v1beta2"]} <= served
+        assert "clusterctl.cluster.x-k8s.io" in labels
+
+
+def test_who_installs_is_told_how_the_definitions_are_upgraded():
+    """Force, because they are Helm's since the first installation."""
+    (notes,) = [text for name, text in templates().items() if name == "NOTES.txt"]
+    for text in (notes, (ROOT / "docs" / "install.md").read_text()):
+        assert "kubectl apply --server-side --force-conflicts -f deploy/crds\n" in text
 
 
 def test_fleets_are_mac_fleets_without_cluster_api_and_machine_deployments_with_it():
@@ -341,6 +364,7 @@ def test_the_packed_chart_renders_the_same(tmp_path: Path):
     with helm_python.Chart.load(packed) as chart:
         shown = chart.render(FULL, name=RELEASE, namespace=NAMESPACE)
         files = {file["name"] for file in chart.files}
+        assert [yaml.safe_load(each["data"]) for each in chart.crds] == definitions()
     assert {path.rpartition("/")[2]: text for path, text in shown.items()} == templates(FULL)
     assert "alerts/paddock.rules.yaml" in files
     assert "alerts/paddock.tests.yaml" not in files

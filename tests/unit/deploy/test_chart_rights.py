@@ -6,7 +6,7 @@ import pytest
 import yaml
 from unit.deploy.rendering import FULL, NAMESPACE, RELEASE, ROOT, of_kind
 
-from paddock.hosts.roles import NODE_ROLE
+from paddock.hosts.roles import CORE_ROLE, NODE_ROLE
 
 ROLES = ("ClusterRole", "Role")
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
@@ -23,7 +23,7 @@ def generated() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def ours(name: str) -> str:
-    return name if name == NODE_ROLE else f"{RELEASE}-{name.removeprefix('paddock-')}"
+    return name if name in (CORE_ROLE, NODE_ROLE) else f"{RELEASE}-{name.removeprefix('paddock-')}"
 
 
 def rendered(values: dict[str, Any], kinds: tuple[str, ...]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -62,24 +62,30 @@ def test_rights_about_runners_hold_where_the_runners_are_and_the_others_at_home(
 
 def test_without_dispatch_nobody_may_touch_pods():
     roles = rendered({}, ROLES)
-    assert {name for _, name in roles} == {f"{RELEASE}-operator", NODE_ROLE}
+    assert {name for _, name in roles} == {f"{RELEASE}-operator", CORE_ROLE, NODE_ROLE}
     for (_, name), role in roles.items():
-        if name != NODE_ROLE:
+        if name not in (CORE_ROLE, NODE_ROLE):
             assert all("pods" not in rule["resources"] for rule in role["rules"])
 
 
-def test_the_node_role_keeps_the_name_by_which_the_operator_binds_it():
-    assert ("ClusterRole", NODE_ROLE) in rendered({}, ROLES)
+def test_the_roles_that_the_operator_gives_away_keep_the_names_by_which_it_binds_them():
+    given = {("ClusterRole", NODE_ROLE), ("ClusterRole", CORE_ROLE)}
+    assert given <= rendered({}, ROLES).keys()
     bound = [
         rule["resourceNames"]
         for rule in rendered({}, ROLES)["ClusterRole", f"{RELEASE}-operator"]["rules"]
         if "bind" in rule["verbs"]
     ]
-    assert bound == [[NODE_ROLE]]
-    assert ("ClusterRole", NODE_ROLE) not in rendered({"nodeRole": {"install": False}}, ROLES)
+    assert bound == [[NODE_ROLE, CORE_ROLE]]
+    assert not given & rendered({"nodeRole": {"install": False}}, ROLES).keys()
 
 
 @pytest.mark.parametrize("role", [each for key, each in generated().items() if key[0] in ROLES])
 def test_no_rule_holds_for_everything(role: dict[str, Any]):
     for rule in role["rules"]:
-        assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+        assert "*" not in (
+            *rule.get("apiGroups", ()),
+            *rule.get("resources", ()),
+            *rule.get("nonResourceURLs", ()),
+            *rule["verbs"],
+        )

@@ -3,13 +3,14 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 from unit.hosts.made import FREE_NAME, NOW, POOL, claim, host, machine, release
 
 from paddock.base.explanation import span
 from paddock.hosts.api import MacFleet, MacFleetSpec
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.why import why_fleet, why_host, why_machine
-from paddock.kube.objects import Condition, ObjectMeta
+from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
 
 
 def ready(reason: str, message: str, status: str = "False", minutes: int = 7) -> tuple[Condition, ...]:
@@ -33,6 +34,22 @@ def test_a_settling_host_is_announced_with_the_time_that_is_left() -> None:
     assert why_machine(waiting, [settling], [waiting], NOW, pool_prefix=POOL).next == (
         "A host of its type is claimable in 45 s."
     )
+
+
+def test_a_bootstrap_that_failed_before_says_which_attempt_this_is_and_what_comes_next() -> None:
+    trying = machine(
+        phase="Bootstrapping",
+        conditions=ready("Bootstrapping", "reach-ssh, step 1 of 9", minutes=1),
+        bootstrap_attempts=2,
+        bootstrap_failed_at=NOW - timedelta(minutes=3),
+    )
+    answer = why_machine(trying, [], [trying], NOW)
+    assert answer.sentence == (
+        "not Ready for 60 s: reach-ssh, step 1 of 9; this is attempt 3: 2 failed, the last one 3 min ago"
+    )
+    assert "after three failures the host is rebooted once" in answer.next
+    assert "paddock events --for machine/m-1" in answer.commands
+    assert answer.runbook == "PaddockRecoveryRate"
 
 
 def test_a_paused_machine_says_how_to_go_on() -> None:
@@ -79,8 +96,24 @@ def test_an_owned_host_points_at_its_machine() -> None:
 
 def test_a_fleet_counts_the_reasons_of_its_unready_machines() -> None:
     fleet = MacFleet(metadata=ObjectMeta(name="f", uid="fleet-uid"), spec=MacFleetSpec(replicas=2))
+    mine = machine(conditions=ready("NoAvailableHost", "no host fits"))
+    mine = replace(
+        mine,
+        metadata=replace(
+            mine.metadata,
+            owner_references=(OwnerReference(api_version="v1", kind="MacFleet", name="f", uid="fleet-uid"),),
+        ),
+    )
+    answer = why_fleet(fleet, [mine], NOW)
+    assert answer.sentence == "0 of 2 ready: 1 NoAvailableHost, 1 not made, because no operator has looked at it yet"
+    assert (answer.healthy, answer.commands) == (False, ("paddock why machine m-1",))
+
+
+def test_a_fleet_that_no_operator_has_looked_at_is_not_healthy() -> None:
+    fleet = MacFleet(metadata=ObjectMeta(name="f", uid="fleet-uid"), spec=MacFleetSpec(replicas=2))
     answer = why_fleet(fleet, [], NOW)
-    assert answer.sentence.startswith("0 of 2 ready")
+    assert answer.sentence == "0 of 2 ready: 2 not made, because no operator has looked at it yet"
+    assert (answer.healthy, answer.commands) == (False, ("paddock doctor",))
 
 
 @pytest.mark.parametrize(

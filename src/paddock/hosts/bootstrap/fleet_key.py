@@ -23,6 +23,8 @@ PRIVATE: Final = "id_ed25519"
 PUBLIC: Final = "id_ed25519.pub"
 KEY_ID: Final = "scaleway.tuist.dev/ssh-key-id"
 FLEET: Final = "tuist.dev/fleet"
+MOVED: Final = "clusterctl.cluster.x-k8s.io/move"
+"""clusterctl takes what has this label along: Macs that were moved know no other key, and would be taken for broken."""
 
 
 def secret_name(fleet: str) -> str:
@@ -50,11 +52,17 @@ class FleetKeys:
         if self._registered.get(fleet) == pair.public and key_id:
             return pair
         registered = await self._cloud.ensure_ssh_key(f"tuist-capi-{fleet}", pair.public)
-        if registered != key_id:
+        if registered != key_id or MOVED not in stored.metadata.labels:
             await self._client.merge_patch(
                 SecretObject,
                 stored.metadata.name,
-                {"metadata": {"annotations": {KEY_ID: registered}, "uid": stored.metadata.uid}},
+                {
+                    "metadata": {
+                        "annotations": {KEY_ID: registered},
+                        "labels": {MOVED: ""},
+                        "uid": stored.metadata.uid,
+                    }
+                },
                 self._namespace,
             )
         self._registered[fleet] = pair.public
@@ -67,7 +75,7 @@ class FleetKeys:
         except NotFoundError:
             pass
         pair = new_key_pair(f"tuist-capi-{fleet}")
-        meta = ObjectMeta(name=name, namespace=self._namespace, labels={**MANAGED_BY, FLEET: fleet})
+        meta = ObjectMeta(name=name, namespace=self._namespace, labels={**MANAGED_BY, FLEET: fleet, MOVED: ""})
         content = {PRIVATE: pair.private.reveal().encode(), PUBLIC: pair.public.encode()}
         try:
             return await self._client.create(SecretObject(metadata=meta, data=content, type="Opaque"))

@@ -6,7 +6,7 @@ anywhere: every step checks before it changes, so the next run goes on from what
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
@@ -197,20 +197,15 @@ class Bootstrap:
             failure: Unreachable | ConnectionLost | None = None
             for address in addresses:
                 target = Target(address, host.port, host.username, host.key, host.host_key)
-                try:
-                    session = self._ssh.connect(target, timeout=self._dial_timeout)
-                    shell = await session.__aenter__()
-                except (Unreachable, ConnectionLost) as error:
-                    failure = failure or error
-                    continue
-                try:
+                async with AsyncExitStack() as session:
+                    try:
+                        shell = await session.enter_async_context(self._ssh.connect(target, timeout=self._dial_timeout))
+                    except (Unreachable, ConnectionLost) as error:
+                        failure = failure or error
+                        continue
+                    # Outside the `try`: what breaks while the caller works is the caller's, and is not dialled again.
                     yield shell
-                except BaseException as error:
-                    if not await session.__aexit__(type(error), error, error.__traceback__):
-                        raise
-                else:
-                    await session.__aexit__(None, None, None)
-                return
+                    return
             assert failure is not None
             wait = self._between_dials * self._chance.uniform(1.0, 1.5)
             if self._clock.monotonic() + wait > deadline:
