@@ -32,7 +32,7 @@ START_WITHIN = 60.0
 STOP_WITHIN = 5.0
 
 
-def eventually(what: str, seen: Callable[[], T | None], within: float = 30.0, every: float = 0.1) -> T:
+def eventually(what: str, seen: Callable[[], T | None], within: float = 90.0, every: float = 0.1) -> T:
     """What `seen` gives as soon as it is true; the failure says what was waited for."""
     deadline = time.monotonic() + within
     while True:

@@ -34,7 +34,7 @@ def typed(here: Path, *words: str) -> subprocess.CompletedProcess[str]:
         cwd=here,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
         stdin=subprocess.DEVNULL,
     )

@@ -105,7 +105,7 @@ def test_a_data_folder_in_use_is_one_clear_line_and_the_running_one_is_left_alon
 
 def _refused(*options: str) -> str:
     done = subprocess.run(
-        [PADDOCK, "up", "--simulate", *options], capture_output=True, text=True, timeout=30, check=False
+        [PADDOCK, "up", "--simulate", *options], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 1, done.stderr
     (line,) = done.stderr.strip().splitlines()

@@ -19,6 +19,7 @@ _COMMANDS = {
     "tree": ("paddock.cli.tree", "command", "Show fleets with their machines, hosts, Pods and jobs."),
     "events": ("paddock.cli.events", "command", "Show what happened, and watch it happen."),
     "leaks": ("paddock.cli.leaks", "command", "Show what looks as if it leaked, and when that is decided."),
+    "rewind": ("paddock.cli.rewind", "command", "Show what waited and ran at a moment of the past, and why."),
     "doctor": ("paddock.cli.doctor", "command", "Check what Paddock needs from outside, and say how to mend it."),
     "config": ("paddock.cli.config_check", "command", "Check the settings of the long-running processes."),
     "sweep": ("paddock.cli.sweep", "command", "Show whose every host is, and on what evidence."),

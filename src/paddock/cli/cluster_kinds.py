@@ -19,19 +19,19 @@ def _objects(path: str) -> Callable[[Reached, str], Awaitable[Sequence[Any]]]:
 
         module, _, name = path.partition(":")
         kind = getattr(importlib.import_module(module), name)
-        found = (await reached.client.list(kind, label_selector=selector)).items
+        only = (reached.only or None) if kind.RESOURCE.namespaced else None
+        found = (await reached.client.list(kind, only, label_selector=selector)).items
         return sorted(found, key=lambda obj: (obj.metadata.namespace, obj.metadata.name))
 
     return read
 
 
 def _builtins(obj: Any) -> Any:
+    """As the API server shows it; what a list leaves to its header stands first again."""
     import msgspec
 
-    return msgspec.to_builtins({**msgspec.structs.asdict(obj)}) | {
-        "kind": obj.RESOURCE.kind,
-        "apiVersion": obj.RESOURCE.api_version,
-    }
+    named = {"apiVersion": obj.RESOURCE.api_version, "kind": obj.RESOURCE.kind}
+    return named | {key: value for key, value in msgspec.to_builtins(obj).items() if key not in named}
 
 
 def _ready(obj: Any) -> Any:

@@ -55,8 +55,9 @@ def _names(word: str, params: dict[str, Any]) -> list[str]:
     kubeconfig = params.get("kubeconfig")
     reach = Reach(
         kubeconfig if isinstance(kubeconfig, Path) else None,
-        str(params.get("namespace") or "default"),
+        str(params.get("namespace") or ""),
         str(params.get("server") or ""),
+        str(params.get("context") or ""),
     )
 
     async def ask() -> list[str]:

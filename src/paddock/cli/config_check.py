@@ -83,7 +83,7 @@ def check_command(process: str, flags: tuple[str, ...], fleet_config: str, outpu
         click.echo("")
         for value in wrong:
             click.echo(f"✗ {value.process}: {value.field}: {value.problem}")
-        click.echo(f"{len(found)} settings, {len(wrong)} problems.")
+        click.echo(f"{len(found)} settings, {len(wrong)} problem{'' if len(wrong) == 1 else 's'}.")
     raise SystemExit(TROUBLE if wrong else 0)
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paddock.cli.completing import complete_names
+from paddock.cli.completing import complete_kinds, complete_names
 from paddock.cli.description import Description, drawn, events_of, facts_of, plain
 from paddock.cli.finding import find_mac
 from paddock.cli.output import as_json, as_yaml
 from paddock.cli.progress import showing
 from paddock.cli.reaching import Problem, Reach, Reached, connected, reach_flags, run
-from paddock.cli.why import explanation_of
+from paddock.cli.why import explanation_of, one_of
 
 if TYPE_CHECKING:
     from paddock.base.explanation import Explanation
@@ -26,15 +26,18 @@ _SHOWN_PODS = 20
 
 
 @click.command("describe")
-@click.argument("kind", type=click.Choice(_KINDS))
-@click.argument("name", shell_complete=complete_names)
+@click.argument("kind", metavar="KIND", required=False, shell_complete=complete_kinds(_KINDS))
+@click.argument("name", required=False, shell_complete=complete_names)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @reach_flags
-def command(kind: str, name: str, output: str, reach: Reach) -> None:
+def command(kind: str | None, name: str | None, output: str, reach: Reach) -> None:
     """Show everything about NAME: what is wanted, its conditions, what it belongs to, what happened, and why.
+
+    KIND is host, machine, fleet, pool, pod, node or job; `machine/x`, as `-o name` prints it, does as well.
 
     A Mac goes by the name of its machine, of its host, or by its server id; a job by its number at GitHub.
     """
+    kind, name = one_of(_KINDS, kind, name, "describe machine x")
     run(_describe(kind, name, output, reach))
 
 

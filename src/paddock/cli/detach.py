@@ -78,7 +78,9 @@ async def plan(client: "Client", name: str, namespace: str) -> Detachment:
     try:
         machine = await client.get(ScalewayAppleSiliconMachine, name, namespace)
     except NotFoundError:
-        raise Problem(f"there is no machine {namespace}/{name}; `kubectl get samm -A` lists them") from None
+        raise Problem(
+            f"there is no machine {namespace}/{name}: `paddock get machines` lists them; give its namespace with -n"
+        ) from None
     if machine.metadata.deletion_timestamp is not None:
         raise Problem(
             f"machine {namespace}/{name} is being deleted already, and its host is on its way to the pool: "

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 from contextlib import AsyncExitStack, suppress
@@ -13,9 +12,12 @@ import click
 
 from paddock.cli.limit_flag import limit_flag
 from paddock.cli.listeners import BindAddress, metrics_route, probe_routes
+from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
+from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
     from paddock.kube.manager import Health
+    from paddock.runners.forgetting import Retention
     from paddock.runners.service import RunnerService
     from paddock.runners.settings import DispatchSettings
     from paddock.runners.standing_limits import StandingLimit
@@ -54,14 +56,9 @@ __all__ = ["command"]
 )
 @click.option("--report-only", multiple=True, help="A kind of disagreement that is reported and not healed; * for all.")
 @limit_flag
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The cluster; without it $KUBECONFIG, then the cluster this runs in, then ~/.kube/config.",
-)
-@click.option(
-    "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
-)
+@retention_flags
+@kubeconfig_flag
+@log_level_flag("info")
 def command(
     dsn: str,
     runners_namespace: str,
@@ -72,19 +69,17 @@ def command(
     hold: float,
     report_only: tuple[str, ...],
     limits: "tuple[StandingLimit, ...]",
+    retention: "Retention",
     kubeconfig: Path | None,
-    log_level: str,
 ) -> None:
     """Take webhooks, hand jobs to waiting Pods, and heal what disagrees.
 
     The GitHub App is read from PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY (or _FILE) and
     PADDOCK_GITHUB_WEBHOOK_SECRET (or _FILE). Any number of these processes may share one database.
     """
-    from paddock.base import logs
     from paddock.runners.healing.kinds import KINDS
     from paddock.runners.settings import DispatchSettings, HealingSettings
 
-    logs.set_up(level=log_level)
     if unknown := sorted(set(report_only) - {"*"} - KINDS):
         raise click.UsageError(f"--report-only {unknown[0]}: no such kind; use one of {', '.join(sorted(KINDS))}, or *")
     if bind_address is None:
@@ -95,6 +90,7 @@ def command(
         hold=hold,
         healing=HealingSettings(report_only=frozenset(report_only)),
         limits=limits,
+        retention=retention,
     )
     sys.exit(asyncio.run(_run(dsn, settings, kubeconfig, bind_address, metrics_bind_address, page_host)))
 
@@ -144,7 +140,8 @@ async def _run(
                 kube_metrics=metrics,
                 name=socket.gethostname(),
             )
-            stop = _stopping()
+            stop = asyncio.Event()
+            when_told_to_stop(stop.set)
             running = asyncio.create_task(service.run(), name="runners")
             stack.push_async_callback(_ended, running)
             if metrics_address is not None:
@@ -179,13 +176,6 @@ async def _run(
         click.echo(f"paddock: {error}", err=True)
         return 1
     return 0
-
-
-def _stopping() -> asyncio.Event:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

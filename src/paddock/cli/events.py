@@ -1,7 +1,8 @@
 """`paddock events`: what happened to hosts, machines, pools and Pods, newest last; `-w` goes on showing."""
 
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -11,23 +12,49 @@ from paddock.cli.reaching import Reach, Reached, connected, reach_flags, run
 
 __all__ = ["command"]
 
+_WORDS: Final = {
+    word: said
+    for said, words in {
+        "host": ("hosts", "sash", "scalewayapplesiliconhost"),
+        "machine": ("machines", "samm", "scalewayapplesiliconmachine"),
+        "cluster": ("clusters", "sasc", "scalewayapplesiliconcluster"),
+        "fleet": ("fleets", "macfleet", "macfleets"),
+        "pool": ("pools", "rpool", "runnerpool", "runnerpools"),
+        "pod": ("pods",),
+        "node": ("nodes",),
+    }.items()
+    for word in (said, *words)
+}
+"""What the kinds of objects are called here, by every name they go by."""
+
 
 @click.command("events")
 @click.option("--watch", "-w", is_flag=True, help="Go on showing what happens, until Ctrl-C.")
 @click.option("--for", "about", default="", metavar="KIND/NAME", help="Only about this, such as machine/mac-fleet-x2x.")
+@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Of every namespace, as without -n.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="How many of the past to show.")
 @output_flag
 @reach_flags
-def command(watch: bool, about: str, limit: int, output: str, reach: Reach) -> None:
-    """Show what happened, newest last."""
-    run(_events(about, limit, output, reach, watch=watch))
+def command(watch: bool, about: str, everywhere: bool, limit: int, output: str, reach: Reach) -> None:
+    """Show what happened, newest last; times are UTC.
+
+    Jobs and claims have no events: `paddock describe job NUMBER` shows what happened to one.
+    """
+    kind = about.rpartition("/")[0].lower()
+    if kind and kind not in _WORDS:
+        raise click.UsageError(
+            f"--for {about}: there are events about {', '.join(dict.fromkeys(_WORDS.values()))} only"
+        )
+    run(_events(about, limit, output, reach, watch=watch, everywhere=everywhere))
 
 
-async def _events(about: str, limit: int, output: str, reach: Reach, *, watch: bool) -> int:
-    async with connected(reach) as reached:
+async def _events(about: str, limit: int, output: str, reach: Reach, *, watch: bool, everywhere: bool) -> int:
+    async with connected(reach) as found:
+        reached = replace(found, only="") if everywhere else found
         async with showing("reading events"):
             shown = await _read(reached, about)
-        click.echo(_shown(shown[-limit:], output))
+        if shown or not watch:
+            click.echo(_shown(shown[-limit:], output, about))
         seen = {(event.metadata.uid, event.count) for event in shown}
         while watch:
             from paddock.base.clock import SystemClock
@@ -36,7 +63,7 @@ async def _events(about: str, limit: int, output: str, reach: Reach, *, watch: b
             for event in await _read(reached, about):
                 if (event.metadata.uid, event.count) not in seen:
                     seen.add((event.metadata.uid, event.count))
-                    click.echo(_line(event))
+                    click.echo(_shown([event], output, about))
     return 0
 
 
@@ -46,8 +73,8 @@ async def _read(reached: Reached, about: str) -> list[Any]:
     kind, _, name = about.rpartition("/")
     events = [
         event
-        for event in (await reached.client.list(Event)).items
-        if (not name or event.involved_object.name == name) and (not kind or _short(event).startswith(kind.lower()))
+        for event in (await reached.client.list(Event, reached.only or None)).items
+        if (not name or event.involved_object.name == name) and (not kind or _short(event) == _WORDS[kind.lower()])
     ]
     return sorted(events, key=_when)
 
@@ -58,7 +85,8 @@ def _when(event: Any) -> float:
 
 
 def _short(event: Any) -> str:
-    return event.involved_object.kind.removeprefix("ScalewayAppleSilicon").lower()
+    kind: str = event.involved_object.kind.lower()
+    return _WORDS.get(kind, kind)
 
 
 def _time(event: Any) -> str:
@@ -72,16 +100,16 @@ def _line(event: Any) -> str:
     return f"{_time(event)} {mark} {_short(event)}/{event.involved_object.name}  {event.reason}: {event.message}{times}"
 
 
-def _shown(events: list[Any], output: str) -> str:
+def _shown(events: list[Any], output: str, about: str) -> str:
     if output in ("table", "wide"):
-        return "\n".join(_line(event) for event in events) or "No events."
+        return "\n".join(_line(event) for event in events) or f"No events{f' about {about}' if about else ''}."
     return listed(
         events,
         output,
         [Column("", _line)],
         name=lambda event: f"event/{event.metadata.name}",
         plain=lambda event: {
-            "at": _time(event),
+            "at": f"{_time(event).replace(' ', 'T')}Z",
             "type": event.type,
             "about": f"{_short(event)}/{event.involved_object.name}",
             "reason": event.reason,

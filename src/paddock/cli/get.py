@@ -1,14 +1,15 @@
 """`paddock get KIND`: lists of everything, in the words of the domain; `-w` goes on showing what changes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import click
 
 from paddock.cli.completing import complete_kinds, complete_names
-from paddock.cli.kind import ALL_KINDS, Kind, kind_called
-from paddock.cli.output import Form, listed, output_flag, row_of
+from paddock.cli.kind import ALL_KINDS, Kind, kind_called, kinds
+from paddock.cli.output import Column, Form, listed, output_flag, row_of
 from paddock.cli.progress import showing
 from paddock.cli.reaching import Problem, Reach, Reached, connected, reach_flags, run
 
@@ -18,25 +19,48 @@ _LOOK_EVERY = 1.0
 
 
 @click.command("get", help=f"List things: {', '.join(ALL_KINDS)}.\n\nWith NAMES, only those. `-o wide` shows more columns; json, yaml and name are for scripts.")  # fmt: skip
-@click.argument("kind", shell_complete=complete_kinds(ALL_KINDS))
+@click.argument("kind", required=False, shell_complete=complete_kinds(ALL_KINDS))
 @click.argument("names", nargs=-1, shell_complete=complete_names)
 @click.option("--selector", "-l", default="", help="Only objects with these labels, such as tuist.dev/fleet=blue.")
 @click.option("--watch", "-w", is_flag=True, help="Go on showing what changes, until Ctrl-C.")
+@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Of every namespace, as without -n.")
 @output_flag
 @reach_flags
-def command(kind: str, names: tuple[str, ...], selector: str, watch: bool, output: str, reach: Reach) -> None:
-    run(_get(kind, names, selector, output, reach, watch=watch))
+def command(
+    kind: str | None,
+    names: tuple[str, ...],
+    selector: str,
+    watch: bool,
+    everywhere: bool,
+    output: str,
+    reach: Reach,
+) -> None:
+    word, _, name = (kind or "").partition("/")
+    known = {said for one in kinds() for said in (one.name, *one.aliases)}
+    if word not in known:
+        told = f"{word} is nothing that can be listed: say" if word else "say what to list:"
+        raise click.UsageError(f"{told} one of {', '.join(ALL_KINDS)}")
+    run(_get(word, (name, *names) if name else names, selector, output, reach, watch=watch, everywhere=everywhere))
 
 
-async def _get(word: str, names: tuple[str, ...], selector: str, output: Form, reach: Reach, *, watch: bool) -> int:
+async def _get(
+    word: str, names: tuple[str, ...], selector: str, output: Form, reach: Reach, *, watch: bool, everywhere: bool
+) -> int:
     from paddock.base.clock import SystemClock
+    from paddock.kube.errors import BadRequestError
 
     kind, clock = kind_called(word), SystemClock()
     if selector and not kind.labelled:
         raise Problem(f"{kind.name} are kept in the ledger and have no labels: leave --selector out")
-    async with connected(reach) as reached:
-        async with showing(f"listing {kind.name}"):
-            items = await _read(kind, reached, names, selector)
+    async with connected(reach) as found:
+        reached = replace(found, only="") if everywhere else found
+        try:
+            async with showing(f"listing {kind.name}"):
+                items = await _read(kind, reached, names, selector)
+        except BadRequestError as error:
+            if not selector:
+                raise
+            raise Problem(f"--selector {selector!r} is none: {error}; such as tuist.dev/fleet=blue,zone!=x") from error
         if missing := [name for name in names if name not in {kind.title(item) for item in items}]:
             raise Problem(f"no {kind.name} called {', '.join(missing)}: `paddock get {kind.name}` lists what there is")
         if shown := _shown(kind, items, output, clock.now()):
@@ -77,11 +101,18 @@ def _again(kind: Kind, items: Sequence[Any], changed: Sequence[Any], output: For
     return "\n".join(row for row, item in zip(rows, items, strict=True) if item in changed)
 
 
+def _columns(kind: Kind, items: Sequence[Any], now: datetime) -> Sequence[Column[Any]]:
+    """The namespace is shown as soon as there is more than one."""
+    if kind.labelled and len({item.metadata.namespace for item in items}) > 1:
+        return (Column("NAMESPACE", lambda item: item.metadata.namespace), *kind.columns(now))
+    return kind.columns(now)
+
+
 def _shown(kind: Kind, items: Sequence[Any], output: Form, now: datetime) -> str:
     return listed(
         items,
         output,
-        kind.columns(now),
+        _columns(kind, items, now),
         name=lambda item: f"{kind.aliases[0]}/{kind.title(item)}",
         plain=kind.plain,
         nothing=f"No {kind.name}.",

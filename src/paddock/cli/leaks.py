@@ -100,9 +100,12 @@ def _lasted(one: Suspect) -> str:
 
 
 def _ask(one: Suspect) -> str:
-    """What to type; kinds of suspicion name what they are about."""
-    word = next((word for word in ("host", "claim", "job") if word in one.kind), "pod")
-    return f"paddock why {word} {one.subject}" if one.subject else ""
+    """What to type; a subject is `job 1`, or a bare name, and then the kind of suspicion says what is meant."""
+    word, _, name = one.subject.rpartition(" ")
+    if word in ("", "job", "pod", "claim", "host"):
+        word = word or ("host" if one.kind == _STRANDED else "claim" if "claim" in one.kind else "pod")
+        return f"paddock why {word} {name}" if name else ""
+    return ""
 
 
 _COLUMNS: tuple[Column[Suspect], ...] = (

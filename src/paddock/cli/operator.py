@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 from contextlib import AsyncExitStack
@@ -14,6 +13,7 @@ import click
 
 from paddock.cli.host_flags import fleet_config, host_flags, host_settings
 from paddock.cli.listeners import BindAddress, metrics_app, probes_app
+from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
 
 if TYPE_CHECKING:
     import random
@@ -41,6 +41,12 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
     help="Take turns with other operators; without it, only one may ever run.",
 )
 @click.option(
+    "--manage-kubeconfig/--no-manage-kubeconfig",
+    default=True,
+    show_default=True,
+    help="Make and renew the kubeconfig Secret of each Cluster API cluster; one made by somebody else is never touched.",
+)
+@click.option(
     "--metrics-bind-address", type=BindAddress(), default=":8080", show_default=True, help="Where /metrics is."
 )
 @click.option(
@@ -65,16 +71,11 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
     "--runners-namespace", default="", help="Where pools, runner Pods and their accounts are; --namespace unless given."
 )
 @click.option("--poller-image", default="", help="The image of this program, for the pollers of Linux runner Pods.")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The cluster; without it $KUBECONFIG, then the cluster this runs in, then ~/.kube/config.",
-)
-@click.option(
-    "--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]), show_default=True
-)
+@kubeconfig_flag
+@log_level_flag("info")
 def command(
     leader_elect: bool,
+    manage_kubeconfig: bool,
     metrics_bind_address: tuple[str, int] | None,
     health_probe_bind_address: tuple[str, int] | None,
     api_server_url: str,
@@ -83,7 +84,6 @@ def command(
     runners_namespace: str,
     poller_image: str,
     kubeconfig: Path | None,
-    log_level: str,
     **flags: Any,
 ) -> None:
     """Run the controllers of hosts, fleets and runner pools against a cluster.
@@ -91,13 +91,10 @@ def command(
     The cloud's credentials are read from SCW_SECRET_KEY and SCW_DEFAULT_PROJECT_ID. Runner pools are kept where
     --dispatch-url says whom to ask before a Pod is retired.
     """
-    from paddock.base import logs
-
-    logs.set_up(level=log_level)
     # A process that leads without a lease has no successor whose acts its own could meet.
     fleet = fleet_config(flags)
     lease = {} if leader_elect else {"lease_duration": 0.0}
-    settings = host_settings(flags, expect_nodes=fleet.agent is not None, **lease)
+    settings = host_settings(flags, expect_nodes=fleet.agent is not None, manage_kubeconfig=manage_kubeconfig, **lease)
     addresses = {
         "--metrics-bind-address": metrics_bind_address,
         "--health-probe-bind-address": health_probe_bind_address,
@@ -186,7 +183,8 @@ async def _run(
             for flag, address in addresses.items():
                 if address is not None:
                     await stack.enter_async_context(listening(apps[flag], bind(address[1], flag, address[0])))
-            _stop_on_signals(manager)
+            # What is in hand is finished then, and the lease is given back for a successor.
+            when_told_to_stop(manager.stop)
             await manager.run()
     except (ConfigError, PortInUseError, SettingsError) as error:
         click.echo(f"paddock: {error}", err=True)
@@ -234,10 +232,3 @@ def _elector(
         renew_deadline=settings.renew_deadline,
         metrics=metrics,
     )
-
-
-def _stop_on_signals(manager: "Manager") -> None:
-    """Stop cleanly when asked: what is in hand is finished, and the lease is given back for a successor."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, manager.stop)

@@ -52,16 +52,19 @@ def command(
     """
     if (machine or key is None) and not names_cluster(reach):
         raise click.UsageError("--machine, or the fleet's key from its Secret, needs --kubeconfig (or give --key FILE)")
-    password = _password(from_stdin=password_stdin)
-    run(_prepare(address, fleet, key, username, port, password, machine, reach))
+    run(_prepare(address, fleet, key, username, port, machine, reach, password_stdin=password_stdin))
 
 
 def _password(*, from_stdin: bool) -> "Password":
     from paddock.base.secrets import Password, UnusablePasswordError
 
-    text = sys.stdin.readline().rstrip("\n") if from_stdin else click.prompt("Password of the Mac", hide_input=True)
     try:
+        text = sys.stdin.readline().rstrip("\n") if from_stdin else click.prompt("Password of the Mac", hide_input=True)
         return Password(text)
+    except click.Abort:
+        raise click.UsageError(
+            "nobody typed a password: where there is no terminal, pipe it in with --password-stdin"
+        ) from None
     except UnusablePasswordError as error:
         raise click.UsageError(f"{error}: give the password that the user of the Mac has now") from None
 
@@ -72,9 +75,10 @@ async def _prepare(
     key: Path | None,
     username: str,
     port: int,
-    password: "Password",
     machine: str,
     reach: Reach,
+    *,
+    password_stdin: bool,
 ) -> int:
     from contextlib import AsyncExitStack
 
@@ -88,10 +92,12 @@ async def _prepare(
 
     try:
         async with AsyncExitStack() as stack:
-            client = None
+            client, namespace = None, reach.namespace
             if machine or key is None:
-                client = (await stack.enter_async_context(connected(reach))).client
-            private = await _key(key, client, fleet, reach.namespace)
+                reached = await stack.enter_async_context(connected(reach))
+                client, namespace = reached.client, reached.namespace
+            private = await _key(key, client, fleet, namespace)
+            password = _password(from_stdin=password_stdin)
             preparation = Preparation(
                 address=address,
                 key=private,
@@ -101,7 +107,7 @@ async def _prepare(
                 username=username,
                 port=port,
             )
-            logins = None if client is None else HostLogins(client, namespace=reach.namespace)
+            logins = None if client is None else HostLogins(client, namespace=namespace)
             return await _report(Bootstrap(AsyncSsh(), SystemClock(), unseeded()), preparation, logins)
     except (PlanError, OSError) as error:
         raise Problem(str(error)) from error
@@ -112,11 +118,18 @@ async def _key(key: Path | None, client: "Client | None", fleet: str, namespace:
     from paddock.hosts.bootstrap.errors import PlanError
     from paddock.hosts.bootstrap.fleet_key import PRIVATE, secret_name
     from paddock.kube.builtin import SecretObject
+    from paddock.kube.errors import NotFoundError
 
     if key is not None:
         return Secret(await asyncio.to_thread(key.read_text))
     assert client is not None  # checked with the options
-    found = await client.get(SecretObject, secret_name(fleet), namespace)
+    try:
+        found = await client.get(SecretObject, secret_name(fleet), namespace)
+    except NotFoundError:
+        raise Problem(
+            f"there is no Secret {namespace}/{secret_name(fleet)}, so fleet {fleet} has no key there: give the fleet's "
+            "namespace with -n, or the key with --key FILE"
+        ) from None
     if PRIVATE not in found.data:
         raise PlanError(f"Secret {secret_name(fleet)}", f"it holds no {PRIVATE}; give the key with --key FILE")
     return Secret(found.data[PRIVATE].decode())

@@ -18,6 +18,7 @@ import click
 
 if TYPE_CHECKING:
     from paddock.kube.client import Client
+    from paddock.kube.config import Config
 
 __all__ = [
     "DECLINED",
@@ -54,16 +55,17 @@ class Reach:
     """Where the user said that things are. Empty means: find out."""
 
     kubeconfig: Path | None = None
-    namespace: str = "default"
+    namespace: str = ""
     server: str = ""
+    context: str = ""
 
 
 def reach_flags(command: F) -> F:
-    """Adds `--kubeconfig`, `--namespace` and `--server`; the command gets them as one `reach`."""
+    """Adds `--kubeconfig`, `--context`, `--namespace` and `--server`; the command gets them as one `reach`."""
 
     @wraps(command)  # which takes along the options that are declared below this one
-    def folded(*args: Any, kubeconfig: Path | None, namespace: str, server: str, **flags: Any) -> Any:
-        return command(*args, reach=Reach(kubeconfig, namespace, server), **flags)
+    def folded(*args: Any, kubeconfig: Path | None, context: str, namespace: str, server: str, **flags: Any) -> Any:
+        return command(*args, reach=Reach(kubeconfig, namespace, server, context), **flags)
 
     decorated: Any = folded
     for option in (
@@ -73,7 +75,13 @@ def reach_flags(command: F) -> F:
             envvar="PADDOCK_SERVER",
             help="URL of the dispatch service; without it that of a `paddock up` here, then the cluster's.",
         ),
-        click.option("--namespace", "-n", default="default", show_default=True, help="Where the objects are."),
+        click.option(
+            "--namespace",
+            "-n",
+            default="",
+            help="Where the objects are; without it that of the kubeconfig's context, and lists are of every namespace.",
+        ),
+        click.option("--context", default="", help="The context of the kubeconfig; without it the current one."),
         click.option(
             "--kubeconfig",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -107,12 +115,14 @@ class LedgerApi:
         return None if answer is None else answer.decode("utf-8", "replace")
 
     async def _answer(self, path: str) -> bytes | None:
-        from paddock.kube.errors import KubeError, NotFoundError
+        from paddock.kube.errors import ForbiddenError, KubeError, NotFoundError
 
         try:
             return await self._ask(path)
         except NotFoundError:
             return None
+        except ForbiddenError as error:
+            raise Problem(f"the dispatch service at {self.where} may not be asked: {error}{_remedy(error)}") from error
         except (KubeError, OSError) as error:
             raise self._silent(error) from error
 
@@ -128,16 +138,32 @@ class Reached:
     client: "Client"
     ledger: LedgerApi
     namespace: str
+    """Where a thing is that is named without its namespace."""
+    only: str = ""
+    """The one namespace that lists are of; empty for all of them."""
 
 
 @asynccontextmanager
 async def connected(reach: Reach) -> AsyncIterator[Reached]:
     """A client for the cluster and one for the ledger, closed at the end."""
-    from paddock.kube import config
     from paddock.kube.client import Client
 
-    async with Client(config.load(_kubeconfig(reach))) as client, _ledger(reach, client) as ledger:
-        yield Reached(client, ledger, reach.namespace)
+    found = _config(reach)
+    async with Client(found) as client:
+        namespace = reach.namespace or found.namespace
+        async with _ledger(reach, client, namespace) as ledger:
+            yield Reached(client, ledger, namespace, reach.namespace)
+
+
+def _config(reach: Reach) -> "Config":
+    from paddock.kube import config
+
+    if not names_cluster(reach):
+        raise Problem(
+            "nothing says which cluster is meant: type this in the folder of a `paddock up` that runs, "
+            "or give --kubeconfig FILE, or set KUBECONFIG"
+        )
+    return config.load(_kubeconfig(reach), context=reach.context or None)
 
 
 def names_cluster(reach: Reach) -> bool:
@@ -154,14 +180,14 @@ def _kubeconfig(reach: Reach) -> Path | None:
 
 
 @asynccontextmanager
-async def _ledger(reach: Reach, client: "Client") -> AsyncIterator[LedgerApi]:
+async def _ledger(reach: Reach, client: "Client", namespace: str) -> AsyncIterator[LedgerApi]:
     import httpx2
 
     server = reach.server or _server_here(client)
     if not server:
 
         async def through_cluster(below: str) -> bytes:
-            path = await _service_proxy(client, reach.namespace)
+            path = await _service_proxy(client, namespace)
             return await client.connection.request("GET", path + below, timeout=10.0)
 
         yield LedgerApi(through_cluster, f"{client.config.server}, through its service proxy")
@@ -185,16 +211,23 @@ async def _ledger(reach: Reach, client: "Client") -> AsyncIterator[LedgerApi]:
 
 
 async def _service_proxy(client: "Client", namespace: str) -> str:
-    """The path of the dispatch service's operators' port, wherever the chart put it."""
+    """The path of the dispatch service's operators' port, wherever the chart put it: in this namespace before others."""
+    from paddock.kube.errors import ForbiddenError
     from paddock.kube.resource import Resource
 
     services = Resource("", "v1", "Service", "services")
     found = (await client.list(services, namespace, label_selector=_DISPATCH)).items
     if not found:
+        try:
+            found = (await client.list(services, label_selector=_DISPATCH)).items
+        except ForbiddenError:
+            found = []
+    if not found:
         raise Problem(
             f"there is no dispatch service in namespace {namespace}: give its namespace with -n, or its URL with --server"
         )
-    return f"/api/v1/namespaces/{namespace}/services/http:{found[0]['metadata']['name']}:metrics/proxy"
+    meta = found[0]["metadata"]
+    return f"/api/v1/namespaces/{meta['namespace']}/services/http:{meta['name']}:metrics/proxy"
 
 
 def _server_here(client: "Client") -> str:
@@ -214,6 +247,23 @@ def left_by_up(client: "Client") -> list[str]:
     return []
 
 
+def _remedy(error: Exception) -> str:
+    """What to do about an answer of the API server, or about none; our own problems say it themselves."""
+    from paddock.kube import errors
+
+    match error:
+        case errors.TransportError():
+            return ": is the cluster, or the `paddock up` of this folder, running? `paddock doctor` looks closer"
+        case errors.UnauthorizedError():
+            return ": the kubeconfig's credentials are refused; get new ones, or give another --kubeconfig or --context"
+        case errors.ForbiddenError():
+            return ": ask for that right; `paddock doctor` lists all that the commands need"
+        case errors.UnknownKindError():
+            return ": Paddock's definitions are not installed in this cluster; is it the right one? See docs/install.md"
+        case _:
+            return ""
+
+
 def run(work: Coroutine[Any, Any, int]) -> NoReturn:
     """Run a command to its exit code. What the user can mend is one line on standard error, never a traceback."""
     from paddock.kube.errors import KubeError
@@ -221,7 +271,7 @@ def run(work: Coroutine[Any, Any, int]) -> NoReturn:
     try:
         code = asyncio.run(work)
     except (Problem, KubeError) as error:
-        click.echo(f"paddock: {error}", err=True)
+        click.echo(f"paddock: {error}{_remedy(error)}", err=True)
         code = FAILED
     except KeyboardInterrupt:
         code = 130

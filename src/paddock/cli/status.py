@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["command", "killed", "what_changed"]
 
 _WORST = 5
+_LOOK_EVERY = 2.0
 _HOUR = timedelta(hours=1)
 _CHANGES = {
     "Adopted": "hosts adopted",
@@ -46,32 +47,54 @@ class _Ledger:
     silence: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    health: "Health"
+    changes: dict[str, int]
+    moving: Counter[str]
+    """Machines that are not ready, by phase."""
+    silence: str
+
+
 @click.command("status")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.option("--all", "everything", is_flag=True, help="Show every problem, not only the worst five.")
+@click.option("--watch", "-w", is_flag=True, help="Look again every two seconds, until Ctrl-C.")
 @reach_flags
-def command(output: str, everything: bool, reach: Reach) -> None:
+def command(output: str, everything: bool, watch: bool, reach: Reach) -> None:
     """Show on one screen whether everything is well, and if not, what first.
 
     Exits with 3 when something is wrong.
     """
-    run(_status(output, reach, everything=everything))
+    if watch and output != "text":
+        raise click.UsageError("--watch is for people: leave -o out, or ask again and again")
+    run(_status(output, reach, everything=everything, watch=watch))
 
 
-async def _status(output: str, reach: Reach, *, everything: bool) -> int:
+async def _status(output: str, reach: Reach, *, everything: bool, watch: bool) -> int:
     from paddock.base.clock import SystemClock
 
-    async with connected(reach) as reached, showing("looking at hosts, Pods and jobs"):
-        health, changes, silence = await _looked(reached, SystemClock().now())
-    if output == "text":
-        click.echo(_screen(health, changes, silence, SystemClock().now(), most=None if everything else _WORST))
-    else:
-        plain = {**asdict(health), "changes": changes}
-        click.echo(as_json(plain) if output == "json" else as_yaml(plain))
-    return 0 if health.ok else TROUBLE
+    clock = SystemClock()
+    async with connected(reach) as reached:
+        async with showing("looking at hosts, Pods and jobs"):
+            look = await _looked(reached, clock.now())
+        if output != "text":
+            plain = {**asdict(look.health), "changes": look.changes}
+            click.echo(as_json(plain) if output == "json" else as_yaml(plain))
+            return 0 if look.health.ok else TROUBLE
+        most = None if everything else _WORST
+        while True:
+            if watch:
+                click.clear()  # which does nothing in a pipe
+            click.echo(_screen(look, clock.now(), most=most))
+            if not watch:
+                return 0 if look.health.ok else TROUBLE
+            click.echo(f"\n{clock.now():%H:%M:%S} UTC; Ctrl-C ends it")
+            await clock.sleep(_LOOK_EVERY)
+            look = await _looked(reached, clock.now())
 
 
-async def _looked(reached: Reached, now: datetime) -> "tuple[Health, dict[str, int], str]":
+async def _looked(reached: Reached, now: datetime) -> _Look:
     from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
     from paddock.kube.builtin import Event, Pod
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
@@ -106,7 +129,8 @@ async def _looked(reached: Reached, now: datetime) -> "tuple[Health, dict[str, i
         changes["disagreements healed"] = healed
     if ledger.strip is not None and ledger.strip.completed_last_hour:
         changes["jobs ended"] = ledger.strip.completed_last_hour
-    return health, changes, ledger.silence if pools.items else ""
+    moving = Counter(one.status.phase or "new" for one in machines.items if not one.status.ready)
+    return _Look(health, changes, moving, ledger.silence if pools.items else "")
 
 
 async def _ledger(reached: Reached) -> _Ledger:
@@ -142,10 +166,14 @@ def what_changed(events: "Sequence[Event]", now: datetime) -> dict[str, int]:
     return {said: counts[said] for said in _CHANGES.values() if counts[said]}
 
 
-def _screen(health: "Health", changes: dict[str, int], silence: str, now: datetime, *, most: int | None) -> str:
+def _screen(look: _Look, now: datetime, *, most: int | None) -> str:
     from paddock.base.explanation import ago
 
+    health = look.health
     lines = [health.sentence, "", *_numbers(health.numbers)]
+    if look.moving:
+        moving = ", ".join(f"{count} {phase}" for phase, count in sorted(look.moving.items()))
+        lines.append(f"  {'machines not ready':<24} {moving}")
     for problem in health.problems[:most]:
         since = f"  ({ago(problem.since, now)})" if problem.since is not None else ""
         lines += ["", f"▲ {problem.about}{since}", f"  {problem.sentence}"]
@@ -154,10 +182,15 @@ def _screen(health: "Health", changes: dict[str, int], silence: str, now: dateti
         lines += [f"  type:    {command}" for command in problem.commands[:2]]
     if most is not None and len(health.problems) > most:
         lines += ["", f"… and {len(health.problems) - most} more: paddock status --all"]
-    if silence:
-        lines += ["", silence]
-    said = ", ".join(f"{count} {what}" for what, count in changes.items())
+    if look.silence:
+        lines += ["", look.silence]
+    said = ", ".join(f"{count} {_of(count, what)}" for what, count in look.changes.items())
     return "\n".join([*lines, "", f"in the last hour: {said or 'nothing changed'}"])
+
+
+def _of(count: int, what: str) -> str:
+    """The noun is the first word that ends in s; one of them has none."""
+    return re.sub(r"s\b", "", what, count=1) if count == 1 else what
 
 
 def _numbers(numbers: "Numbers") -> list[str]:

@@ -112,7 +112,8 @@ async def _jobs(reached: Reached) -> dict[str, str]:
 
 def _machine(machine: Any, ground: _Ground) -> Branch:
     ready = next((c for c in machine.status.conditions if c.type == "Ready"), None)
-    state = "Ready" if machine.status.ready else f"{machine.status.phase or 'new'}: {ready.reason if ready else '?'}"
+    phase, reason = machine.status.phase or "new", ready.reason if ready else "?"
+    state = "Ready" if machine.status.ready else phase if phase == reason else f"{phase}: {reason}"
     host = ground.hosts.get(machine.status.host_name)
     node = ground.nodes.get(machine.metadata.name)
     under_host = (_node(node, ground),) if node is not None else ()
@@ -120,7 +121,9 @@ def _machine(machine: Any, ground: _Ground) -> Branch:
     doing = sorted({_doing(pod) for pod in ground.pods.get(machine.metadata.name, ())})
     alike = (state, *(kind for branch in below for kind in branch.alike or ()), *doing)
     what = ", ".join(doing) or "no runner"
-    return Branch(f"machine {machine.metadata.name}  {state}", below, alike, f"machines  {state}, each: {what}")
+    step = "" if machine.status.ready else machine.status.bootstrap_step
+    line = f"machine {machine.metadata.name}  {state}{f', at {step}' if step else ''}"
+    return Branch(line, below, alike, f"machines  {state}, each: {what}")
 
 
 def _host(host: Any, below: tuple[Branch, ...] = ()) -> Branch:

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import shutil
-import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,12 @@ import click
 from paddock.cli.host_flags import fleet_config, host_flags, host_settings
 from paddock.cli.limit_flag import limit_flag
 from paddock.cli.listeners import BindAddress
+from paddock.cli.long_running import log_level_flag, when_told_to_stop
+from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
     from paddock.embedded.all_in_one import Options
     from paddock.runners.settings import DispatchSettings
-    from paddock.runners.standing_limits import StandingLimit
 
 __all__ = ["command"]
 
@@ -71,21 +72,14 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
     help="Simulated jobs, as a share of what the Macs could run; 0 for none, above 1 makes a queue.",
 )
 @limit_flag
+@retention_flags
 @click.option("--seed", type=int, help="Make the same simulated world again.")
-@click.option(
-    "--log-level",
-    default="warning",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    show_default=True,
-    help="What is said on the terminal; the page and `paddock events` tell the rest.",
-)
+@log_level_flag("warning", "What is said on the terminal; the page and `paddock events` tell the rest.")
 @host_flags("tuist-pool-")
-def command(log_level: str, **flags: Any) -> None:
+def command(**flags: Any) -> None:
     """Run everything on this machine: database, Kubernetes-compatible API, controllers and the page."""
-    from paddock.base import logs
     from paddock.embedded.all_in_one import Options
 
-    logs.set_up(level=log_level)
     # One process leads by itself, so there is no lease to outlive; a simulated cloud answers at once.
     pace = (
         {"request_timeout": _SIMULATED_REQUEST_TIMEOUT, "inventory_interval": 5.0, "bootstrap_spread": 2.0}
@@ -107,7 +101,11 @@ def command(log_level: str, **flags: Any) -> None:
         hosts=flags["hosts"],
         speed=flags["speed"],
         jobs=flags["jobs"] if flags["simulate"] else 0.0,
-        dispatch=_dispatch_settings(flags["limits"], simulate=flags["simulate"], namespace=flags["namespace"]),
+        dispatch=replace(
+            _dispatch_settings(simulate=flags["simulate"], namespace=flags["namespace"]),
+            limits=flags["limits"],
+            retention=flags["retention"],
+        ),
         seed=flags["seed"],
         api_server_url=_checked_url(flags["api_server_url"]),
         runner_door=flags["runner_bind_address"],
@@ -126,14 +124,14 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _dispatch_settings(limits: "tuple[StandingLimit, ...]", *, simulate: bool, namespace: str) -> "DispatchSettings":
+def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
     """Nobody waits five minutes to see a demo heal; against the real GitHub the defaults hold."""
     from datetime import timedelta
 
     from paddock.runners.settings import DispatchSettings, HealingSettings
 
     if not simulate:
-        return DispatchSettings(namespace=namespace, limits=limits)
+        return DispatchSettings(namespace=namespace)
     soon, sooner = timedelta(seconds=30), timedelta(seconds=10)
     quick = HealingSettings(
         every=5.0,
@@ -150,7 +148,7 @@ def _dispatch_settings(limits: "tuple[StandingLimit, ...]", *, simulate: bool, n
         queued_verify=timedelta(minutes=1),
         redelivery_every=10.0,
     )
-    return DispatchSettings(namespace=namespace, healing=quick, limits=limits)
+    return DispatchSettings(namespace=namespace, healing=quick)
 
 
 async def _run(options: "Options") -> int:
@@ -161,15 +159,13 @@ async def _run(options: "Options") -> int:
     from paddock.embedded.store import StoreError
 
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def on_signal() -> None:
         if stop.is_set():
             os._exit(130)  # asked twice: leave at once; Postgres notices and shuts down by itself
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
+    when_told_to_stop(on_signal)
     try:
         async with all_in_one(options) as running:
             _announce(running.page, running.kubeconfig, simulate=options.simulate)
@@ -177,6 +173,10 @@ async def _run(options: "Options") -> int:
             click.echo("\nstopping…")
     except (PortInUseError, PostgresError, SettingsError, StoreError) as error:
         click.echo(f"paddock: {error}", err=True)
+        return 1
+    except PermissionError as error:
+        told = f"{error.filename or options.data}: {error.strerror}"
+        click.echo(f"paddock: {told}: the data folder must be yours to write; choose another with --data", err=True)
         return 1
     click.echo(f"stopped; everything is kept in {options.data}")
     return 0

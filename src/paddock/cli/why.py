@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.completing import complete_names
+from paddock.cli.completing import complete_kinds, complete_names
 from paddock.cli.finding import find_mac
 from paddock.cli.output import as_json, as_yaml, explained
 from paddock.cli.progress import showing
@@ -13,24 +13,28 @@ from paddock.cli.reaching import TROUBLE, Problem, Reach, Reached, connected, re
 if TYPE_CHECKING:
     from paddock.base.explanation import Explanation
 
-__all__ = ["command", "explanation_of"]
+__all__ = ["command", "explanation_of", "one_of"]
 
 _OF_THE_LEDGER = ("pod", "job", "claim", "pool")
 _KINDS = ("host", "machine", "fleet", *_OF_THE_LEDGER)
 _LONG = {
     "scalewayapplesiliconhost": "host",
     "scalewayapplesiliconmachine": "machine",
+    "macfleet": "fleet",
+    "runnerpool": "pool",
     "sash": "host",
     "samm": "machine",
+    "rpool": "pool",
+    **{f"{kind}s": kind for kind in (*_KINDS, "node")},
 }
 
 
 @click.command("why")
-@click.argument("kind", metavar="KIND")
+@click.argument("kind", metavar="KIND", required=False, shell_complete=complete_kinds(_KINDS))
 @click.argument("name", required=False, shell_complete=complete_names)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @reach_flags
-def command(kind: str, name: str | None, output: str, reach: Reach) -> None:
+def command(kind: str | None, name: str | None, output: str, reach: Reach) -> None:
     """Explain why NAME is as it is: why a Mac is not Ready, why a job waits, why a Pod still exists.
 
     KIND is host, machine, fleet, pool, pod, job or claim; `machine/x`, as `-o name` prints it, does as well.
@@ -38,12 +42,19 @@ def command(kind: str, name: str | None, output: str, reach: Reach) -> None:
     A host goes by its own name or that of its machine, a job by its number at GitHub, a claim by its Pod.
     Exits with 3 when what it explains needs attention.
     """
-    if name is None:
-        kind, _, name = kind.partition("/")
-    kind = _LONG.get(kind, kind)
-    if kind not in _KINDS or not name:
-        raise click.UsageError(f"say what and which: one of {', '.join(_KINDS)}, and its name, such as `why machine x`")
+    kind, name = one_of(_KINDS, kind, name, "why machine x")
     run(_why(kind, name, output, reach))
+
+
+def one_of(kinds: tuple[str, ...], kind: str | None, name: str | None, such: str) -> tuple[str, str]:
+    """The kind and the name that were typed, as `machine x` or as `machine/x`; UsageError says what there is."""
+    if name is None:
+        kind, _, name = (kind or "").partition("/")
+    word = (kind or "").lower()
+    word = _LONG.get(word, word)
+    if word not in kinds or not name:
+        raise click.UsageError(f"say what and which: one of {', '.join(kinds)}, and its name, such as `{such}`")
+    return word, name
 
 
 async def _why(kind: str, name: str, output: str, reach: Reach) -> int:
@@ -89,9 +100,7 @@ async def _of_the_ledger(reached: Reached, kind: str, name: str) -> "Explanation
         raise Problem(f"{name} is not a job: give its number at GitHub; `paddock get jobs` lists them")
     answer = await reached.ledger.get(f"why/{kind}/{name}")
     if answer is None:
-        raise Problem(
-            f"nobody has heard of {kind} {name}: `paddock get {'pods' if kind == 'claim' else kind + 's'}` lists what there is"
-        )
+        raise Problem(f"nobody has heard of {kind} {name}: `paddock get {kind}s` lists what there is")
     return msgspec.convert(answer, Explanation)
 
 

@@ -2,15 +2,18 @@
 
 import json
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from unit.cli.scene import Scene
 from unit.cli.test_changing import one
 
+from paddock.base.clock import SystemClock, rfc3339_micro
 from paddock.cli.doctor.cluster import pool_checks
 from paddock.cli.doctor.outside import cloud, github
-from paddock.kube.builtin import CustomResourceDefinition, ServiceAccount
+from paddock.cli.operator import LEASE
+from paddock.kube.builtin import CustomResourceDefinition, Lease, LeaseSpec, ServiceAccount
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import RunnerPool
 
@@ -51,6 +54,18 @@ def test_it_exits_with_three_on_a_problem_and_prints_the_remedy_below_it(looked_
     assert lines[place + 1].strip() == "→ paddock why fleet blue"
 
 
+def test_an_operator_that_never_led_or_fell_silent_is_a_problem(scene: Scene):
+    assert checks(scene)["operator"]["found"].startswith("none has ever led in namespace default")
+    assert "kubectl -n default get pods" in checks(scene)["operator"]["fix"]
+    now = SystemClock().now()
+    spec = LeaseSpec(holder_identity="macs-operator-1_x", lease_duration_seconds=15, renew_time=rfc3339_micro(now))
+    lease = scene.cluster.create(Lease(metadata=ObjectMeta(name=LEASE, namespace="default"), spec=spec))
+    assert (checks(scene)["operator"]["state"], checks(scene)["operator"]["found"]) == ("ok", "macs-operator-1 leads")
+    old = {"spec": {"renewTime": rfc3339_micro(now - timedelta(minutes=5))}}
+    scene.cluster.ask(lambda client: client.merge_patch(Lease, lease.metadata.name, old, namespace="default"))
+    assert "was last heard of 5 min ago" in checks(scene)["operator"]["found"]
+
+
 def test_a_definition_that_lacks_a_field_is_older_than_this_program(scene: Scene):
     name = "runnerpools.tuist.dev"
     spec = one(scene, CustomResourceDefinition, name).spec
@@ -61,7 +76,7 @@ def test_a_definition_that_lacks_a_field_is_older_than_this_program(scene: Scene
     found = checks(scene)["definitions"]
     assert found["state"] == "problem"
     assert f"{name} lacks .spec.rollout" in found["found"]
-    assert found["fix"] == "kubectl apply -f deploy/crds"
+    assert found["fix"] == "kubectl apply --server-side --force-conflicts -f deploy/crds"
 
 
 def test_a_database_that_is_away_is_told_apart_from_a_service_that_is_away(scene: Scene):

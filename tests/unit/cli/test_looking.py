@@ -8,6 +8,9 @@ import yaml
 from unit.cli.scene import DONE_JOB, FREE_ID, JOB, OTHER_JOB, Scene
 from unit.hosts.made import OTHER_ID, SERVER_ID
 
+from paddock.hosts.api import MacFleet, MacFleetSpec
+from paddock.kube.objects import ObjectMeta
+
 
 class TestStatus:
     def test_it_names_the_worst_problem_first_and_exits_with_three(self, looked_at: Scene):
@@ -36,7 +39,15 @@ class TestStatus:
 
     def test_it_says_what_changed_in_the_last_hour(self, looked_at: Scene):
         said = looked_at.type("status").output.splitlines()[-1]
-        assert said == "in the last hour: 1 hosts adopted, 1 disagreements healed, 3 jobs ended"
+        assert said == "in the last hour: 1 host adopted, 1 disagreement healed, 3 jobs ended"
+
+    def test_it_says_how_far_machines_are_that_are_not_ready(self, looked_at: Scene):
+        assert "  machines not ready       1 Pending" in looked_at.type("status").output.splitlines()
+
+    def test_watching_is_for_people(self, looked_at: Scene):
+        outcome = looked_at.type("status", "-w", "-o", "json")
+        assert outcome.exit_code == 2
+        assert "leave -o out" in outcome.output
 
     def test_a_silent_ledger_is_a_finding_and_the_hosts_are_still_shown(self, scene: Scene):
         scene.ledger.broken = True
@@ -101,8 +112,43 @@ class TestGet:
 
     def test_what_cannot_be_listed_is_answered_with_what_can(self, looked_at: Scene):
         outcome = looked_at.type("get", "unicorns")
-        assert outcome.exit_code == 1
+        assert outcome.exit_code == 2
         assert "hosts, machines, fleets, pools, pods, nodes, jobs, claims, accounts, heals" in outcome.output
+
+    def test_without_a_kind_it_says_which_there_are(self, looked_at: Scene):
+        outcome = looked_at.type("get")
+        assert outcome.exit_code == 2
+        assert "say what to list: one of hosts, machines" in outcome.output
+
+    def test_a_name_may_be_given_as_o_name_prints_it(self, looked_at: Scene):
+        assert looked_at.type("get", "machine/blue-1", "-o", "name").output == "machine/blue-1\n"
+        assert looked_at.type("describe", "machine/blue-1").output.startswith("machine default/blue-1\n")
+
+    def test_a_selector_that_is_none_is_named(self, looked_at: Scene):
+        outcome = looked_at.type("get", "pods", "-l", "a in (")
+        assert outcome.exit_code == 1
+        assert "--selector 'a in ('" in outcome.output
+
+    def test_json_shows_an_object_as_the_api_server_does(self, looked_at: Scene):
+        [shown] = json.loads(looked_at.type("get", "machine", "blue-1", "-o", "json").output)
+        assert list(shown)[:2] == ["apiVersion", "kind"]
+        assert not [key for key in shown if "_" in key]
+
+    def test_a_namespace_narrows_the_list_and_all_namespaces_widens_it_again(self, looked_at: Scene):
+        assert looked_at.type("get", "pods", "-n", "elsewhere").output == "No pods.\n"
+        assert len(looked_at.type("get", "pods", "-n", "elsewhere", "-A").output.splitlines()) == 3
+        assert len(looked_at.type("get", "nodes", "-n", "elsewhere").output.splitlines()) == 2
+
+    def test_the_namespace_is_shown_once_there_are_two(self, scene: Scene):
+        assert "NAMESPACE" not in scene.type("get", "fleets").output
+        scene.put(MacFleet(metadata=ObjectMeta(name="red", namespace="kube-system"), spec=MacFleetSpec(replicas=0)))
+        table = [line.split()[:2] for line in scene.type("get", "fleets").output.splitlines()]
+        assert table == [["NAMESPACE", "NAME"], ["default", "blue"], ["kube-system", "red"]]
+
+    def test_a_context_that_is_not_there_is_named(self, looked_at: Scene):
+        outcome = looked_at.type("get", "pods", "--context", "moon")
+        assert outcome.exit_code == 1
+        assert "moon" in outcome.output
 
     def test_a_name_that_is_not_there_is_an_error(self, looked_at: Scene):
         outcome = looked_at.type("get", "machines", "red-1")
@@ -187,7 +233,22 @@ class TestWhyTreeEventsLeaks:
     def test_events_are_shown_newest_last_and_only_about_what_is_asked(self, looked_at: Scene):
         said = looked_at.type("events", "--for", "machine/blue-1").output
         assert said.rstrip().endswith("machine/blue-1  Adopted: has a host")
-        assert looked_at.type("events", "--for", "machine/blue-2").output == "No events.\n"
+        assert looked_at.type("events", "--for", "machine/blue-2").output == "No events about machine/blue-2.\n"
+
+    def test_events_about_what_has_none_are_a_mistake_that_names_what_has_some(self, looked_at: Scene):
+        outcome = looked_at.type("events", "--for", "job/1")
+        assert outcome.exit_code == 2
+        assert "host, machine, cluster, fleet, pool, pod, node" in outcome.output
+
+    def test_a_job_or_a_runner_that_leaked_is_asked_about_by_its_own_kind(self, scene: Scene):
+        made = {"worker": "x", "sentence": "s", "proven": True, "seconds": 1.0}
+        scene.ledger.json["leaks"] = [
+            {**made, "kind": "orphan_completed", "subject": "job 17"},
+            {**made, "kind": "offline_runner", "subject": "runner macs-1-2"},
+        ]
+        job, runner, _ = scene.type("leaks", "-o", "wide").output.splitlines()[1:]
+        assert job.endswith("paddock why job 17")
+        assert runner.endswith("-")
 
     def test_a_stranded_host_is_a_leak(self, looked_at: Scene):
         outcome = looked_at.type("leaks")

@@ -70,6 +70,25 @@ def test_completion_is_silent_where_there_is_no_cluster(monkeypatch: pytest.Monk
     assert completed("paddock why machine b", monkeypatch) == []
 
 
+def test_without_any_cluster_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    outcome = CliRunner().invoke(main, ["status"])
+    assert outcome.exit_code == FAILED
+    assert "in the folder of a `paddock up` that runs, or give --kubeconfig FILE" in outcome.output
+
+
+def test_a_cluster_that_is_away_comes_with_what_to_look_at(looked_at: Scene, tmp_path: Path):
+    text = re.sub(r"(server: https://127.0.0.1:)\d+", r"\g<1>1", looked_at.cluster.kubeconfig.read_text())
+    (tmp_path / "away").write_text(text)
+    outcome = CliRunner().invoke(main, ["get", "hosts", "--kubeconfig", str(tmp_path / "away")])
+    assert outcome.exit_code == FAILED
+    assert "did not answer" in outcome.output
+    assert "`paddock doctor` looks closer" in outcome.output
+
+
 class _Terminal:
     def __init__(self, *, person: bool) -> None:
         self.person, self.written = person, ""

@@ -41,7 +41,7 @@ def command(as_operator: bool, as_dispatch: bool, account_namespace: str, output
 
 async def _doctor(accounts: list[str], account_namespace: str, output: str, reach: Reach) -> int:
     async with showing("examining"):
-        checks = await examined(reach, accounts, account_namespace or reach.namespace, os.environ)
+        checks = await examined(reach, accounts, account_namespace, os.environ)
     click.echo(_shown(checks, output))
     return TROUBLE if any(check.state == "problem" for check in checks) else 0
 
@@ -65,7 +65,7 @@ async def examined(
             checks += await cluster_checks(reached)
             checks.append(await rights.own(reached))
             for account in accounts:
-                checks += await rights.of_account(reached, account, account_namespace)
+                checks += await rights.of_account(reached, account, account_namespace or reached.namespace)
     except (KubeError, Problem, OSError) as error:
         checks.append(
             bad("cluster", str(error), "give --kubeconfig, set KUBECONFIG, or run this beside the data of `paddock up`")
@@ -92,7 +92,7 @@ def _shown(checks: "list[Check]", output: str) -> str:
         if check.fix:
             lines.append(f"  {' ' * width}  → {check.fix}")
     problems, unclear = (sum(check.state == state for check in checks) for state in ("problem", "unknown"))
-    said = f"{len(checks)} checks, {problems} problems" + (
+    said = f"{len(checks)} checks, {problems} problem{'' if problems == 1 else 's'}" + (
         f", {unclear} could not be made from here" if unclear else ""
     )
     return "\n".join([*lines, "", f"{said}."])

@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.doctor.check import Check, bad, good, unknown
-from paddock.cli.reaching import Problem, Reached
+from paddock.cli.reaching import Problem, Reached, left_by_up
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Node
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["clock_check", "cluster_checks", "pool_checks"]
 
+_DEFINE = "kubectl apply --server-side --force-conflicts -f deploy/crds"
+"""Force, because definitions that came with the chart are Helm's."""
 _SKEW = 5.0
 """Seconds. Leases, tokens and graces are all longer, but two clocks that drift apart go on drifting."""
 
@@ -49,7 +51,7 @@ async def cluster_checks(reached: Reached) -> "list[Check]":
     from paddock.kube.errors import KubeError
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
 
-    checks = [*await _definitions(reached.client), *await _service(reached)]
+    checks = [*await _definitions(reached.client), await _operator(reached), *await _service(reached)]
     try:
         pools = (await reached.client.list(RunnerPool)).items
         nodes = (await reached.client.list(Node)).items
@@ -91,15 +93,13 @@ async def _definitions(client: "Client") -> "list[Check]":
             stale.append(f"{name} lacks {', '.join(sorted(lacking)[:3])}")
     problems = []
     if missing:
-        problems.append(bad("definitions", f"not installed: {', '.join(missing)}", "kubectl apply -f deploy/crds"))
+        problems.append(bad("definitions", f"not installed: {', '.join(missing)}", _DEFINE))
     if unserved:
         problems.append(
             bad("definitions", f"not established: {', '.join(unserved)}", f"kubectl describe crd {unserved[0]}")
         )
     if stale:
-        problems.append(
-            bad("definitions", f"older than this program: {'; '.join(stale)}", "kubectl apply -f deploy/crds")
-        )
+        problems.append(bad("definitions", f"older than this program: {'; '.join(stale)}", _DEFINE))
     return problems or [good("definitions", f"all {len(kinds)} are installed and current")]
 
 
@@ -124,10 +124,38 @@ def _fields(schema: Any, path: str) -> list[str]:
     return [*found, *(_fields(items, f"{path}[]") if isinstance(items, dict) else [])]
 
 
+async def _operator(reached: Reached) -> Check:
+    """Whether somebody leads. Where nobody does, every object merely stays as it is, and none of them says so."""
+    from datetime import timedelta
+
+    from paddock.base.clock import SystemClock, parse_rfc3339
+    from paddock.base.explanation import span
+    from paddock.cli.operator import LEASE
+    from paddock.kube.builtin import Lease
+    from paddock.kube.errors import KubeError, NotFoundError
+
+    if left_by_up(reached.client):
+        return good("operator", "runs inside `paddock up`")
+    where = reached.namespace
+    fix = f"kubectl -n {where} get pods -l app.kubernetes.io/component=operator; give -n if it is elsewhere"
+    try:
+        lease = (await reached.client.get(Lease, LEASE, where)).spec
+    except NotFoundError:
+        return bad("operator", f"none has ever led in namespace {where}, so no Mac is claimed or given back", fix)
+    except KubeError as error:
+        return unknown("operator", f"its lease cannot be read: {error}", f"ask for the right to get leases in {where}")
+    if not lease.holder_identity or lease.renew_time is None:
+        return bad("operator", "nobody leads: the last one gave its lease back", fix)
+    silent = SystemClock().now() - parse_rfc3339(lease.renew_time)
+    if silent > timedelta(seconds=lease.lease_duration_seconds or 15) + timedelta(seconds=_SKEW):
+        return bad("operator", f"nobody leads: {lease.holder_identity} was last heard of {span(silent)} ago", fix)
+    return good("operator", f"{lease.holder_identity.partition('_')[0]} leads")
+
+
 async def _service(reached: Reached) -> "list[Check]":
     """The dispatch service, and through it the database."""
     where = reached.ledger.where
-    start = "start `paddock dispatch` (or `paddock up`); give --server if it is elsewhere"
+    start = "start `paddock dispatch` (or `paddock up`); in a cluster, see why its Pods do not run: kubectl describe pods -l app.kubernetes.io/component=dispatch"
     try:
         health = await reached.ledger.text("/healthz")
     except Problem as problem:

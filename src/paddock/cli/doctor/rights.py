@@ -27,12 +27,20 @@ _NEEDED = (
     ("", "pods", (*_READ, "patch")),
     ("", "nodes", (*_READ, "patch")),
     ("", "events", ("list",)),
+    ("", "services", ("list",)),
+    ("", "services/proxy", ("get",)),
 )
+_HERE = ("services", "services/proxy")
+"""What is needed beside dispatch alone; the rest is looked at in every namespace."""
 
 
 async def own(reached: Reached) -> Check:
     """Whether whoever types may do what the commands do."""
-    wanted = [(group, resource, verb, "", "") for group, resource, verbs in _NEEDED for verb in verbs]
+    wanted = [
+        (group, resource, verb, reached.namespace if resource in _HERE else "", "")
+        for group, resource, verbs in _NEEDED
+        for verb in verbs
+    ]
     refused = await _refused(reached.client, wanted)
     if refused is None:
         return unknown("your rights", "the API server does not say what you may do")
