@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 from browser.chromium import ARGUMENTS, chromium
 from browser.looking import Looker
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-_PATIENCE = 90.0
+_PATIENCE = 180.0
+# What is expected is there at once on a machine that has time, and later on one that builds something else meanwhile.
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")

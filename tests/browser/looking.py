@@ -33,6 +33,26 @@ _FAULTS = """() => {
   for (const node of all("svg")) if (node.getAttribute("aria-hidden") !== "true" && !node.getAttribute("aria-label")) say("a drawing without words", node);
   for (const node of all("table")) if (!node.querySelector("caption")) say("a table without a caption", node);
   for (const node of all("[aria-labelledby]")) if (!document.getElementById(node.getAttribute("aria-labelledby"))) say("its label is missing", node);
+  for (const node of all("nav, [role=region], section")) if (!node.getAttribute("aria-label") && !node.getAttribute("aria-labelledby")) say("a region without a name", node);
+  const navs = all("nav").map((node) => node.getAttribute("aria-label"));
+  if (new Set(navs).size !== navs.length) say("two navs of one name");
+  for (const node of document.body.children) {
+    const place = node.matches("header, main, footer, nav, [role=region], [role=status], .skip");
+    if (!place && node.textContent.trim()) say("it is in no landmark", node);
+  }
+  for (const node of all("h1, h2, h3, h4")) if (!node.textContent.trim()) say("an empty heading", node);
+  for (const node of all("ul, ol")) for (const child of node.children) if (child.localName !== "li") say("a list holds what is no item", child);
+  for (const node of all("[aria-hidden=true]")) if (node.querySelector("a[href], button, input, [tabindex]")) say("hidden, and yet it takes the focus", node);
+  for (const node of all("[role=button]")) if (node.tabIndex < 0) say("a button that no key reaches", node);
+  for (const node of all("time")) if (!node.dateTime) say("a time without its moment", node);
+  for (const node of all("th")) if (!node.scope) say("a head of what?", node);
+  for (const node of all(".mark")) if (!node.textContent.trim()) say("a state in colour alone", node);
+  for (const node of all(".tile.small")) if (["none", '""'].includes(getComputedStyle(node, "::before").content)) say("a state in colour alone", node);
+  for (const node of all("[role=alert], [aria-live=assertive]")) if (!node.matches(".notice")) say("it interrupts", node);
+  for (const node of all(".tile, button, .button, summary, input:not([type=hidden])")) {
+    const box = node.getBoundingClientRect();
+    if (node.checkVisibility() && box.width && (box.width < 24 || box.height < 24)) say("too small for a finger, " + box.width + " by " + box.height, node);
+  }
   let level = 0;
   for (const node of all("h1, h2, h3, h4")) {
     const now = Number(node.localName[1]);
@@ -91,6 +111,7 @@ class Looker:
     @contextlib.contextmanager
     def opened(cls, browser: Browser, address: str, **options: Any) -> Iterator[Looker]:
         context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+        context.set_default_timeout(90_000)
         page = context.new_page()
         looker = cls(context, page, address)
         page.on("console", lambda said: looker._hear(said.type, said.text))

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from browser.looking import Looker
 from playwright.sync_api import Browser, expect
 
+from paddock.base.explanation import span
+
 WIDTHS = (400, 1440, 2000)
-_LONG = 90_000
+_LONG = 300_000
 
 
 @pytest.fixture(scope="session")
-def alive(browser: Browser, up: str) -> dict[str, str]:
-    """The paths of one page of every kind, once jobs run on the simulated Macs."""
+def begun(browser: Browser, up: str) -> str:
+    """The address, once jobs run and have ended on the simulated Macs."""
     with Looker.opened(browser, up) as looker:
         page = looker.go("/")
         page.wait_for_selector('.tile[data-state="busy"]', timeout=_LONG)
         page.wait_for_selector('[data-stage="done"] .jobs a', timeout=_LONG)
-        paths = {"front": "/", "host": looker.path_of('.tile[data-state="busy"]')}
-        paths["job"] = looker.path_of('[data-stage="done"] .jobs a')
+    return up
+
+
+@pytest.fixture
+def alive(browser: Browser, begun: str) -> dict[str, str]:
+    """The paths of one page of every kind. Looked up for each test anew: machines, Pods and jobs come and go."""
+    with Looker.opened(browser, begun, java_script_enabled=False) as looker:
+        looker.go("/")
+        paths = {"front": "/", "job": looker.path_of('[data-stage="done"] .jobs a')}
+        # A Mac that is up has a machine; whether it is still busy when its page is opened does not matter.
+        paths["host"] = looker.path_of('.tile[data-state="busy"], .tile[data-state="ready"]')
         looker.go(paths["host"])
         paths["machine"] = looker.path_of('.related a[href^="/machines/"]')
         paths["pool"] = "/pools/macos"
@@ -31,6 +43,7 @@ def alive(browser: Browser, up: str) -> dict[str, str]:
         paths["fleet"] = "/fleets/mac-fleet"
         paths["faults"] = "/faults"
         paths["confirm"] = f"/actions/drain/{paths['machine'].rpartition('/')[2]}"
+        paths["found"] = "/find?q=mac-fleet"
         return paths
 
 
@@ -65,6 +78,15 @@ def test_pages_fit_every_window(
             assert looker.sideways() <= 0, name
 
 
+def test_pages_reflow_in_a_window_as_narrow_as_a_page_at_four_times_its_size(
+    browser: Browser, up: str, alive: dict[str, str]
+) -> None:
+    with Looker.opened(browser, up, viewport={"width": 320, "height": 800}) as looker:
+        for name, path in alive.items():
+            looker.go(path)
+            assert looker.sideways() <= 0, name
+
+
 def test_the_page_can_be_read_without_script(browser: Browser, up: str, alive: dict[str, str]) -> None:
     with Looker.opened(browser, up, java_script_enabled=False) as looker:
         page = looker.go("/")
@@ -72,6 +94,10 @@ def test_the_page_can_be_read_without_script(browser: Browser, up: str, alive: d
         expect(page.locator(".tile").first).to_be_visible()
         looker.go(alive["host"])
         expect(page.locator(".sentence")).to_contain_text("machine")
+        # The search box asks the server.
+        page.get_by_role("searchbox").fill("macos")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("macos")
 
 
 def test_a_change_arrives_by_itself_and_takes_neither_focus_nor_open_details(
@@ -93,21 +119,22 @@ def test_a_change_arrives_by_itself_and_takes_neither_focus_nor_open_details(
 
 def test_a_fault_is_seen_on_an_open_page_and_led_to_by_keyboard_alone(looker: Looker, alive: dict[str, str]) -> None:
     page = looker.go("/")
-    with looker.context.expect_page() as opened:
-        page.evaluate("window.open('/faults', '_blank', 'noopener')")
-    panel = opened.value
-    panel.get_by_role("button", name="Break it: Force-delete a machine").click()
-    expect(panel.get_by_role("status").filter(has_text="Done.")).to_be_visible()
-    panel.close()
-    stranded = page.locator('#problems a[href^="/hosts/"]').first
-    expect(stranded).to_be_visible(timeout=_LONG)
-    # From the top, by keyboard: the skip link, the problem, its page, an action, its plan.
-    page = looker.go("/")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
-    assert _tab_to(looker, r"^/hosts/", "#problems")
+    for _ in range(4):
+        _strand(looker)
+        expect(page.locator('#problems a[href^="/hosts/"]').first).to_be_visible(timeout=_LONG)
+        expect(page).to_have_title(re.compile(r"^\(\d+\) Paddock$"))
+        assert "alarm" in (page.locator("link[rel=icon]").get_attribute("href") or "")
+        # From the top, by keyboard: the skip link, the problem, its page, an action, its plan.
+        page = looker.go("/")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main"
+        if _tab_to(looker, r"^/hosts/", "#problems"):
+            break
+        # It was healed while we were on the way: that is what Paddock is for. Break another.
+    else:
+        pytest.fail("no problem stayed long enough to be reached by keyboard")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("host")
     assert _tab_to(looker, r"^/actions/quarantine/", ".actions")
@@ -119,8 +146,95 @@ def test_a_fault_is_seen_on_an_open_page_and_led_to_by_keyboard_alone(looker: Lo
             break
     page.keyboard.type("it was stranded")
     page.keyboard.press("Enter")
-    expect(page.locator(".sentence")).to_contain_text("uarantined: it was stranded", timeout=20_000)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("host", timeout=20_000)
+    # The cache of the page may be a moment behind the deed.
+    for _ in range(20):
+        if page.locator(".facts").filter(has_text="it was stranded").count():
+            break
+        page.wait_for_timeout(500)
+        page.reload()
+    expect(page.locator(".facts").filter(has_text="it was stranded").first).to_be_visible()
     assert looker.wrong == []
+
+
+def _strand(looker: Looker) -> None:
+    """Break something in another tab, as soon as there is something to break."""
+    with looker.context.expect_page() as opened:
+        looker.page.evaluate("window.open('/faults', '_blank', 'noopener')")
+    panel = opened.value
+    done = panel.get_by_role("status").filter(has_text="Done.")
+    for _ in range(30):
+        panel.get_by_role("button", name="Break it: Force-delete a machine").click()
+        panel.wait_for_load_state()
+        if done.count():
+            break
+        panel.wait_for_timeout(2000)
+    expect(done).to_be_visible()
+    panel.close()
+
+
+def test_what_is_typed_is_found_in_the_page_and_enter_leads_to_it(looker: Looker, alive: dict[str, str]) -> None:
+    page = looker.go("/")
+    tiles = page.locator(".grid > li:visible")
+    macs = tiles.count()
+    name = alive["machine"].rpartition("/")[2]
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "find"
+    page.keyboard.type(name)
+    expect(tiles).to_have_count(1)
+    expect(page.locator("#said")).to_have_text(f"1 of {macs} Macs fit")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.matches('.tile')")
+    page.keyboard.press("/")
+    page.keyboard.press("Escape")
+    expect(tiles).to_have_count(macs)
+    page.keyboard.press("/")
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"machine {name}")
+    assert looker.wrong == []
+
+
+def test_arrows_go_from_mac_to_mac(looker: Looker, alive: dict[str, str]) -> None:
+    page = looker.go("/")
+    place = "[...document.querySelectorAll('.tile')].indexOf(document.activeElement)"
+    page.locator(".tile").first.focus()
+    for key, index in {"ArrowRight": 1, "ArrowLeft": 0, "End": page.locator(".tile").count() - 1, "Home": 0}.items():
+        page.keyboard.press(key)
+        assert page.evaluate(place) == index, key
+    page.keyboard.press("ArrowDown")
+    below = page.evaluate(place)
+    assert below > 1
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(place) == 0
+
+
+def test_a_command_is_copied_with_a_key(looker: Looker, alive: dict[str, str]) -> None:
+    looker.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = looker.go(alive["machine"])
+    command = page.locator(".same .command")
+    command.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#said")).to_contain_text("Copied: paddock why machine")
+    assert page.evaluate("navigator.clipboard.readText()") == command.text_content()
+    assert looker.wrong == []
+
+
+def test_times_move_on_by_themselves_in_the_words_of_the_command_line(looker: Looker, alive: dict[str, str]) -> None:
+    page = looker.go("/")
+    ages = [timedelta(seconds=130), timedelta(minutes=119, seconds=10), timedelta(hours=2, minutes=5, seconds=10)]
+    ages += [timedelta(hours=47, minutes=59, seconds=10), timedelta(days=9, hours=1)]
+    page.evaluate(
+        """(ages) => { for (const age of ages) {
+          const time = Object.assign(document.createElement("time"), { className: "since", textContent: "?" });
+          time.dateTime = new Date(Date.now() - age * 1000).toISOString();
+          time.id = `age-${age}`;
+          document.querySelector("footer").append(time);
+        } }""",
+        [age.total_seconds() for age in ages],
+    )
+    for age in ages:
+        expect(page.locator(f"[id='age-{age.total_seconds():.0f}']")).to_have_text(span(age))
 
 
 def _tab_to(looker: Looker, href: str, within: str) -> bool:
@@ -140,7 +254,7 @@ def _tab_to(looker: Looker, href: str, within: str) -> bool:
 
 def test_the_keyboard_gets_through_the_whole_page_and_out_again(looker: Looker, alive: dict[str, str]) -> None:
     page = looker.go("/")
-    stops = page.locator("a[href], button, summary, input:not([type=hidden]), code[tabindex]").count()
+    stops = page.locator("a[href], button, summary, input:not([type=hidden]), [tabindex='0']").count()
     seen = set()
     for _ in range(stops + 40):
         page.keyboard.press("Tab")

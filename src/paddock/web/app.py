@@ -1,10 +1,7 @@
 """The web application: the front page and its live stream, the pages of objects, actions, health and metrics."""
 
-import difflib
-import gzip
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -13,31 +10,32 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from paddock.base.metrics import CONTENT_TYPE_LATEST, CollectorRegistry, exposition
 from paddock.kube.errors import KubeError
-from paddock.web import object_pages
+from paddock.web import object_pages, signposts
 from paddock.web.actions import Actor, ChangedError, plan
+from paddock.web.assets import serve_asset
 from paddock.web.doorkeeper import Doorkeeper
 from paddock.web.faults import FaultPanel
-from paddock.web.front import front_page
+from paddock.web.finding import named, spelt_alike
+from paddock.web.front import front_frame, front_inside
 from paddock.web.guard import LOOPBACK, Guarded
 from paddock.web.links import KINDS, href
 from paddock.web.live import Live
 from paddock.web.objects import page_of
+from paddock.web.packing import packed, takes_packed
 from paddock.web.runbooks import Runbooks, rendered
-from paddock.web.seen import Seen
 from paddock.web.shell import Site
+from paddock.web.timeline import about, timeline
 from paddock.web.watched import Watched
 
 __all__ = ["Pages", "create_app"]
 
-_STATIC: Final = Path(__file__).parent / "static"
-_PACKING: Final = 4
 _LONGEST_FORM: Final = 16_384
+_LONGEST_SOUGHT: Final = 120
 _NOT_STORED: Final = {"Cache-Control": "no-store"}
 
 
@@ -80,6 +78,7 @@ def create_app(
             Route("/", desk.front),
             Route("/live", desk.stream),
             *(Route(f"/{plural}/{{name}}", desk.object_of(kind)) for kind, plural in KINDS.items()),
+            Route("/find", desk.find),
             Route("/runbooks/{name}", desk.runbook),
             Route("/sign-in", desk.sign_in, methods=["GET", "POST"]),
             Route("/actions/{verb}/{name}", desk.confirm, methods=["GET"]),
@@ -88,7 +87,7 @@ def create_app(
             Route("/faults/{name}", desk.strike, methods=["POST"]),
             Route("/healthz", healthz),
             Route("/metrics", metrics),
-            Mount("/static", StaticFiles(directory=_STATIC)),
+            Route("/static/{name}", serve_asset),
             *more,
         ],
         exception_handlers={404: desk.not_found},
@@ -103,18 +102,42 @@ class _Desk:
     # Reading.
 
     async def front(self, request: Request) -> Response:
+        return self._pieces(request, self._front(), "text/html")
+
+    async def _front(self) -> AsyncIterator[bytes]:
+        """The head goes out before anything is looked at: a browser loads the style sheet in the meantime."""
+        live = self._pages.live
+        before, after = front_frame(self._pages.site)
+        yield before.encode()
+        began = live.clock.monotonic()
         await self._pages.watched.look()
-        answer = self._html(front_page(self._pages.site, self._pages.live.now()))
-        # Only this page is compressed: it is the large one, and it holds no token that could be guessed by its length.
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            packed = {**_NOT_STORED, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-            return HTMLResponse(gzip.compress(bytes(answer.body), _PACKING), headers=packed)
-        return answer
+        asked = live.clock.monotonic()
+        moment = live.now()
+        took = f"ledger {(asked - began) * 1000:.0f} ms, look {moment.took * 1000:.0f} ms"
+        yield f"{front_inside(moment, live.clock.now(), took)}{after}".encode()
 
     async def stream(self, request: Request) -> Response:
         # A browser that reconnects says what it saw last; one that just loaded the page has its version in the address.
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        return StreamingResponse(self._pages.live.stream(since), media_type="text/event-stream", headers=_NOT_STORED)
+        return self._pieces(request, self._pages.live.stream(since), "text/event-stream")
+
+    def _pieces(self, request: Request, pieces: AsyncIterator[bytes], media_type: str) -> Response:
+        """Only the front page and its stream are packed: they are large, and hold no token that their length could tell."""
+        headers = {**_NOT_STORED, "Vary": "Accept-Encoding"}
+        if takes_packed(request):
+            pieces, headers = packed(pieces), {**headers, "Content-Encoding": "gzip"}
+        return StreamingResponse(pieces, media_type=media_type, headers=headers)
+
+    async def find(self, request: Request) -> Response:
+        sought = request.query_params.get("q", "").strip()[:_LONGEST_SOUGHT]
+        if not sought:
+            return RedirectResponse("/", 303)
+        seen = await self._pages.watched.look()
+        found = named(seen, sought)
+        exact = [one for one in found if one[1] == sought]
+        if len(exact) == 1 or len(found) == 1:
+            return RedirectResponse(href(*(exact or found)[0]), 303)
+        return self._html(signposts.found_page(self._pages.site, sought, found), 200 if found else 404)
 
     def object_of(self, kind: str) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -122,8 +145,14 @@ class _Desk:
             seen = await pages.watched.look()
             page = await page_of(kind, name, seen, pages.watched.ledger, pages.pool_prefix)
             if page is None:
-                what = f"Nobody has heard of {kind} {name}: it may be gone, or the name is another."
-                return self._html(object_pages.missing_page(pages.site, what, _near(kind, name, seen)), 404)
+                lines = timeline(about(seen.events, name))
+                what = (
+                    f"{kind} {name} is gone. This is what was last heard of it."
+                    if lines
+                    else f"Nobody has heard of {kind} {name}: it may be gone, or the name is another."
+                )
+                near = spelt_alike(seen, kind, name)
+                return self._html(signposts.missing_page(pages.site, what, near, lines), 404)
             return self._html(object_pages.object_page(pages.site, page, pages.runbooks.href))
 
         return answer
@@ -133,14 +162,14 @@ class _Desk:
         text = self._pages.runbooks.text(name)
         if text is None:
             what = f"The runbook {name} is not shipped with this build; the repository has it in docs/runbooks."
-            return self._html(object_pages.missing_page(self._pages.site, what, ()), 404)
-        return self._html(object_pages.runbook_page(self._pages.site, name, list(rendered(text))))
+            return self._html(signposts.missing_page(self._pages.site, what), 404)
+        return self._html(signposts.runbook_page(self._pages.site, name, list(rendered(text))))
 
     async def not_found(self, request: Request, _: Exception) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse("not found\n", 404)
         what = f"No page of Paddock is at {request.url.path}."
-        return self._html(object_pages.missing_page(self._pages.site, what, ()), 404)
+        return self._html(signposts.missing_page(self._pages.site, what), 404)
 
     # Acting.
 
@@ -150,12 +179,12 @@ class _Desk:
             return self._refused("this page is for reading: no action token is set", 403)
         if request.method == "GET":
             then = _own_path(request.query_params.get("then", "/"))
-            return self._html(object_pages.sign_in_page(pages.site, then))
+            return self._html(signposts.sign_in_page(pages.site, then))
         form = await _form(request)
         then = _own_path(form.get("then", "/"))
         visitor = pages.doorkeeper.admit(form.get("token", ""), form.get("who", ""))
         if visitor is None:
-            return self._html(object_pages.sign_in_page(pages.site, then, wrong=True), 403)
+            return self._html(signposts.sign_in_page(pages.site, then, wrong=True), 403)
         return pages.doorkeeper.remember(RedirectResponse(then, 303), visitor, request)
 
     async def confirm(self, request: Request) -> Response:
@@ -170,9 +199,7 @@ class _Desk:
             return RedirectResponse(f"/sign-in?then={request.url.path}", 303)
         found = plan(verb, name, await pages.watched.look())
         if found is None:
-            return self._html(
-                object_pages.missing_page(pages.site, f"Nothing called {name} can be acted on so.", ()), 404
-            )
+            return self._html(signposts.missing_page(pages.site, f"Nothing called {name} can be acted on so."), 404)
         answer = self._html(object_pages.confirm_page(pages.site, found, visitor, notice=notice), status)
         return pages.doorkeeper.remember(answer, visitor, request)
 
@@ -227,7 +254,9 @@ class _Desk:
             return self._refused(f"the cluster refused it: {error}", 409)
         if struck is None:
             return self._panel(
-                request, "There is nothing to break it on yet: wait until Macs are ready and jobs run.", 409
+                request,
+                "There is nothing to break it on now: it needs a Mac that is ready, and some need one without a job. Try again.",
+                409,
             )
         return self._panel(request, f"Done. {struck.sentence}")
 
@@ -237,7 +266,7 @@ class _Desk:
         return HTMLResponse(str(node), status, headers=_NOT_STORED)
 
     def _refused(self, why: str, status: int) -> Response:
-        return self._html(object_pages.refused_page(self._pages.site, why), status)
+        return self._html(signposts.refused_page(self._pages.site, why), status)
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -257,21 +286,3 @@ async def _form(request: Request) -> dict[str, str]:
 def _own_path(text: str) -> str:
     """A path of our own to go on to; never another site, however it is spelt."""
     return text if text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() else "/"
-
-
-def _near(kind: str, name: str, seen: Seen) -> list[tuple[str, str]]:
-    """What is spelt alike."""
-    named = {
-        "host": seen.hosts,
-        "machine": seen.machines,
-        "fleet": seen.fleets,
-        "pool": seen.pools,
-        "pod": seen.pods,
-    }
-    found: list[tuple[str, str]] = []
-    for other, objects in named.items():
-        names = [one.metadata.name for one in objects[:5000]]
-        exact = [one for one in names if one == name and other != kind]
-        alike = difflib.get_close_matches(name[:80], names, 3, 0.75) if other == kind and len(names) <= 2000 else []
-        found += [(f"{other} {one}", href(other, one)) for one in dict.fromkeys([*exact, *alike])]
-    return found

@@ -1,5 +1,7 @@
 """Finding an object in what was seen, by the names that people use. Pure."""
 
+import difflib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
@@ -16,10 +18,15 @@ __all__ = [
     "find_pool",
     "job_on",
     "machines_of",
+    "named",
     "pods_of_pool",
     "pods_on",
+    "spelt_alike",
     "works",
 ]
+
+_SCREENFUL = 40
+_COMPARED = 200
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
@@ -94,3 +101,41 @@ def works(pod: Pod) -> bool:
 def job_on(seen: Seen, pod: Pod) -> RunningJob | None:
     running = seen.ledger.running if seen.ledger is not None else ()
     return next((job for job in running if job.pod_uid == pod.metadata.uid), None)
+
+
+def named(seen: Seen, sought: str) -> list[tuple[str, str]]:
+    """Kind and name of everything that is called so, in whole or in part; at most a screenful of each kind."""
+    low = sought.lower()
+    found: list[tuple[str, str]] = []
+    for kind, names in _names(seen).items():
+        alike = [name for name, also in names if low in name.lower() or low in also.lower()]
+        found += [(kind, name) for name in sorted(alike, key=lambda name: (name != sought, name))[:_SCREENFUL]]
+    if sought.isascii() and sought.isdecimal() and len(sought) < 19:  # only the ledger knows all jobs by number
+        found.append(("job", sought))
+    return found
+
+
+def spelt_alike(seen: Seen, kind: str, name: str) -> list[tuple[str, str]]:
+    """What else somebody may have meant: that very name of another kind, and names of the kind that are spelt alike."""
+    found: list[tuple[str, str]] = []
+    for other, pairs in _names(seen).items():
+        names = [one for one, _ in pairs]
+        if other != kind:
+            found += [(other, name)] if name in names else []
+            continue
+        # Comparing letter by letter is slow: among very many, only names that begin alike are compared.
+        if len(names) > _COMPARED:
+            names = [one for one in names if one[:4] == name[:4]][:_COMPARED]
+        found += [(other, one) for one in difflib.get_close_matches(name[:80], names, 3, 0.75)]
+    return found
+
+
+def _names(seen: Seen) -> dict[str, Iterator[tuple[str, str]]]:
+    """By kind: the name of each object, and what else it is known by."""
+    return {
+        "host": ((host.metadata.name, host.status.cloud_name) for host in seen.hosts),
+        "machine": ((machine.metadata.name, "") for machine in seen.machines),
+        "fleet": ((fleet.metadata.name, "") for fleet in seen.fleets),
+        "pool": ((pool.metadata.name, pool.spec.dispatch_label) for pool in seen.pools),
+        "pod": ((pod.metadata.name, pod.metadata.uid) for pod in seen.pods),
+    }

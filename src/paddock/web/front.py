@@ -1,25 +1,31 @@
 """The front page: one look says how everything is. Its parts live by themselves."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
 
 import htpy as h
 from htpy import Node
 from markupsafe import Markup
 
+from paddock.base.clock import rfc3339_micro
 from paddock.web.health import Health, survey
 from paddock.web.live import Moment, Part
 from paddock.web.money import money_of
 from paddock.web.parts import head, ledgers
+from paddock.web.parts.capacity import capacity
 from paddock.web.parts.fleet import fleet_parts
 from paddock.web.parts.latency import latency
 from paddock.web.parts.problems import problems
-from paddock.web.parts.queue import queue
+from paddock.web.parts.queue import queue_parts
 from paddock.web.parts.strip import strip
 from paddock.web.seen import Seen
 from paddock.web.shell import Site, document
 from paddock.web.tiles import groups_of
 
-__all__ = ["front_page", "front_parts", "health_of"]
+__all__ = ["front_frame", "front_inside", "front_parts", "health_of"]
+
+_HERE = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
 def health_of(seen: Seen) -> Health:
@@ -48,7 +54,7 @@ def front_parts(seen: Seen, runbook: Callable[[str], str | None]) -> dict[str, P
         "vitals": head.vitals(seen),
         "strip": strip(health.numbers, runners=seen.runners),
         "problems": problems(health.problems, seen.now, runbook),
-        "queue": queue(seen),
+        "capacity": capacity(seen.pools),
         "latency": latency(ledger.latency if ledger is not None else ()),
         "money": ledgers.money(money_of(groups, seen.hosts, seen.now), seen.now),
         "accounts": ledgers.accounts(ledger.accounts if ledger is not None else ()),
@@ -57,35 +63,51 @@ def front_parts(seen: Seen, runbook: Callable[[str], str | None]) -> dict[str, P
         ),
         "events": ledgers.events(seen.events),
     }
-    return {**{name: Part.of(str(node)) for name, node in whole.items()}, **fleet_parts(groups)}
+    return {
+        **{name: Part.of(str(node)) for name, node in whole.items()},
+        **queue_parts(seen),
+        **fleet_parts(groups, seen.now),
+    }
 
 
-def front_page(site: Site, moment: Moment) -> Node:
+@lru_cache(maxsize=4)
+def front_frame(site: Site) -> tuple[str, str]:
+    """What stands before and after the inside of the page. It is known before anything is looked at, so that a browser
+    can be sent the first and load the style sheet meanwhile.
+    """
+    before, _, after = str(document(site, "Paddock", _HERE, front=True)).partition(_HERE)
+    return before, after
+
+
+def front_inside(moment: Moment, now: datetime, took: str = "") -> Node:
+    """Everything between. `took` is what the server says of its own time."""
     parts = moment.parts
 
     def card(name: str, title: str) -> Node:
         return h.section(".card", aria_labelledby=f"{name}-title")[
-            h.h2(id=f"{name}-title")[title], h.div(id=name)[_html(parts, name)]
+            h.h2(id=f"{name}-title", tabindex="-1")[title], h.div(id=name)[_html(parts, name)]
         ]
 
-    return document(
-        site,
-        "Paddock",
-        h.section("#strip", aria_label="The answer in numbers")[_html(parts, "strip")],
-        card("problems", "Problems"),
-        h.div(".board")[
-            h.div(".column")[card("fleet", "Fleet"), card("queue", "Queue"), card("events", "Events")],
-            h.div(".column.side")[
-                card("money", "Money"),
-                card("latency", "Latency"),
-                card("accounts", "Accounts"),
-                card("heals", "Healed"),
+    return h.fragment[
+        h.div(".state", role="region", aria_label="State")[
+            h.div("#light")[_html(parts, "light")], h.div("#vitals")[_html(parts, "vitals")]
+        ],
+        h.main(
+            "#main", tabindex="-1", data_version=moment.version, data_now=rfc3339_micro(now), data_took=took or None
+        )[
+            h.section("#strip", aria_label="The answer in numbers")[_html(parts, "strip")],
+            card("problems", "Problems"),
+            h.div(".board")[
+                h.div(".column")[card("fleet", "Fleet"), card("queue", "Queue"), card("events", "Events")],
+                h.div(".column.side")[
+                    h.div(".column")[
+                        card("capacity", "Capacity"), card("money", "Money"), card("accounts", "Accounts")
+                    ],
+                    h.div(".column")[card("latency", "Latency"), card("heals", "Healed")],
+                ],
             ],
         ],
-        top=h.div(".state")[h.div("#light")[_html(parts, "light")], h.div("#vitals")[_html(parts, "vitals")]],
-        version=moment.version,
-        front=True,
-    )
+    ]
 
 
 def _html(parts: Mapping[str, Part], name: str) -> Markup:

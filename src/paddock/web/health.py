@@ -21,7 +21,7 @@ from paddock.kube.objects import Condition
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import Strip
 
-__all__ = ["Health", "Numbers", "Problem", "survey"]
+__all__ = ["ASIDE", "Health", "Numbers", "Problem", "survey"]
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
@@ -41,7 +41,7 @@ _POOL_GRACE = timedelta(minutes=1)
 _RUNBOOKS = {"NoAvailableHost": "PaddockNoAvailableHost"}
 
 # How much it hurts: jobs before Macs, Macs before money, money before housekeeping.
-_KILLED, _NO_SERVICE, _JOBS_WAIT, _POOL, _TOLD, _FAILED, _NOT_READY, _STRANDED, _SHORT, _POD, _ASIDE = (
+_KILLED, _NO_SERVICE, _JOBS_WAIT, _POOL, _TOLD, _FAILED, _NOT_READY, _STRANDED, _SHORT, _POD, ASIDE = (
     100, 95, 90, 80, 75, 70, 60, 50, 45, 40, 10,
 )  # fmt: skip
 
@@ -141,7 +141,7 @@ def survey(
     ]
     problems = tuple(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)))
     # What somebody set aside on purpose is listed, and is no reason for alarm.
-    wrong = [problem for problem in problems if problem.impact > _ASIDE]
+    wrong = [problem for problem in problems if problem.impact > ASIDE]
     return Health(not wrong, _sentence(wrong, numbers), numbers, problems)
 
 
@@ -161,7 +161,7 @@ def _of_the_ledger(
         yield Problem(
             _KILLED,
             "healing",
-            f"{killed} live jobs were killed by healing, which must never happen",
+            f"{killed} live job{' was' if killed == 1 else 's were'} killed by healing, which must never happen",
             commands=("paddock get heals -o wide",),
             runbook="PaddockLiveJobKilled",
         )
@@ -183,9 +183,9 @@ def _of_the_ledger(
         yield Problem(
             _JOBS_WAIT if waited > _WAITS_TOO_LONG else _NOT_READY,
             "queue",
-            f"a job that may run now has waited {span(waited)}; {strip.dispatchable} may run, {warm} Pods are warm",
+            f"a job that may run now has waited {span(waited)}; {strip.dispatchable} may run, {warm} Pod{' is' if warm == 1 else 's are'} warm",
             since=now - waited,
-            doing=f"{starting} Pods are starting" if starting else "",
+            doing=f"{starting} Pod{'s are' if starting > 1 else ' is'} starting" if starting else "",
             commands=("paddock get jobs", *(f"paddock why pool {pool.metadata.name}" for pool in pools[:1])),
             runbook="PaddockJobsWaitTooLong",
         )
@@ -231,15 +231,27 @@ def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: dateti
 
 def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime) -> Iterable[_Found]:
     for host in hosts:
-        since, why = _since(host.status.conditions), partial(why_host, host, machines, now)
-        ask, release = f"paddock why host {host.metadata.name}", host.spec.release
+        release, made = host.spec.release, partial(_host_found, host, machines, now)
         if host.spec.quarantine:
-            yield _Found(_ASIDE, "quarantined", since, why, ask)
+            yield made(ASIDE, "quarantined")
         elif release is not None:
             if release.requested_at is not None and now - release.requested_at > _WIPING:
-                yield _Found(_POD, "being given back", release.requested_at, why, ask, "PaddockPoolRunningDry")
+                yield made(_POD, "being given back", "PaddockPoolRunningDry", release.requested_at)
         elif host.status.state == State.STRANDED:
-            yield _Found(_STRANDED, "stranded", since, why, ask, "PaddockStrandedHosts")
+            yield made(_STRANDED, "stranded", "PaddockStrandedHosts")
+
+
+def _host_found(
+    host: Host,
+    machines: Sequence[Machine],
+    now: datetime,
+    impact: int,
+    kind: str,
+    runbook: str = "",
+    since: datetime | None = None,
+) -> _Found:
+    began, why = since or _since(host.status.conditions), partial(why_host, host, machines, now)
+    return _Found(impact, kind, began, why, f"paddock why host {host.metadata.name}", runbook)
 
 
 def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:

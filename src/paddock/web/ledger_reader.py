@@ -87,7 +87,7 @@ class LedgerReader:
         overview, now = ledger.overview, self._clock.now()
         return LedgerSeen(
             now,
-            await overview.strip(),
+            await self._service.queue.strip(),
             await overview.queue(_LISTED),
             await overview.running(_RUNNING),
             await overview.recent(_LISTED),

@@ -49,8 +49,8 @@ def same_as(kind: str, name: str | int) -> Node:
 
 
 def command(text: str) -> Node:
-    """A command that can be selected with one click."""
-    return h.code(".command")[text]
+    """A command that is copied with a click or with Enter; without script, one click selects it."""
+    return h.code(".command", role="button", tabindex="0", title="Copy")[text]
 
 
 def linked(text: str) -> Iterator[Node]:

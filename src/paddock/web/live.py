@@ -6,6 +6,7 @@ by itself what it saw last. So a page of a thousand Macs is transferred once.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ _SHARE = 5.0
 """Looking takes at most a sixth of the process's time, however large the fleet is."""
 _SLOWEST = 5.0
 _BACKLOG = 64
+_TICKING = re.compile(r'(<time class="since"[^>]*>)[^<]*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,20 @@ class Part:
     within: str = ""
 
     @classmethod
-    def of(cls, html: str) -> "Part":
-        return cls(lambda: html, html)
+    def of(cls, html: str, within: str = "") -> "Part":
+        """A part that is sent when its HTML changes. Times since a moment move on in the browser by themselves: that one
+        of them has grown is no change.
+        """
+        return cls(lambda: html, _TICKING.sub(r"\1", html), within)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Everything that a page shows, and the version that stands for it."""
+    """Everything that a page shows, the version that stands for it, and how many seconds it took to look."""
 
     version: str
     parts: Mapping[str, Part]
+    took: float = 0.0
 
 
 class Live:
@@ -54,22 +60,30 @@ class Live:
 
     def __init__(self, look: Callable[[], Mapping[str, Part]], clock: Clock, run_id: str = "0") -> None:
         self._look = look
-        self._clock = clock
+        self.clock = clock
         self._run_id = run_id
         self._version = 0
         self._parts: Mapping[str, Part] = {}
         self._changed_at: dict[str, int] = {}
         self._pages: set[asyncio.Queue[bytes | None]] = set()
         self._touched = asyncio.Event()
+        self._looked = float("-inf")
+        self._stale = True
 
     def touch(self) -> None:
         """Something that a page shows may have changed."""
+        self._stale = True
         self._touched.set()
 
     def now(self) -> Moment:
-        """A look at this moment. Open pages are told of what it found."""
-        self._send(self._compare())
-        return Moment(self._token(), self._parts)
+        """A look at this moment, or the last one where that was only just now; the stream then tells what came since.
+
+        Open pages are told of what a new look found.
+        """
+        began = self.clock.monotonic()
+        if began - self._looked >= _SETTLE:
+            self._send(self._compare())
+        return Moment(self._token(), self._parts, self.clock.monotonic() - began)
 
     async def run(self) -> None:
         """Look and send until cancelled. Changes that come together are sent together; clocks move on anyway."""
@@ -80,15 +94,16 @@ class Live:
             except TimeoutError:
                 pass
             self._touched.clear()
-            began = self._clock.monotonic()
+            began = self.clock.monotonic()
             if self._pages:
                 self._send(self._compare())
-            await self._clock.sleep(max(_SETTLE, _SHARE * (self._clock.monotonic() - began)))
+            await self.clock.sleep(max(_SETTLE, _SHARE * (self.clock.monotonic() - began)))
 
     async def stream(self, since: str = "") -> AsyncIterator[bytes]:
         """Server-sent events for one page: what changed since its version, or everything, and then what changes."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(_BACKLOG)
-        self._send(self._compare())  # the others are not told by the next look, which compares with this one
+        if self._stale or self.clock.monotonic() - self._looked >= _SETTLE:
+            self._send(self._compare())  # the others are not told by the next look, which compares with this one
         queue.put_nowait(self._frame(self._since(self._known(since))))
         self._pages.add(queue)
         try:
@@ -113,8 +128,15 @@ class Live:
             page.put_nowait(None)
 
     def _compare(self) -> dict[str, str]:
+        self._stale = False
         now, before = self._look(), self._parts
-        new = [name for name, part in now.items() if name not in before or before[name].key != part.key]
+        self._looked = self.clock.monotonic()
+        # Most parts are the very objects of the look before, which needs no comparing.
+        new = [
+            name
+            for name, part in now.items()
+            if (old := before.get(name)) is not part and (old is None or old.key != part.key)
+        ]
         if new:
             self._version += 1
             self._changed_at = {name: self._changed_at.get(name, 0) for name in now}
@@ -161,4 +183,4 @@ class Live:
 
     def _frame(self, parts: Mapping[str, str]) -> bytes:
         # The standard encoder, because rendered HTML is a subclass of str, which msgspec refuses.
-        return f"id: {self._token()}\nevent: parts\ndata: {json.dumps(parts)}\n\n".encode()
+        return f"id: {self._token()}\nevent: parts\ndata: {json.dumps(parts, ensure_ascii=False)}\n\n".encode()

@@ -18,6 +18,7 @@ _SHARES = (
     ("wiping", "reinstalling", "being wiped for the next", ("wiping",)),
     ("stranded", "stranded", "paid for nothing", ("stranded",)),
 )
+_SHARE_OF = {state: name for name, _, _, states in _SHARES for state in states}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def money_of(groups: Sequence[Group], hosts: Sequence[ScalewayAppleSiliconHost],
     unpriced = 0
     for group in groups:
         for tile in group.tiles:
-            name = next((share[0] for share in _SHARES if tile.state in share[3]), None)
+            name = _SHARE_OF.get(tile.state)
             if name is None:
                 continue
             macs[name] += 1

@@ -1,4 +1,4 @@
-"""How the pages of objects, plans, faults, sign-in and things that are not there become HTML."""
+"""How the pages of objects, plans and faults become HTML."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -16,8 +16,9 @@ from paddock.web.links import command, href, linked, same_as
 from paddock.web.objects import ObjectPage
 from paddock.web.parts.drawing import clock_time, since
 from paddock.web.shell import Site, document
+from paddock.web.timeline import Line
 
-__all__ = ["confirm_page", "faults_page", "missing_page", "object_page", "refused_page", "runbook_page", "sign_in_page"]
+__all__ = ["confirm_page", "faults_page", "object_page", "told"]
 
 Runbook = Callable[[str], str | None]
 
@@ -27,8 +28,10 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
     book = runbook(why.runbook) if why.runbook else None
     return document(
         site,
-        f"{page.kind} {page.name} · Paddock",
-        h.nav(".crumbs", aria_label="Where you are")[h.a(href="/")["Fleet"], " / ", page.kind],
+        f"{'' if why.healthy else '(!) '}{page.kind} {page.name} · Paddock",
+        h.nav(".crumbs", aria_label="Where you are")[
+            h.a(href="/")["Fleet"], " / ", page.kind, h.span(".as-of")["as of ", clock_time(page.at), " UTC"]
+        ],
         h.h1(".object")[h.small[page.kind], " ", page.name],
         h.section(".card.why", data_kind="good" if why.healthy else "bad", aria_labelledby="why-title")[
             h.h2("#why-title")["Why it is as it is"],
@@ -121,6 +124,11 @@ def _timeline(page: ObjectPage) -> Node:
         return h.p(".quiet")[
             "Nothing was written down about it, or it was long ago: the cluster keeps events for an hour."
         ]
+    return told(page.timeline)
+
+
+def told(lines: Sequence[Line]) -> Node:
+    """A timeline, newest first."""
     return h.ol(".timeline")[
         [
             h.li(data_source=line.source, class_="warning" if line.warning else None)[
@@ -133,7 +141,7 @@ def _timeline(page: ObjectPage) -> Node:
                 ],
                 h.p[linked(line.text)],
             ]
-            for line in page.timeline
+            for line in lines
         ]
     ]
 
@@ -151,6 +159,9 @@ def _related(page: ObjectPage) -> Node:
                 for one in page.related
             ]
         ],
+        h.p(".quiet")[f"and {page.more} more: ", command(f"paddock get {page.related[0].kind}s")]
+        if page.more
+        else None,
     ]
 
 
@@ -267,64 +278,3 @@ def faults_page(site: Site, panel: FaultPanel, visitor: Visitor, now: datetime, 
             else h.p(".quiet")["Nothing yet."],
         ],
     )
-
-
-def sign_in_page(site: Site, then: str, *, wrong: bool = False) -> Node:
-    return document(
-        site,
-        "Sign in · Paddock",
-        h.h1(".object")["May you act?"],
-        h.p(".lead")[
-            "Looking needs nothing. To act, show the action token once; this browser remembers it for twelve hours. ",
-            "It is in the file ",
-            h.code["pki/action.token"],
-            " of the data folder, or in the Secret of the chart.",
-        ],
-        h.p(".notice", role="alert")["That is not the token."] if wrong else None,
-        h.form(".card.sign-in", method="post", action="/sign-in")[
-            h.input(type="hidden", name="then", value=then),
-            h.p[
-                h.label(for_="who")["Your name (it is written down beside what you do)"],
-                h.input("#who", name="who", type="text", required=True, maxlength="60", autocomplete="name"),
-            ],
-            h.p[
-                h.label(for_="token")["Action token"],
-                h.input("#token", name="token", type="password", required=True, autocomplete="current-password"),
-            ],
-            h.p(".buttons")[h.button(type="submit")["Go on"], h.a(".button.plain", href="/")["Back to the fleet"]],
-        ],
-    )
-
-
-def missing_page(site: Site, what: str, near: Sequence[tuple[str, str]]) -> Node:
-    """A 404 that helps: what is like it, and how to list what there is."""
-    return document(
-        site,
-        "Not found · Paddock",
-        h.h1(".object")["There is nothing here"],
-        h.p(".lead")[what],
-        h.div[h.p["Did you mean:"], h.ul[[h.li[h.a(href=address)[name]] for name, address in near]]] if near else None,
-        h.p[
-            "What there is: ",
-            command("paddock get hosts"),
-            " ",
-            command("paddock get pods"),
-            " ",
-            command("paddock get jobs"),
-        ],
-        h.p[h.a(href="/")["Back to the fleet"]],
-    )
-
-
-def refused_page(site: Site, why: str) -> Node:
-    return document(
-        site,
-        "Not done · Paddock",
-        h.h1(".object")["That was not done"],
-        h.p(".lead")[why[:1].upper(), why[1:], "."],
-        h.p[h.a(href="/")["Back to the fleet"]],
-    )
-
-
-def runbook_page(site: Site, name: str, body: Sequence[Node]) -> Node:
-    return document(site, f"{name} · Paddock", h.article(".card.text")[body])

@@ -1,7 +1,7 @@
 """The page of one object: why it is as it is, what is known of it, what happened to it, what stands around it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from paddock.base.clock import rfc3339
@@ -52,15 +52,24 @@ class ObjectPage:
     conditions: Sequence[Condition] = ()
     timeline: Sequence[Line] = ()
     related: Sequence[Related] = ()
+    more: int = 0
+    """How many more there are around it than are listed."""
     verbs: Sequence[Verb] = ()
     laps: Sequence[Lap] = ()
     note: str = ""
+    at: datetime | None = None
+    """When this was seen."""
 
 
 async def page_of(
     kind: str, name: str, seen: Seen, ledger: LedgerReader | None, pool_prefix: str = ""
 ) -> ObjectPage | None:
     """The page, or None where nobody has heard of the thing."""
+    page = await _page(kind, name, seen, ledger, pool_prefix)
+    return replace(page, at=seen.now) if page is not None else None
+
+
+async def _page(kind: str, name: str, seen: Seen, ledger: LedgerReader | None, pool_prefix: str) -> ObjectPage | None:
     match kind:
         case "host":
             return _host(name, seen)
@@ -94,7 +103,7 @@ def _host(name: str, seen: Seen) -> ObjectPage | None:
         ("macOS", f"{status.os.family} {status.os.version}".strip()),
         ("price", f"{float(status.price_per_hour):.2f} {status.currency} an hour" if status.price_per_hour else ""),
         ("billing floor", _floor(status.deletable_at, seen.now)),
-        ("claimed so far", f"{host.spec.epoch} times"),
+        ("claimed so far", "once" if host.spec.epoch == 1 else f"{host.spec.epoch} times"),
         ("bootstraps", f"{history.bootstraps} done, {history.bootstrap_failures} failed"),
         ("reboots, releases", f"{history.reboots}, {history.releases}"),
         ("server id", host.spec.server_id),
@@ -111,7 +120,7 @@ def _host(name: str, seen: Seen) -> ObjectPage | None:
             of_conditions(status.conditions),
         ),
         _around_mac(seen, machine),
-        offered("host", mac, None),
+        verbs=offered("host", mac, None),
     )
 
 
@@ -144,7 +153,7 @@ def _machine(name: str, seen: Seen, pool_prefix: str) -> ObjectPage | None:
         status.conditions,
         timeline(of_events(seen.events, name), of_conditions(status.conditions)),
         [*related, *_around_mac(seen, machine, itself=False)],
-        offered("machine", mac, None),
+        verbs=offered("machine", mac, None),
     )
 
 
@@ -181,6 +190,7 @@ def _fleet(name: str, seen: Seen) -> ObjectPage | None:
         fleet.status.conditions,
         timeline(of_events(seen.events, name), of_conditions(fleet.status.conditions)),
         [Related("machine", m.metadata.name, m.status.phase or "new") for m in machines[:_RELATED]],
+        max(0, len(machines) - _RELATED),
     )
 
 
@@ -192,7 +202,7 @@ async def _pool(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPag
         why = await ledger.explainer.pool(name) if ledger is not None else None
     except LedgerError:
         why = None
-    spec, status = pool.spec, pool.status
+    spec, status, pods = pool.spec, pool.status, pods_of_pool(seen, name)
     scaling = spec.autoscaling
     facts = [
         ("Pods wanted", str(spec.replicas)),
@@ -217,7 +227,8 @@ async def _pool(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPag
         facts,
         status.conditions,
         timeline(of_events(seen.events, name), of_conditions(status.conditions)),
-        [Related("pod", pod.metadata.name, _pod_word(pod)) for pod in pods_of_pool(seen, name)[:_RELATED]],
+        [Related("pod", pod.metadata.name, _pod_word(pod)) for pod in pods[:_RELATED]],
+        max(0, len(pods) - _RELATED),
         note="" if ledger is not None and why is not None else "The ledger was not asked, so its numbers are missing.",
     )
 
@@ -263,7 +274,7 @@ async def _pod(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage
         (),
         timeline(of_events(seen.events, name), of_transitions(page.transitions if page is not None else ())),
         related,
-        offered("pod", None, pod),
+        verbs=offered("pod", None, pod),
         note=note,
     )
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from msgspec import Struct
+
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap import FleetConfig
 from paddock.hosts.bootstrap.steps import all_steps
@@ -55,9 +57,10 @@ _RECOVERING = frozenset({"BootstrapFailed", "RebootingForRecovery", "NodeMissing
 _STEPS: Final = tuple(step.name for step in all_steps(FleetConfig()))
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One Mac. Values only, so that equal tiles render alike and are rendered once."""
+class Tile(Struct, frozen=True, kw_only=True, gc=False):
+    """One Mac. Values only, so that equal tiles render alike and are rendered once. A struct, because a thousand are made
+    at every look, and then only compared.
+    """
 
     name: str
     title: str
@@ -72,6 +75,8 @@ class Tile:
     floor: str = ""
     price: float = 0.0
     quarantine: bool = False
+    since: datetime | None = None
+    """Since when it is so, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,7 @@ def _tile(host: Host, around: _Around, now: datetime) -> Tile:
         floor=_floor(host.status.deletable_at, now),
         price=_price(host.status.price_per_hour),
         quarantine=bool(host.spec.quarantine),
+        since=_since(state, host, machine, job),
     )
 
 
@@ -184,6 +190,21 @@ def _doing(state: str, host: Host, machine: Machine | None, pod: Pod | None) -> 
             return host.status.cloud_name
         case _:
             return ""
+
+
+def _since(state: str, host: Host, machine: Machine | None, job: RunningJob | None) -> datetime | None:
+    match state:
+        case "busy" if job is not None:
+            return job.executing_since or job.started_at
+        case "wiping":
+            return host.spec.release.requested_at if host.spec.release is not None else None
+        case "ready" | "setup" | "claiming" | "failing" if machine is not None:
+            ready = get_condition(machine.status.conditions, "Ready")
+        case "stranded" | "quarantined" | "gone":
+            ready = get_condition(host.status.conditions, "Ready")
+        case _:
+            return None
+    return ready.last_transition_time if ready is not None else None
 
 
 def _works(pod: Pod) -> bool:

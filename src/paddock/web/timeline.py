@@ -1,5 +1,6 @@
 """What happened to an object, newest first: events of the cluster and lines of the ledger in one list. Pure."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,9 +8,10 @@ from datetime import datetime
 from paddock.kube.builtin import Event
 from paddock.kube.objects import Condition
 from paddock.runners.ledger import Transition
+from paddock.web.links import of_object
 from paddock.web.parts.ledgers import event_moment
 
-__all__ = ["Line", "of_conditions", "of_events", "of_transitions", "timeline"]
+__all__ = ["Line", "about", "of_conditions", "of_events", "of_transitions", "timeline"]
 
 _LONGEST = 60
 
@@ -37,6 +39,18 @@ def of_events(events: Sequence[Event], *names: str) -> Iterable[Line]:
         if event.involved_object.name in wanted and moment is not None:
             times = f" ({event.count} times)" if event.count > 1 else ""
             yield Line(moment, "event", event.reason, f"{event.message}{times}", event.type == "Warning")
+
+
+def about(events: Sequence[Event], name: str) -> Iterable[Line]:
+    """What is still said of a thing that is gone: its own events, and those of others that name it."""
+    whole = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])") if name else None
+    for event in events:
+        if whole is not None and event.involved_object.name != name and whole.search(event.message):
+            moment = event_moment(event)
+            if moment is not None:
+                said = f"{of_object(event.involved_object.kind, event.involved_object.name)[0]}: {event.message}"
+                yield Line(moment, "event", event.reason, said, event.type == "Warning")
+    yield from of_events(events, name)
 
 
 def of_transitions(lines: Sequence[Transition]) -> Iterable[Line]:

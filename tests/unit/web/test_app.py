@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
 
 import httpx2
 import pytest
@@ -11,8 +15,11 @@ from unit.hosts.made import NOW
 from unit.web.painted import painted, painted_pages
 
 from paddock.base.metrics import CollectorRegistry
+from paddock.kube.builtin import Event, ObjectReference
+from paddock.kube.objects import ObjectMeta
 from paddock.simulator.transport import InProcessTransport
 from paddock.web.app import create_app
+from paddock.web.seen import Seen
 
 HTML = {"accept": "text/html"}
 
@@ -120,6 +127,99 @@ async def test_the_live_stream_is_never_cached_and_starts_with_what_is_new(
         assert lines[0].startswith("id: test-")
         assert lines[1] == "event: parts"
         site.pages.live.end()
+
+
+async def test_files_are_named_by_what_is_in_them_and_then_kept_for_ever(browser: httpx2.AsyncClient) -> None:
+    page = (await browser.get("/")).text
+    (address,) = re.findall(r'href="(/static/paddock\.css\?v=[0-9a-f]+)"', page)
+    for packing in ("gzip", "identity"):
+        answer = await browser.get(address, headers={"accept-encoding": packing})
+        assert "immutable" in answer.headers["cache-control"]
+        assert answer.headers["content-type"].startswith("text/css")
+        assert ":root" in answer.text
+    unsure = await browser.get("/static/paddock.css?v=0000")
+    assert unsure.headers["cache-control"] == "no-cache"
+    again = await browser.get("/static/paddock.css", headers={"if-none-match": unsure.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_the_head_of_the_page_is_sent_before_anything_is_looked_at(site: Site) -> None:
+    looked = asyncio.Event()
+
+    async def look() -> Seen:
+        await looked.wait()
+        return painted(12, now=NOW)
+
+    site.pages.watched.look = look  # type: ignore[method-assign]
+    sent: list[bytes] = []
+    opened = asyncio.Event()
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message.get("body", b""))
+        if b"paddock.css" in b"".join(sent):
+            opened.set()
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [(b"host", b"localhost")]}
+    answering = asyncio.create_task(site.app(scope, receive, send))  # type: ignore[arg-type]
+    async with asyncio.timeout(5):
+        await opened.wait()
+        assert b"</html>" not in b"".join(sent)
+        looked.set()
+        await answering
+    assert b"".join(sent).endswith(b"</html>")
+
+
+async def test_the_stream_is_packed_piece_by_piece_for_whoever_takes_it_so(
+    site: Site, browser: httpx2.AsyncClient
+) -> None:
+    async with browser.stream("GET", "/live", headers={"accept-encoding": "gzip"}) as answer:
+        assert answer.headers["content-encoding"] == "gzip"
+        async for text in answer.aiter_text():
+            assert "event: parts" in text
+            assert text.endswith("\n\n")
+            break
+        site.pages.live.end()
+
+
+async def test_something_is_found_by_its_name_or_a_piece_of_it(browser: httpx2.AsyncClient) -> None:
+    for sought, where in {
+        "mac-fleet-00000": "/machines/mac-fleet-00000",
+        "00000003-0000": "/hosts/00000003-0000-4000-8000-000000000000",
+        "macos": "/pools/macos",
+        "40000000000": "/jobs/40000000000",
+        "": "/",
+    }.items():
+        answer = await browser.get("/find", params={"q": sought})
+        assert (answer.status_code, answer.headers["location"]) == (303, where)
+    several = await browser.get("/find", params={"q": "mac-fleet-0000"})
+    assert several.status_code == 200
+    assert 'href="/machines/mac-fleet-00001"' in several.text
+    nothing = await browser.get("/find", params={"q": "<b>nothing"})
+    assert nothing.status_code == 404
+    assert "<b>nothing" not in nothing.text
+
+
+async def test_what_is_gone_is_told_by_the_events_that_still_speak_of_it() -> None:
+    gone = Event(
+        metadata=ObjectMeta(name="e"),
+        involved_object=ObjectReference(kind="ScalewayAppleSiliconMachine", name="mac-fleet-gone"),
+        reason="Released",
+        message="gave host 1234-abcd back",
+        last_timestamp=NOW,
+    )
+    pages = painted_pages(lambda: replace(painted(12, now=NOW), events=[gone]))
+    app = create_app(pages, CollectorRegistry(), healthy=lambda: None)
+    async with httpx2.AsyncClient(transport=InProcessTransport(app), base_url="http://localhost") as browser:
+        for path in ("/machines/mac-fleet-gone", "/hosts/1234-abcd"):
+            answer = await browser.get(path, headers=HTML)
+            assert answer.status_code == 404
+            assert "It is gone" in answer.text
+            assert "Released" in answer.text
+        assert "It is gone" not in (await browser.get("/hosts/1234", headers=HTML)).text
 
 
 async def test_no_file_outside_the_static_folder_is_served(browser: httpx2.AsyncClient) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +15,9 @@ from unit.web.painted import painted
 from paddock.base.clock import SystemClock
 from paddock.kube.builtin import Event, ObjectReference
 from paddock.kube.objects import Condition, ObjectMeta
-from paddock.web.front import front_page, front_parts
+from paddock.web import assets
+from paddock.web.assets import asset
+from paddock.web.front import front_frame, front_inside, front_parts
 from paddock.web.live import Live
 from paddock.web.seen import Seen
 from paddock.web.shell import Site
@@ -42,7 +47,8 @@ class Elements(HTMLParser):
 
 def page(seen: Seen) -> Elements:
     live = Live(lambda: front_parts(seen, lambda name: f"/runbooks/{name}"), SystemClock())
-    return Elements(str(front_page(Site("simulated cloud · fr-par-1"), live.now())))
+    before, after = front_frame(Site("simulated cloud · fr-par-1"))
+    return Elements(f"{before}{front_inside(live.now(), seen.now)}{after}")
 
 
 @pytest.mark.parametrize("hosts", [24, 200])
@@ -88,7 +94,7 @@ def test_a_problem_has_its_reason_what_is_being_done_the_command_and_the_runbook
 def test_no_page_carries_colours_or_scripts_in_itself() -> None:
     shown = page(painted(24))
     assert not [attrs for _, attrs in shown.seen if "style" in attrs or any(name.startswith("on") for name in attrs)]
-    assert [attrs["src"] for attrs in shown.all("script")] == ["/static/live.js"]
+    assert [attrs["src"] for attrs in shown.all("script")] == [asset("page.js"), asset("live.js")]
     assert not shown.all("style")
 
 
@@ -104,9 +110,17 @@ def test_whatever_objects_say_is_text_and_never_html() -> None:
     )
     mac = host(NASTY, spec={"zone": NASTY, "quarantine": NASTY}, state="stranded", cloud_name=NASTY, conditions=said)
     shown = page(Seen(now=NOW, hosts=[mac], events=[event], told=[NASTY]))
-    assert len(shown.all("script")) == 1
-    assert [image["src"] for image in shown.all("img")] == ["/static/paddock.svg"]
+    assert len(shown.all("script")) == 2
+    assert [image["src"] for image in shown.all("img")] == [asset("paddock.svg")]
     assert shown.text.count(NASTY) >= 5
+
+
+def test_nor_is_it_on_a_page_of_many_macs() -> None:
+    macs = [host(f"{NASTY}{number}", state="stranded", cloud_name=NASTY) for number in range(80)]
+    shown = page(Seen(now=NOW, hosts=macs))
+    assert len(shown.all("script")) == 2
+    assert len([a for a in shown.all("a") if NASTY in (a.get("title") or "")]) == 80
+    assert len([li for li in shown.all("li") if NASTY in (li.get("id") or "")]) == 80
 
 
 def test_the_same_thing_happening_to_many_is_one_line() -> None:
@@ -123,6 +137,33 @@ def test_the_same_thing_happening_to_many_is_one_line() -> None:
     assert "and 29 more" in page(Seen(now=NOW, events=events)).text
 
 
-def test_every_id_is_there_once() -> None:
-    ids = [attrs["id"] for _, attrs in page(painted(30)).seen if "id" in attrs]
+@pytest.mark.parametrize("hosts", [30, 200])
+def test_every_id_is_there_once(hosts: int) -> None:
+    ids = [attrs["id"] for _, attrs in page(painted(hosts)).seen if "id" in attrs]
     assert len(ids) == len(set(ids))
+
+
+def test_every_part_has_its_place_in_the_page() -> None:
+    seen = painted(30)
+    ids = {attrs["id"] for _, attrs in page(seen).seen if "id" in attrs}
+    assert set(front_parts(seen, lambda _: None)) <= ids
+
+
+def test_every_state_has_its_letter_in_the_style_sheet_too() -> None:
+    style = (Path(assets.__file__).parent / "static" / "paddock.css").read_text()
+    for state in STATES.values():
+        assert f'.small[data-state="{state.name}"]::before {{ content: "{state.letter}"; ' in style
+
+
+def test_that_time_went_by_is_no_change() -> None:
+    early, late = (replace(painted(30), now=NOW + timedelta(seconds=late)) for late in (1, 8))
+    before, after = (front_parts(seen, lambda _: None) for seen in (early, late))
+    changed = {name for name, part in before.items() if part.key != after[name].key}
+    # Money says in words when the next Mac may be given back.
+    assert changed <= {"money"}
+
+
+def test_a_pool_says_what_it_wants_and_has() -> None:
+    shown = page(painted(24))
+    assert shown.all("a", href="/pools/macos")
+    assert shown.all("svg", **{"aria-label": "8 busy, 2 warm, 0 starting"})

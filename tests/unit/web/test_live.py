@@ -66,6 +66,7 @@ def test_a_page_that_was_just_loaded_is_not_sent_again_what_it_has() -> None:
         loaded = live.now()
         assert await soon(live.stream(loaded.version)) == {}
         desk.parts["fleet"] = "<p>b</p>"
+        live.touch()
         assert await soon(live.stream(loaded.version)) == {"fleet": "<p>b</p>"}
         await stopped(task)
 
@@ -96,8 +97,10 @@ def test_a_part_is_left_out_where_the_part_that_holds_it_is_sent() -> None:
         live = Live(look, LoopClock(), "run")
         version = live.now().version
         inner[0] = "b"
+        live.touch()
         assert await soon(live.stream(version)) == {"tile": "b"}
         outer[0] = "y"
+        live.touch()
         assert await soon(live.stream(version)) == {"grid": "<ul>b</ul>"}
 
     run(main, seed=1)
@@ -156,6 +159,7 @@ def test_a_page_that_opens_takes_no_change_away_from_one_that_is_open() -> None:
         first = live.stream()
         await soon(first)
         desk.parts["fleet"] = "<p>b</p>"
+        await asyncio.sleep(1)
         second = live.stream()
         assert (await soon(second))["fleet"] == "<p>b</p>"
         live.touch()
@@ -194,3 +198,29 @@ def test_the_end_closes_every_stream() -> None:
         await stopped(task)
 
     run(main, seed=1)
+
+
+def test_pages_that_open_together_share_one_look_and_miss_nothing() -> None:
+    async def main() -> None:
+        desk = Desk()
+        live, task = await started(desk)
+        await asyncio.sleep(1)
+        first = live.now()
+        desk.parts["strip"] = "<p>2</p>"
+        live.touch()
+        second = live.now()
+        assert (second.version, desk.looks) == (first.version, 1)
+        # Its stream tells it at once what came since.
+        assert await soon(live.stream(second.version)) == {"strip": "<p>2</p>"}
+        await stopped(task)
+
+    run(main, seed=1)
+
+
+def test_a_time_that_grows_is_no_change_and_anything_beside_it_is() -> None:
+    def part(text: str, word: str = "busy") -> Part:
+        return Part.of(f'<p>{word} <time class="since" datetime="2026-01-01T00:00:00Z" title="x">{text}</time></p>')
+
+    assert part("3 s").key == part("4 s").key
+    assert part("3 s").key != part("3 s", "ready").key
+    assert part("4 s").html().endswith(">4 s</time></p>")

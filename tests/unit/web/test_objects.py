@@ -36,6 +36,15 @@ async def test_a_mac_is_found_by_its_machine_and_leads_to_its_pod_and_job() -> N
     assert page.verbs == ["drain", "release"]
 
 
+async def test_what_is_not_listed_is_at_least_counted() -> None:
+    seen = painted(400, 300, now=NOW)
+    for kind, name, others in (("fleet", "mac-fleet", seen.machines), ("pool", "macos", seen.pods)):
+        page = await page_of(kind, name, seen, None)
+        assert page is not None
+        assert len(page.related) + page.more == len(others)
+        assert page.more > 0
+
+
 async def test_nobody_has_heard_of_what_is_not_there() -> None:
     for kind in ("host", "machine", "fleet", "pool", "pod", "job"):
         assert await page_of(kind, "nothing", painted(4, now=NOW), None) is None

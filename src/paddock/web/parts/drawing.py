@@ -9,7 +9,7 @@ from htpy import Node
 from paddock.base.clock import rfc3339
 from paddock.base.explanation import span
 
-__all__ = ["bar", "clock_time", "empty", "seconds", "since", "split_bar"]
+__all__ = ["bar", "clock_time", "empty", "lasting", "many", "seconds", "since", "split_bar"]
 
 
 def bar(share: float, label: str, kind: str = "") -> Node:
@@ -38,6 +38,19 @@ def split_bar(shares: Sequence[tuple[str, float]], label: str) -> Node:
 def since(moment: datetime | None, now: datetime) -> str:
     """`14 min`, in the words of the command line; nothing where it is not known."""
     return span(now - moment) if moment is not None else ""
+
+
+def lasting(moment: datetime | None, now: datetime) -> Node:
+    """The same, with the moment behind it; in a browser with script it moves on by itself, second by second."""
+    if moment is None:
+        return None
+    text = rfc3339(moment)
+    return h.time(".since", datetime=text, title=f"since {text}")[span(now - moment)]
+
+
+def many(count: int, one: str) -> str:
+    """`1 Mac`, `2 Macs`."""
+    return f"{count} {one}{'' if count == 1 else 's'}"
 
 
 def seconds(value: float | None) -> str:

@@ -1,15 +1,16 @@
 """The fleet grid: a tile a Mac, by zone and fleet. Rendered tile by tile, so that a thousand stay quick."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
 
 import htpy as h
 from htpy import Node
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from paddock.web.links import href
 from paddock.web.live import Part
-from paddock.web.parts.drawing import bar, empty
+from paddock.web.parts.drawing import bar, empty, lasting, many
 from paddock.web.tiles import STATES, Group, Tile, tile_states
 
 __all__ = ["fleet_parts", "mark"]
@@ -18,27 +19,28 @@ _COMPACT_FROM = 61
 """From so many Macs on, tiles are small: a sign and a letter each, with the words behind them and in the legend."""
 
 
-def fleet_parts(groups: Sequence[Group]) -> dict[str, Part]:
+def fleet_parts(groups: Sequence[Group], now: datetime) -> dict[str, Part]:
     """The grid, its legend, the groups and the tiles, each within the one before: a Mac that changes sends its own tile,
     one that changes hands sends two groups, and only a new group sends the grid.
     """
     compact = sum(len(group.tiles) for group in groups) >= _COMPACT_FROM
     legend = str(_legend(groups))
+    tiles = [[_part(number, tile, now, compact) for tile in group.tiles] for number, group in enumerate(groups)]
     parts = {
         "fleet": Part(
-            lambda: str(_fleet(groups, compact=compact)),
+            lambda: str(_fleet(groups, tiles, compact=compact)),
             (compact, tuple((group.zone, group.fleet) for group in groups)),
         ),
-        "legend": Part(lambda: legend, legend, "fleet"),
+        "legend": Part.of(legend, "fleet"),
     }
     for number, group in enumerate(groups):
-        said = _said(group)
-        parts[f"g-{number}-says"] = Part(lambda said=said: said, said, "fleet")
+        parts[f"g-{number}-says"] = Part.of(_said(group), "fleet")
         parts[f"g-{number}"] = Part(
-            lambda group=group: str(_tiles(group, compact=compact)), tuple(tile.name for tile in group.tiles), "fleet"
+            lambda group=group, inner=tiles[number]: _items(group, inner),
+            tuple(tile.name for tile in group.tiles),
+            "fleet",
         )
-        for tile in group.tiles:
-            parts[f"t-{tile.name}"] = Part(lambda tile=tile: _tile(tile, compact), (tile, compact), f"g-{number}")
+        parts.update(zip((f"t-{tile.name}" for tile in group.tiles), tiles[number], strict=True))
     return parts
 
 
@@ -47,18 +49,23 @@ def mark(state: str) -> Node:
     return h.span(".mark", data_state=state, aria_hidden="true")[h.b[STATES[state].letter]]
 
 
-def _fleet(groups: Sequence[Group], *, compact: bool) -> Node:
+def _fleet(groups: Sequence[Group], tiles: Sequence[Sequence[Part]], *, compact: bool) -> Node:
     if not groups:
         return empty("No Mac is known yet: the first look at the cloud is under way.")
     return h.fragment[
         h.div("#legend")[_legend(groups)],
-        [_group(number, group, compact=compact) for number, group in enumerate(groups)],
+        h.a(".skip-over", href="#queue-title")["Skip the Macs"],
+        h.p("#fits.quiet"),
+        [
+            _group(number, group, inner, compact=compact)
+            for number, (group, inner) in enumerate(zip(groups, tiles, strict=True))
+        ],
     ]
 
 
-def _group(number: int, group: Group, *, compact: bool) -> Node:
+def _group(number: int, group: Group, tiles: Sequence[Part], *, compact: bool) -> Node:
     name = f"fleet {group.fleet}" if group.fleet else "no fleet"
-    return h.section(".group", aria_label=f"{group.zone}, {name}")[
+    return h.section(".group.many" if compact else ".group", aria_label=f"{group.zone}, {name}")[
         h.h3[
             group.zone,
             " · ",
@@ -66,20 +73,21 @@ def _group(number: int, group: Group, *, compact: bool) -> Node:
             " ",
             h.small(id=f"g-{number}-says")[_said(group)],
         ],
-        h.ul(".grid", id=f"g-{number}", data_size="compact" if compact else "full")[_tiles(group, compact=compact)],
+        h.ul(".grid", id=f"g-{number}", data_size="compact" if compact else "full")[
+            Markup(_items(group, tiles))  # noqa: S704 - made of what is escaped already
+        ],
     ]
 
 
-def _tiles(group: Group, *, compact: bool) -> Node:
-    # Each was rendered by htpy, which escapes; marked so that it is not escaped twice.
-    return h.fragment[
-        [h.li(id=f"t-{tile.name}")[Markup(_tile(tile, compact))] for tile in group.tiles]  # noqa: S704
-    ]
+def _items(group: Group, tiles: Sequence[Part]) -> str:
+    return "".join(
+        f'<li id="t-{escape(tile.name)}">{part.html()}</li>' for tile, part in zip(group.tiles, tiles, strict=True)
+    )
 
 
 def _said(group: Group) -> str:
     up = sum(count for state, count in group.counts.items() if state in ("busy", "ready", "draining"))
-    macs = f"{len(group.tiles)} Mac{'' if len(group.tiles) == 1 else 's'}"
+    macs = many(len(group.tiles), "Mac")
     return f"{macs}, {up} ready" if group.fleet else macs
 
 
@@ -94,25 +102,39 @@ def _legend(groups: Sequence[Group]) -> Node:
     ]
 
 
+def _part(number: int, tile: Tile, now: datetime, compact: bool) -> Part:
+    # A large tile says since when, so it is drawn anew at every look; there are few of them.
+    return _small_part(number, tile) if compact else Part.of(str(_large(tile, now)), f"g-{number}")
+
+
 @lru_cache(maxsize=16_384)
-def _tile(tile: Tile, compact: bool) -> str:
-    state = STATES[tile.state]
+def _small_part(number: int, tile: Tile) -> Part:
+    html = _small(tile)
+    return Part(lambda: html, html, f"g-{number}")
+
+
+def _small(tile: Tile) -> str:
+    """One element, whose sign is drawn by the style sheet; the title is what it is called. Written out, since a thousand
+    are rendered when the first page is opened.
+    """
     what = tile.job or tile.doing
-    if compact:
-        label = f"{tile.title}: {state.word}{f', {what}' if what else ''}"
-        # The title is also what it is called: all that is inside is for the eye.
-        return str(h.a(".tile.small", href=href("host", tile.name), title=label)[mark(tile.state)])
-    return str(
-        h.a(".tile", href=href("host", tile.name), data_state=tile.state)[
-            h.span(".tile-state")[mark(tile.state), state.word],
-            h.span(".tile-floor", title="Apple's billing floor: it cannot be given back before")[f"floor {tile.floor}"]
-            if tile.floor
-            else None,
-            h.span(".tile-name")[tile.title],
-            h.span(".tile-what")[what or _else(tile)],
-            bar(tile.step / tile.steps, f"step {tile.step} of {tile.steps}", "busy") if tile.steps else None,
-        ]
+    label = f"{tile.title}: {STATES[tile.state].word}{f', {what}' if what else ''}"
+    return (
+        f'<a class="tile small" data-state="{tile.state}" href="{href("host", tile.name)}" title="{escape(label)}"></a>'
     )
+
+
+def _large(tile: Tile, now: datetime) -> Node:
+    state, what = STATES[tile.state], tile.job or tile.doing
+    return h.a(".tile", href=href("host", tile.name), data_state=tile.state)[
+        h.span(".tile-state")[mark(tile.state), state.word, " ", lasting(tile.since, now)],
+        h.span(".tile-floor", title="Apple's billing floor: it cannot be given back before")[f"floor {tile.floor}"]
+        if tile.floor
+        else None,
+        h.span(".tile-name")[tile.title],
+        h.span(".tile-what")[what or _else(tile)],
+        bar(tile.step / tile.steps, f"step {tile.step} of {tile.steps}", "busy") if tile.steps else None,
+    ]
 
 
 def _else(tile: Tile) -> str:

@@ -9,7 +9,7 @@ from htpy import Node
 from paddock.base.clock import rfc3339
 from paddock.base.explanation import span
 from paddock.clients.github import BudgetView
-from paddock.web.health import Health
+from paddock.web.health import ASIDE, Health
 from paddock.web.parts.drawing import bar
 from paddock.web.seen import Seen
 
@@ -22,7 +22,8 @@ def light(health: Health) -> Node:
     """The traffic light. The word says it, the shape says it, and so does the colour."""
     kind, word = ("good", "All is well") if health.ok else ("bad", "Needs attention")
     sentence = health.sentence.partition(": ")[2] or health.sentence
-    return h.div(".light", data_kind=kind)[
+    wrong = sum(problem.impact > ASIDE for problem in health.problems)
+    return h.div(".light", data_kind=kind, data_problems=str(wrong))[
         h.span(".lamp", aria_hidden="true")["✓" if health.ok else "!"],
         # Only the word is announced when it changes; the sentence counts seconds.
         h.strong(role="status")[word],

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from heapq import nlargest
 from itertools import groupby
 from typing import Any
 
@@ -11,13 +12,14 @@ from htpy import Node
 from paddock.kube.builtin import Event
 from paddock.runners.ledger import Heal
 from paddock.runners.ledger.views import AccountView
-from paddock.web.links import href, linked, of_object
+from paddock.web.links import command, href, linked, of_object
 from paddock.web.money import Money
-from paddock.web.parts.drawing import bar, clock_time, empty, seconds, since, split_bar
+from paddock.web.parts.drawing import bar, clock_time, empty, lasting, many, seconds, since, split_bar
 
 __all__ = ["accounts", "event_moment", "events", "heals", "money"]
 
-_HEALS = 8
+_HEALS = 6
+_EACH = 2
 _EVENTS = 12
 _READ = 200
 _FOLDED_FROM = 4
@@ -46,7 +48,7 @@ def money(costs: Money, now: datetime) -> Node:
                         h.th(scope="row")[
                             h.span(".key", data_kind=share.name, aria_hidden="true"), share.word, h.small[share.meaning]
                         ],
-                        h.td[f"{share.macs} Mac{'' if share.macs == 1 else 's'}"],
+                        h.td[many(share.macs, "Mac")],
                         h.td[f"{share.per_hour:,.2f}"],
                     ]
                     for share in shown
@@ -89,30 +91,32 @@ def _share(row: AccountView) -> Node:
 
 
 def heals(lines: Sequence[Heal], last_day: Mapping[str, int], now: datetime) -> Node:
-    """The newest first; many of one kind in a row are one line, told by the newest of them."""
+    """The newest first; of one kind only a few are lines of their own, and the last of them tells how many more there are."""
     if not lines:
         return empty("Nothing had to be healed. Break something in the simulation to see a line here.")
     kinds = ", ".join(f"{count} {_kind(kind)}" for kind, count in sorted(last_day.items(), key=lambda one: -one[1]))
-    rows: list[Node] = []
-    for _, run in groupby(lines, key=lambda line: (line.kind, line.done_at is None)):
-        alike = list(run)
-        folded = len(alike) >= _FOLDED_FROM
-        rows += [_heal(alike[0], now, len(alike) - 1)] if folded else [_heal(one, now) for one in alike]
+    alike: dict[tuple[str, bool], list[Heal]] = {}
+    for line in lines:
+        alike.setdefault((line.kind, line.done_at is None), []).append(line)
+    last = {id(run[_EACH - 1]): len(run) - _EACH for run in alike.values() if len(run) > _EACH}
+    chosen = {id(line) for run in alike.values() for line in run[:_EACH]}
+    shown = [line for line in lines if id(line) in chosen][:_HEALS]
     return h.fragment[
         h.p(".quiet")[f"In the last 24 h: {kinds or 'nothing'}."],
-        h.ul(".heals")[rows[:_HEALS]],
+        h.ul(".heals")[[_heal(line, now, last.get(id(line), 0)) for line in shown]],
+        h.p(".quiet")["Every one: ", command("paddock get heals -o wide")] if len(lines) > len(shown) else None,
     ]
 
 
 def _heal(line: Heal, now: datetime, more: int = 0) -> Node:
     state = "healed" if line.done_at is not None else "under way"
-    said = f"{state} {since(line.done_at or line.at, now)} ago, after {seconds(line.seconds)}"
+    after = f" ago, after {seconds(line.seconds)}{f'; so were {more} more before it' if more else ''}"
     return h.li[
         h.details(id=f"heal-{line.id}")[
             h.summary[
                 h.span(".tag")[_kind(line.kind)],
-                h.span(".heal-what")[line.sentence],
-                h.small[f"{said}; so were {more} more before it" if more else said],
+                h.span(".heal-what")[line.sentence[:1].upper() + line.sentence[1:]],
+                h.small[f"{state} ", lasting(line.done_at or line.at, now), after],
             ],
             h.p[linked(f"About {line.subject}.")],
             h.p[h.a(href=href("job", line.job_id))[f"job {line.job_id}"]] if line.job_id else None,
@@ -144,7 +148,7 @@ def events(found: Sequence[Event]) -> Node:
     if not found:
         return empty("Nothing has happened yet.")
     rows: list[Node] = []
-    newest = sorted(found, key=_when, reverse=True)[:_READ]
+    newest = nlargest(_READ, found, key=_when)
     for _, run in groupby(newest, key=lambda event: (event.reason, event.involved_object.kind)):
         alike = list(run)
         rows += [_event(alike[0], len(alike) - 1)] if len(alike) >= _FOLDED_FROM else map(_event, alike)

@@ -6,14 +6,13 @@ from datetime import datetime
 import htpy as h
 from htpy import Node
 
-from paddock.web.health import Problem
+from paddock.web.health import ASIDE, Problem
 from paddock.web.links import about_href, command, linked
-from paddock.web.parts.drawing import since
+from paddock.web.parts.drawing import lasting
 
 __all__ = ["problems"]
 
 _SHOWN = 6
-_ASIDE = 10
 
 
 def problems(found: Sequence[Problem], now: datetime, runbook: Callable[[str], str | None]) -> Node:
@@ -31,15 +30,15 @@ def problems(found: Sequence[Problem], now: datetime, runbook: Callable[[str], s
 
 def _problem(problem: Problem, now: datetime, runbook: Callable[[str], str | None]) -> Node:
     href, page = about_href(problem.about), runbook(problem.runbook) if problem.runbook else None
-    lasted = since(problem.since, now)
-    serious = problem.impact > _ASIDE
+    lasted = lasting(problem.since, now)
+    serious = problem.impact > ASIDE
     return h.li(".problem", data_kind="bad" if serious else "aside")[
         h.h3[
             h.span(".lamp", aria_hidden="true")["!" if serious else "i"],
             h.a(href=href)[problem.about] if href else problem.about,
-            h.small[f" for {lasted}"] if lasted else None,
+            h.small[" for ", lasted] if lasted else None,
         ],
-        h.p[linked(problem.sentence)],
+        h.p[linked(problem.sentence[:1].upper() + problem.sentence[1:])],
         h.p(".doing")[h.b["Already under way: "], linked(problem.doing)] if problem.doing else None,
         h.p(".typed")[
             [[command(text), " "] for text in problem.commands[:2]],

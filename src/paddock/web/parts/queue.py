@@ -2,43 +2,57 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from heapq import nlargest
 
 import htpy as h
 from htpy import Node
+from markupsafe import Markup
 
 from paddock.runners.ledger.views import FinishedJob, RunningJob, WaitingJob
 from paddock.web.links import href, linked
-from paddock.web.parts.drawing import empty, seconds, since
+from paddock.web.live import Part
+from paddock.web.parts.drawing import empty, lasting, since
 from paddock.web.seen import Seen
 
-__all__ = ["queue"]
+__all__ = ["queue_parts"]
 
 _SHOWN = 5
 _DOTS = 48
 _CONCLUSIONS = {"success": "✓", "failure": "✕", "cancelled": "\u2013", "skipped": "\u2013"}
 
 
-def queue(seen: Seen) -> Node:
+def queue_parts(seen: Seen) -> dict[str, Part]:
+    """The river and its four stages, each within it: a job that moves on sends the two stages it moves between."""
     ledger = seen.ledger
     if not seen.runners:
-        return empty("No GitHub App is configured, so there are no jobs: set PADDOCK_GITHUB_APP_ID and its key.")
+        none = "No GitHub App is configured, so there are no jobs: set PADDOCK_GITHUB_APP_ID and its key."
+        return {"queue": Part.of(str(empty(none)))}
     if ledger is None:
-        return empty("The ledger cannot be asked now; nothing is shown rather than something old.")
-    strip = ledger.strip
+        return {
+            "queue": Part.of(str(empty("The ledger cannot be asked now; nothing is shown rather than something old.")))
+        }
+    strip, now = ledger.strip, seen.now
     waiting = strip.dispatchable + strip.withheld + strip.resting
     under = f"{strip.dispatchable} may run, {strip.withheld} over a limit"
-    return h.ol(".river")[
-        _stage(
-            "queued", waiting, f"{under}, {strip.resting} resting" if strip.resting else under, _waiting(ledger.queue)
-        ),
-        _stage("claimed", strip.claimed, "a runner is being registered", []),
-        _stage("running", strip.running, "on a Mac now", _running(ledger.running, seen.now)),
-        _stage("done", strip.completed_last_hour, "in the last hour", _done(ledger.recent, seen.now)),
+    under = f"{under}, {strip.resting} resting" if strip.resting else under
+    stages = {
+        "queued": _stage("queued", waiting, under, _waiting(ledger.queue, now)),
+        "claimed": _stage("claimed", strip.claimed, "a runner is being registered", []),
+        "running": _stage("running", strip.running, "on a Mac now", _running(ledger.running, now)),
+        "done": _stage("done", strip.completed_last_hour, "in the last hour", _done(ledger.recent, now)),
+    }
+    html = {name: str(node) for name, node in stages.items()}
+    river = h.ol(".river")[
+        # Rendered by htpy, which escapes; marked so that it is not escaped twice.
+        [h.li(".stage", id=f"q-{name}", data_stage=name)[Markup(text)] for name, text in html.items()]  # noqa: S704
     ]
+    return {"queue": Part(lambda: str(river), "river")} | {
+        f"q-{name}": Part.of(text, "queue") for name, text in html.items()
+    }
 
 
 def _stage(name: str, count: int, under: str, jobs: list[Node]) -> Node:
-    return h.li(".stage", data_stage=name)[
+    return h.fragment[
         h.div(".stage-head")[
             h.h3[name], h.span(".count")[f"{count:,}".replace(",", "\u202f")], h.p(".under")[under], _dots(count)
         ],
@@ -47,10 +61,10 @@ def _stage(name: str, count: int, under: str, jobs: list[Node]) -> Node:
 
 
 def _dots(count: int) -> Node:
-    """One dot a job, as long as that can be counted by eye."""
+    """One dot a job, as long as that can be counted by eye; all of them are one dotted line."""
     shown = min(count, _DOTS)
     return h.svg(".dots", aria_hidden="true", viewBox=f"0 0 {_DOTS * 5} 6", preserveAspectRatio="xMinYMid meet")[
-        [h.circle(cx=str(index * 5 + 3), cy="3", r="2") for index in range(shown)]
+        h.path(d=f"M3 3h{shown * 5 - 5 or 0.01}") if shown else None
     ]
 
 
@@ -67,7 +81,7 @@ def _job(job: WaitingJob | RunningJob | FinishedJob, under: Node, sign: str = ""
     ]
 
 
-def _waiting(jobs: Sequence[WaitingJob]) -> list[Node]:
+def _waiting(jobs: Sequence[WaitingJob], now: datetime) -> list[Node]:
     """The longest wait of each reason first: twenty jobs over one limit need one line, not twenty."""
     by_reason: dict[tuple[str, str], list[WaitingJob]] = {}
     for job in jobs:
@@ -76,23 +90,26 @@ def _waiting(jobs: Sequence[WaitingJob]) -> list[Node]:
     for alike in list(by_reason.values())[:_SHOWN]:
         first = alike[0]
         more = f" So do {len(alike) - 1} more." if len(alike) > 1 else ""
-        shown.append(_job(first, h.fragment[f"{seconds(first.waiting_seconds)}. ", first.why, more]))
+        shown.append(_job(first, h.fragment["for ", lasting(first.enqueued_at, now), ". ", first.why, more]))
     return shown
 
 
 def _running(jobs: Sequence[RunningJob], now: datetime) -> list[Node]:
-    newest = sorted(jobs, key=lambda job: job.started_at, reverse=True)[:_SHOWN]
+    newest = nlargest(_SHOWN, jobs, key=lambda job: (job.started_at, job.job_id))
     return [
         _job(
-            job, h.fragment[f"{since(job.executing_since or job.started_at, now)} on ", *linked(f"Pod {job.pod_name}")]
+            job,
+            h.fragment[
+                "for ", lasting(job.executing_since or job.started_at, now), " on ", linked(f"Pod {job.pod_name}")
+            ],
         )
         for job in newest
     ]
 
 
 def _done(jobs: Sequence[FinishedJob], now: datetime) -> list[Node]:
-    def took(job: FinishedJob) -> str:
+    def took(job: FinishedJob) -> Node:
         ran = f", ran {since(job.started_at, job.completed_at)}" if job.started_at is not None else ""
-        return f"{job.conclusion} {since(job.completed_at, now)} ago{ran}"
+        return h.fragment[f"{job.conclusion} ", lasting(job.completed_at, now), f" ago{ran}"]
 
     return [_job(job, took(job), _CONCLUSIONS.get(job.conclusion, "?")) for job in jobs[:_SHOWN]]

@@ -2,7 +2,7 @@
 // selected text stay. No library, no eval, nothing from outside.
 "use strict";
 (() => {
-  const version = document.body.dataset.version;
+  const version = document.getElementById("main").dataset.version;
   const link = document.getElementById("link");
   if (!version || !link) return;
 
@@ -19,27 +19,45 @@
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
 
   const children = (now, next) => {
+    const wanted = [...next.childNodes];
+    // What is not wanted any more goes first: then what stays is in its place already, and nothing that has the focus is moved.
+    const named = new Map();
+    const kept = new Set(wanted.map((node) => node.id).filter(Boolean));
+    for (const node of [...now.childNodes]) {
+      if (!node.id) continue;
+      if (kept.has(node.id)) named.set(node.id, node);
+      else node.remove();
+    }
     let at = now.firstChild;
-    for (const wanted of [...next.childNodes]) {
+    for (const one of wanted) {
       let found = at;
       // What has an id may have moved: look for it before making it anew.
-      if (found && !alike(found, wanted) && wanted.id) {
-        found = [...now.childNodes].find((node) => node.id === wanted.id && alike(node, wanted)) || null;
+      if (found && !alike(found, one) && one.id) {
+        found = named.get(one.id) || null;
         if (found) now.insertBefore(found, at);
       }
-      if (found && alike(found, wanted)) {
+      if (found && alike(found, one)) {
         if (found.nodeType === Node.TEXT_NODE) {
-          if (found.data !== wanted.data) found.data = wanted.data;
-        } else if (found.nodeType === Node.ELEMENT_NODE && !found.isEqualNode(wanted)) {
-          attributes(found, wanted);
-          children(found, wanted);
+          if (found.data !== one.data) found.data = one.data;
+        } else if (found.nodeType === Node.ELEMENT_NODE && !found.isEqualNode(one)) {
+          attributes(found, one);
+          children(found, one);
         }
         at = found.nextSibling;
       } else {
-        now.insertBefore(wanted, at);
+        now.insertBefore(one, at);
       }
     }
     while (at) { const rest = at.nextSibling; at.remove(); at = rest; }
+  };
+
+  // Somebody in another tab sees it too: the title counts the problems, and the icon changes its shape.
+  const icon = document.querySelector("link[rel=icon]"), calm = icon.getAttribute("href"), title = document.title;
+  const trouble = () => {
+    const count = Number(document.querySelector("#light .light")?.dataset.problems || 0);
+    const text = count ? `(${count}) ${title}` : title, look = count ? icon.dataset.alarm : calm;
+    if (document.title !== text) document.title = text;
+    if (icon.getAttribute("href") !== look) icon.setAttribute("href", look);
   };
 
   const take = (parts) => {
@@ -50,9 +68,11 @@
       next.innerHTML = html;
       children(part, next.content);
     }
+    trouble();
     document.dispatchEvent(new CustomEvent("paddock:live", { detail: Object.keys(parts).length }));
   };
 
+  trouble();
   const source = new EventSource(`/live?since=${encodeURIComponent(version)}`);
   source.addEventListener("open", () => say("live", "good"));
   source.addEventListener("error", () => say("reconnecting…", "bad"));
