@@ -23,6 +23,16 @@ async def map_of(api: Api, name: str, owner: Json | None = None, **metadata: obj
     return await api.make(api.configmaps, {"metadata": {"name": name, **metadata}})
 
 
+async def collector_has_caught_up(api: Api) -> None:
+    """A real collector deletes a dependent that it first hears of after its owner was let go, orphaned or not.
+
+    It hears of ConfigMaps in their order, so once it has collected a later one it knows the earlier ones.
+    """
+    await map_of(api, "canary", await map_of(api, "cage"))
+    await api.delete(f"{api.configmaps}/cage", {"propagationPolicy": "Background"})
+    await api.gone(f"{api.configmaps}/canary")
+
+
 async def test_dependents_follow_their_owner(api: Api) -> None:
     owner = await map_of(api, "owner")
     await map_of(api, "child", owner)
@@ -107,6 +117,7 @@ async def test_a_foreground_delete_does_not_wait_for_dependents_that_do_not_bloc
 async def test_an_orphaning_delete_leaves_the_dependents(api: Api) -> None:
     owner = await api.make_gadget("owner")
     await map_of(api, "child", owner)
+    await collector_has_caught_up(api)
     answer = await api.delete(f"{api.gadgets}/owner", {"propagationPolicy": "Orphan"})
     assert answer.json()["metadata"]["finalizers"] == ["orphan"]
     await api.gone(f"{api.gadgets}/owner", within=75.0)
