@@ -218,7 +218,11 @@ def _of_host(host: Host, now: datetime) -> tuple[Evidence, ...]:
             "cluster",
             f"host {host.metadata.name}: {status.state or 'not judged'}"
             + (f", claimed by {claim.machine_name} {ago(claim.since, now)}" if claim is not None else ", no claim")
-            + (f", claimed {host.spec.epoch} times so far" if host.spec.epoch else ""),
+            + (
+                f", claimed {host.spec.epoch} time{'s' if host.spec.epoch > 1 else ''} so far"
+                if host.spec.epoch
+                else ""
+            ),
         ),
     )
 
