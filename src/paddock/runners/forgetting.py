@@ -1,7 +1,7 @@
 """Forgetting: what the ledger keeps is bounded by age, or one day the database is full and no job is handed out.
 
-Only history goes: lines of the log, finished jobs, ended sessions, heals, marks of runners that are silent, processes that
-are no more. Whatever is open stays, however old it is. Each bite is small and its own transaction, with a pause after it, so
+Only history goes: lines of the log, finished jobs, ended sessions, heals, deliveries that were handled, marks of runners that
+are silent, processes that are no more. Whatever is open stays, however old it is. Each bite is small and its own transaction, with a pause after it, so
 that dispatching never waits for housekeeping.
 """
 
@@ -24,6 +24,8 @@ _EVERY = 3600.0
 _SOON = 300.0
 _BITE = 2000
 _PAUSE = 0.2
+_DELIVERIES = timedelta(days=3)
+"""A repeat is known by its id for as long as GitHub may deliver it again."""
 _MARKS = timedelta(days=2)
 _PROCESSES = timedelta(days=1)
 _log = get_logger("forgetting")
@@ -73,6 +75,7 @@ class Forgetting:
             "heals": await self._all(ledger.heals.forget, now - self._retention.log),
             "sessions": await self._all(ledger.history.forget_sessions, now - self._retention.jobs),
             "jobs": await self._all(ledger.history.forget_jobs, now - self._retention.jobs),
+            "deliveries": await self._all(ledger.deliveries.forget, now - _DELIVERIES),
             "marks": await self._all(ledger.progress.forget, now - _MARKS),
             "dispatchers": await ledger.dispatchers.forget(now - _PROCESSES),
         }

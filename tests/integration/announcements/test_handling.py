@@ -312,13 +312,3 @@ async def test_the_running_worker_wakes_at_once_and_survives_a_database_that_is_
 
 async def _queued(ledger: Ledger, job_id: int) -> bool:
     return await ledger.jobs.get(job_id) is not None
-
-
-async def test_deliveries_are_forgotten_after_three_days_and_not_before(bench: Bench):
-    desk = Desk(bench)
-    await desk.deliver(desk.job(1))
-    bench.clock.advance(2 * 86_400)
-    await desk.deliver(desk.job(2))
-    bench.clock.advance(86_400 + 60)
-    await desk.worker._forget()
-    assert await bench.ask("SELECT delivery_id FROM deliveries") == [("d-2",)]

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
 from paddock.base.secrets import Secret
+from paddock.runners.forgetting import Forgetting, Retention
 from paddock.runners.settings import DispatchSettings
 from paddock.runners.webhook import PATH, webhook_route
 from paddock.simulator.transport import InProcessTransport
@@ -59,7 +60,7 @@ async def test_a_redelivery_two_days_later_is_still_known(bench: Bench):
         assert await send(client, body, "d-1") == 202
         await desk.worker.drain()
         bench.clock.advance(2 * 86_400)
-        await desk.worker._forget()
+        await Forgetting(bench.ledger, Retention(), bench.clock, CollectorRegistry()).forget()
         assert await send(client, body, "d-1") == 200
 
 

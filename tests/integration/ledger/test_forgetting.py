@@ -87,6 +87,18 @@ async def test_more_than_a_bite_is_forgotten_bite_by_bite_with_a_pause_after_eac
     assert registry.get_sample_value("paddock_ledger_forgotten_total", {"what": "jobs"}) == 5
 
 
+async def test_deliveries_that_were_handled_go_after_three_days_and_those_that_wait_stay(bench: Bench):
+    for name in ("handled", "waits"):
+        await bench.ledger.deliveries.store(name, "workflow_job", b"{}")
+    taken = {delivery.delivery_id: delivery for delivery in await bench.ledger.deliveries.take()}
+    await bench.ledger.deliveries.settle(taken["handled"], "done")
+    bench.clock.advance(2 * DAYS)
+    assert (await keeper(bench).forget())["deliveries"] == 0
+    bench.clock.advance(1.1 * DAYS)
+    assert (await keeper(bench).forget())["deliveries"] == 1
+    assert await bench.ledger.deliveries.known(["handled", "waits"]) == {"waits"}
+
+
 async def test_a_fence_that_still_stands_keeps_the_session_of_its_pod(bench: Bench):
     await bench.accounts(ACME)
     await a_whole_life(bench, 1)

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import timedelta
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -28,9 +27,6 @@ _AT_ONCE = 8
 Announcements of new jobs need none: the ledger takes those that are told at once together.
 """
 _LOOK_AGAIN = 2.0
-_KEEP = timedelta(days=3)
-_FORGET_EVERY = 3600.0
-_BITE = 10_000
 _AWAY = Backoff(base=0.5, cap=30.0)
 _log = get_logger("announcements")
 
@@ -59,7 +55,6 @@ class Announcements:
         self._chance = chance
         self._tenants = Tenants(ledger, enrol=enrol)
         self._wake = asyncio.Event()
-        self._forgot_at: float | None = None
         self._handled = Counter(
             "paddock_webhook_deliveries",
             "Stored deliveries that were handled, by what they announced and what came of it.",
@@ -79,7 +74,6 @@ class Announcements:
             self._wake.clear()
             try:
                 await self.drain()
-                await self._forget()
             except LedgerUnavailableError as error:
                 failures += 1
                 wait = _AWAY.delay(failures, self._chance)
@@ -139,14 +133,6 @@ class Announcements:
             _log.warning("a delivery is malformed", delivery=delivery.delivery_id, error=told.sentence)
         elif told.outcome in ("ambiguous_pool", "labels_not_offered"):
             _log.warning("a job has no pool", delivery=delivery.delivery_id, why=told.sentence)
-
-    async def _forget(self) -> None:
-        now = self._clock.monotonic()
-        if self._forgot_at is not None and now - self._forgot_at < _FORGET_EVERY:
-            return
-        while await self._ledger.deliveries.forget(self._clock.now() - _KEEP, limit=_BITE) == _BITE:
-            pass
-        self._forgot_at = now
 
 
 _EVENTS = frozenset({"workflow_job", "installation"})
