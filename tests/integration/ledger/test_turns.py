@@ -3,7 +3,6 @@
 import itertools
 from datetime import timedelta
 
-import pytest
 from integration.ledger.rig import ACME, BOLT, CRUX, POOL, Bench, job, pod
 
 from paddock.runners.ledger import Outcome
@@ -21,24 +20,6 @@ async def test_a_noisy_account_cannot_starve_the_others(bench: Bench):
     await bench.queue(job(200, BOLT, age=2), job(201, BOLT, age=1), job(300, CRUX))
     order = [(await bench.claimed(n)).account_id for n in range(6)]
     assert order == [ACME, BOLT, CRUX, ACME, BOLT, ACME]
-
-
-@pytest.mark.parametrize("pods", [1, 2, 3, 4, 7])
-async def test_beside_a_line_of_old_jobs_a_late_comer_gets_every_other_turn_however_few_pods_there_are(
-    bench: Bench, pods: int
-):
-    await bench.accounts(ACME, BOLT, vcpus=6000, memory_mb=50_000_000)
-    await bench.queue(*(job(1000 + n, ACME, age=9000 - n) for n in range(40)))
-    at_work = [(number, await bench.running(number)) for number in range(pods)]
-    await bench.queue(*(job(10 + n, BOLT, age=10 - n) for n in range(20)))
-    turns: list[int] = []
-    for number in range(pods, pods + 16):
-        ended, claim = at_work.pop(0)
-        await bench.completed(job(claim.job_id or 0, claim.account_id or 0), ended)
-        at_work.append((number, await bench.running(number)))
-        turns.append(at_work[-1][1].account_id or 0)
-    assert turns[0] == BOLT, "it was never served"
-    assert 8 <= turns.count(BOLT) <= 8 + pods, turns
 
 
 async def test_one_batch_is_as_fair_as_one_pod_after_the_other(bench: Bench):
