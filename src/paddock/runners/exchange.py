@@ -1,16 +1,17 @@
 """The HTTP manners of the runner half: bodies are bounded in size and time, answers are JSON that nobody caches."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-__all__ = ["RefusedError", "answer", "decode", "read_body", "refusal"]
+__all__ = ["Handler", "RefusedError", "answer", "decode", "guarded", "number_of", "read_body", "refusal"]
 
 T = TypeVar("T")
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class RefusedError(Exception):
@@ -80,3 +81,29 @@ def _field(sentence: str) -> str | None:
     place = sentence.rpartition("`$.")[2].rstrip("`") if "`$." in sentence else ""
     missing = sentence.partition("required field `")[2].partition("`")[0]
     return ".".join(part for part in (place, missing) if part) or None
+
+
+def guarded(handler: Handler, *away: type[Exception]) -> Handler:
+    """The handler, with refusals turned into their answers, and each of `away` into 503 with Retry-After."""
+
+    async def served(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except RefusedError as refused:
+            return refused.response
+        except away:
+            sentence = "the ledger cannot be asked now, or takes too long: ask again"
+            return refusal(503, "no_ledger", sentence, headers={"Retry-After": "2"})
+
+    return served
+
+
+def number_of(request: Request, name: str, otherwise: int, least: int, most: int) -> int:
+    """The number that the query gives, within bounds; RefusedError names the parameter."""
+    text = request.query_params.get(name)
+    if text is None:
+        return otherwise
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
+        sentence = f"{name} is {text[:40]!r}: give a whole number from {least} to {most}"
+        raise RefusedError(refusal(400, "bad_field", sentence, field=name))
+    return int(text)

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from paddock.base.secrets import Secret
 from paddock.runners.books import Books, BooksUnavailableError
-from paddock.runners.exchange import RefusedError, answer, decode, read_body, refusal
+from paddock.runners.exchange import RefusedError, answer, decode, guarded, read_body, refusal
 from paddock.runners.ledger import LedgerError, Pod, PoolSignals
 from paddock.runners.ledger.progress import LONGEST_MARK
 from paddock.runners.settings import DispatchSettings
@@ -41,6 +41,7 @@ PREFIX: Final = "/api/internal/runners"
 LARGEST_RETIREMENT: Final = 64
 """Pods in one request to retire: few enough to be fenced well within the time the operator waits."""
 
+_AWAY = (BooksUnavailableError, LedgerError)
 _RETRY_AFTER = {"Retry-After": "2"}
 # No control characters: Postgres refuses some of them, and no name of Kubernetes has any.
 _Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f]*$")]
@@ -160,26 +161,11 @@ def internal_routes(
         return await read_body(request, limit=settings.body_limit, seconds=settings.body_timeout)
 
     return [
-        Route(f"{PREFIX}/desired_replicas", _guarded(desired_replicas), methods=["GET"]),
-        Route(f"{PREFIX}/pods/retire", _guarded(retire), methods=["POST"]),
-        Route(f"{PREFIX}/pods/stopped", _guarded(stopped), methods=["POST"]),
-        Route(f"{PREFIX}/pods/progress", _guarded(note_progress), methods=["POST"]),
+        Route(f"{PREFIX}/desired_replicas", guarded(desired_replicas, *_AWAY), methods=["GET"]),
+        Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
+        Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
+        Route(f"{PREFIX}/pods/progress", guarded(note_progress, *_AWAY), methods=["POST"]),
     ]
-
-
-_Handler = Callable[[Request], Awaitable[Response]]
-
-
-def _guarded(handler: _Handler) -> _Handler:
-    async def guarded(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except RefusedError as refused:
-            return refused.response
-        except (BooksUnavailableError, LedgerError):
-            return refusal(503, "no_ledger", "the ledger cannot be asked now: ask again", headers=_RETRY_AFTER)
-
-    return guarded
 
 
 async def _principal(request: Request, identity: Authenticator, audience: str | None) -> Principal:

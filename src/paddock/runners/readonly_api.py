@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from paddock.runners.exchange import RefusedError, answer, refusal
+from paddock.runners.exchange import Handler, answer, guarded, number_of, refusal
 from paddock.runners.ledger import Completion, Fence, HeldPod, Job, Ledger, LedgerError, Session, Transition
 from paddock.runners.ledger.overview import LARGEST_PAGE
 from paddock.runners.ledger.views import Strip, WaitingJob
 
-__all__ = ["PREFIX", "JobPage", "PodPage", "guarded", "job_page", "number_of", "pod_page", "readonly_routes"]
+__all__ = ["PREFIX", "JobPage", "PodPage", "job_page", "pod_page", "readonly_routes"]
 
 PREFIX: Final = "/api/v1"
 _LARGEST_ID = 2**63 - 1
@@ -120,7 +120,7 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[Strip]]) -> 
             return refusal(404, "unknown_pod", "no claim, fence or session ever named a Pod of this uid or name")
         return answer(page)
 
-    handlers: dict[str, _Handler] = {
+    handlers: dict[str, Handler] = {
         "/strip": strip,
         "/queue": queue,
         "/running": running,
@@ -132,33 +132,4 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[Strip]]) -> 
         "/jobs/{job_id}": job,
         "/pods/{uid}": pod,
     }
-    return [Route(PREFIX + path, guarded(handler), methods=["GET"]) for path, handler in handlers.items()]
-
-
-_Handler = Callable[[Request], Awaitable[Response]]
-
-
-def guarded(handler: _Handler) -> _Handler:
-    """The handler, with refusals and a ledger that is away turned into answers."""
-
-    async def served(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except RefusedError as refused:
-            return refused.response
-        except LedgerError:
-            sentence = "the ledger cannot be asked now, or takes too long: ask again"
-            return refusal(503, "no_ledger", sentence, headers={"Retry-After": "2"})
-
-    return served
-
-
-def number_of(request: Request, name: str, otherwise: int, least: int, most: int) -> int:
-    """The number that the query gives, within bounds; RefusedError names the parameter."""
-    text = request.query_params.get(name)
-    if text is None:
-        return otherwise
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
-        sentence = f"{name} is {text[:40]!r}: give a whole number from {least} to {most}"
-        raise RefusedError(refusal(400, "bad_field", sentence, field=name))
-    return int(text)
+    return [Route(PREFIX + path, guarded(handler, LedgerError), methods=["GET"]) for path, handler in handlers.items()]

@@ -9,11 +9,11 @@ from starlette.routing import Route
 
 from paddock.base.clock import Clock
 from paddock.base.explanation import span
-from paddock.runners.exchange import answer, refusal
-from paddock.runners.ledger import Ledger
+from paddock.runners.exchange import answer, guarded, number_of, refusal
+from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.ledger.overview import LARGEST_PAGE
 from paddock.runners.ledger.rewind import Then
-from paddock.runners.readonly_api import PREFIX, guarded, number_of
+from paddock.runners.readonly_api import PREFIX
 
 __all__ = ["Rewound", "rewind_route", "sentence_of"]
 
@@ -42,7 +42,7 @@ def rewind_route(ledger: Ledger, clock: Clock) -> Route:
         known = then.kept_since is not None and at >= then.kept_since
         return answer(Rewound(sentence_of(then, now) if known else _forgotten(then), known, then))
 
-    return Route(f"{PREFIX}/at/{{moment}}", guarded(rewind), methods=["GET"])
+    return Route(f"{PREFIX}/at/{{moment}}", guarded(rewind, LedgerError), methods=["GET"])
 
 
 def sentence_of(then: Then, now: datetime) -> str:

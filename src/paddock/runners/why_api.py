@@ -11,7 +11,7 @@ from paddock.base.explanation import Explanation
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import CachedReader
 from paddock.runners.api import RunnerPool
-from paddock.runners.exchange import answer, refusal
+from paddock.runners.exchange import answer, guarded, refusal
 from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.readonly_api import PREFIX, job_page, pod_page
 from paddock.runners.settings import DispatchSettings
@@ -70,22 +70,18 @@ class Explainer:
 def why_routes(explainer: Explainer) -> list[Route]:
     async def why(request: Request) -> Response:
         kind, name = request.path_params["kind"], request.path_params["name"]
-        try:
-            match kind:
-                case "job" if name.isascii() and name.isdecimal() and len(name) < 19:
-                    found = await explainer.job(int(name))
-                case "pod" | "claim":
-                    found = await explainer.pod(name)
-                case "pool":
-                    found = await explainer.pool(name)
-                case _:
-                    return refusal(
-                        400, "bad_field", "ask about a job by its number, or about a pod, claim or pool", field="kind"
-                    )
-        except LedgerError:
-            return refusal(503, "no_ledger", "the ledger cannot be asked now: ask again", headers={"Retry-After": "2"})
+        match kind:
+            case "job" if name.isascii() and name.isdecimal() and len(name) < 19:
+                found = await explainer.job(int(name))
+            case "pod" | "claim":
+                found = await explainer.pod(name)
+            case "pool":
+                found = await explainer.pool(name)
+            case _:
+                sentence = "ask about a job by its number, or about a pod, claim or pool"
+                return refusal(400, "bad_field", sentence, field="kind")
         if found is None:
             return refusal(404, f"unknown_{kind}", f"nobody has heard of {kind} {name}")
         return answer(found)
 
-    return [Route(f"{PREFIX}/why/{{kind}}/{{name}}", why, methods=["GET"])]
+    return [Route(f"{PREFIX}/why/{{kind}}/{{name}}", guarded(why, LedgerError), methods=["GET"])]
