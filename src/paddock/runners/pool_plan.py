@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.objects import Condition
 from paddock.runners.api import RunnerPool
-from paddock.runners.pods.admission import Admission, Reservation, admission, seats_for
-from paddock.runners.pods.naming import SEATS, golden_label
+from paddock.runners.pods.admission import Admission, Reservation, admission, places, seats_for
+from paddock.runners.pods.naming import SEAT_LABEL, SEATS, golden_label
 from paddock.runners.pods.nodes import StartFailure, closed, healthy, nodes_of, suspicion, unready_since
 from paddock.runners.pods.predicates import (
     alive,
@@ -315,25 +315,51 @@ def _same_but_image(pod: Pod, seen: Seen) -> bool:
 
 
 def _admitted(seen: Seen, missing: int, unplaceable: Condition | None) -> Admission:
+    """How many of the missing Pods may be made now. Whatever cannot be placed, the place of a Pod that ended gets a new one."""
     pods = (*seen.pods, *seen.sibling_pods)
-    given = admission(seen.pool, missing, seen.siblings, pods, seen.nodes, seen.reserved)
+    given = admission(seen.pool, missing, seen.siblings, pods, seen.nodes, seen.reserved, seen.now)
     if unplaceable is None or unplaceable.status == "True":
         return given
-    # No Node has room for this shape: one Pod is enough to find out when that changes, and leaves the places
-    # among the starting to pools that can use them.
-    mine = seen.pool.metadata.name
-    asking = sum(alive(pod) and not pod.spec.node_name for pod in seen.pods) + sum(
-        each.pool == mine for each in seen.reserved
+    # The scheduler finds no room for some Pod of this shape: one is enough to find out when that changes, and leaves the
+    # places among the starting to pools that can use them. But what ended has left room behind, which this very pass
+    # gives back; if that is lost (we die after the reaping), the Pod that asks gets the room, and that ends the doubt.
+    asking = _asking(seen)
+    if not asking and any(unschedulable(pod) is not None for pod in seen.pods):
+        return given  # all that wait do so for a seat, and what is free is of the other one
+    freed = sum(
+        terminal(pod) and not deleting(pod) and (on := seen.nodes.get(pod.spec.node_name)) is not None and healthy(on)
+        for pod in seen.pods
     )
-    room = min(given.room, max(0, 1 - asking))
+    room = min(given.room, max(0, 1 + freed - asking))
     return Admission(room, given.reason or "Unschedulable", given.why or unplaceable.message)
+
+
+def _asking(seen: Seen) -> int:
+    """Pods of the pool that wait for a Node and could have one, as far as we know.
+
+    A VM whose seat is free on no Mac does not ask whether its shape fits: it waits for its seat, and says nothing about the
+    places of the other one.
+    """
+    mine = [each.seat for each in seen.reserved if each.pool == seen.pool.metadata.name]
+    mine += [
+        pod.metadata.labels.get(SEAT_LABEL, SEATS[0]) for pod in seen.pods if alive(pod) and not pod.spec.node_name
+    ]
+    if seen.pool.spec.os != "darwin":
+        return len(mine)
+    bound = [pod for pod in (*seen.pods, *seen.sibling_pods) if pod.spec.node_name]
+    free = places(seen.pool, _serving(seen), bound, (), seen.now)
+    return sum(min(count, free[seat]) for seat, count in Counter(mine).items())
+
+
+def _serving(seen: Seen) -> list[Node]:
+    return [node for node in nodes_of(seen.pool, seen.nodes) if healthy(node)]
 
 
 def _seats(seen: Seen, create: int) -> tuple[str, ...]:
     if seen.pool.spec.os != "darwin":
         return ("",) * create
-    serving = [node.metadata.name for node in nodes_of(seen.pool, seen.nodes) if healthy(node)]
-    return seats_for(create, (*seen.pods, *seen.sibling_pods), seen.reserved, serving)
+    pods = (*seen.pods, *seen.sibling_pods)
+    return seats_for(create, places(seen.pool, _serving(seen), pods, seen.reserved, seen.now))
 
 
 def _crowded(seen: Seen) -> Counter[str]:

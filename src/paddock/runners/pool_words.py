@@ -118,7 +118,7 @@ def placeable(pool: RunnerPool, living: Sequence[Pod], counts: Counts, now: date
             type=PLACEABLE,
             status="False",
             reason="Unschedulable",
-            message=f"{told}; add a Node or make room, and one Pod keeps asking",
+            message=f"{told}; add a Node or make room; one Pod keeps asking, and Pods that end are replaced",
             last_transition_time=began,
         )
     if before is None or before.status == "True":

@@ -22,7 +22,7 @@ from paddock.kube.builtin import ContainerState, ContainerStateRunning, Node, No
 from paddock.kube.objects import Condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, Provisioning, Rollout
 from paddock.runners.pods.admission import Reservation
-from paddock.runners.pods.naming import DRAIN_SINCE, REVISION
+from paddock.runners.pods.naming import DRAIN_SINCE, REVISION, SEAT_LABEL
 from paddock.runners.pods.nodes import StartFailure
 
 MARKED = {DRAIN_ELIGIBLE_LABEL: "true"}
@@ -399,6 +399,55 @@ def test_a_new_vm_takes_the_rarer_seat() -> None:
     seat = {"tuist.dev/vm-seat": "1"}
     pods = [pod("a", node="n1", labels=seat), pod("b", node="n2", labels=seat)]
     assert planned(pool(replicas=3), pods).seats == ("2",)
+
+
+# Room, while some Pod has none
+
+SEAT_1, SEAT_2 = {SEAT_LABEL: "1"}, {SEAT_LABEL: "2"}
+
+
+def test_a_pod_that_waits_for_one_seat_takes_no_place_of_the_other() -> None:
+    pods = [
+        pod("a", node="n1", labels=SEAT_1),
+        pod("b", node="n2", labels=SEAT_1),
+        starting("waits", node="", unschedulable=ago(seconds=5), labels=SEAT_1),
+    ]
+    made = planned(pool(replicas=9), pods)
+    assert (made.create, made.seats) == (2, ("2", "2"))
+
+
+def test_two_vms_of_one_seat_fill_a_mac_all_the_same() -> None:
+    made = planned(pool(replicas=9), [pod("a", node="n1", labels=SEAT_1), pod("b", node="n1", labels=SEAT_1)])
+    assert (made.create, sorted(made.seats)) == (2, ["1", "2"])
+
+
+@pytest.mark.parametrize(("since", "create"), [(5, 0), (60, 1)])
+def test_a_pod_of_another_pool_that_does_not_take_a_place_has_no_right_to_it(since: float, create: int) -> None:
+    full = [pod(f"x{n}", of="other", node="n1", labels=seat) for n, seat in enumerate((SEAT_1, SEAT_2))]
+    full.append(pod("y", of="other", node="n2", labels=SEAT_2))
+    waits = starting("waits", of="other", node="", unschedulable=ago(seconds=since), labels=SEAT_1)
+    made = planned(pool(replicas=1), [], siblings=[pool("other", replicas=4)], sibling_pods=[*full, waits])
+    assert (made.create, made.seats) == (create, ("1",) * create)
+
+
+def test_pods_that_the_scheduler_refuses_do_not_fill_the_ceiling() -> None:
+    huge = [starting(f"h{n}", of="huge", node="", unschedulable=ago(minutes=1)) for n in range(4)]
+    made = planned(_linux("one"), [], node(os="linux"), siblings=[_linux("huge")], sibling_pods=huge)
+    assert made.create == 3
+    young = [starting(f"h{n}", of="huge", node="", unschedulable=ago(seconds=2)) for n in range(4)]
+    assert planned(_linux("one"), [], node(os="linux"), siblings=[_linux("huge")], sibling_pods=young).create == 0
+
+
+@pytest.mark.parametrize(
+    ("on", "create"),
+    [({}, 2), ({"deleted": NOW}, 0), ({"node": "cordoned"}, 0), ({"node": "gone"}, 0)],
+)
+def test_what_ended_on_a_good_node_is_replaced_whatever_cannot_be_placed(on, create) -> None:
+    nodes = [node(os="linux"), node("cordoned", os="linux", cordoned=True)]
+    ended = [pod(f"e{n}", of="lin", **({"node": "n1", "phase": "Succeeded"} | on)) for n in range(2)]
+    waits = starting("waits", of="lin", node="", unschedulable=ago(minutes=1))
+    made = planned(pool("lin", os="linux", replicas=6), [*ended, waits], *nodes)
+    assert (made.create, reason(made)) == (create, "Unschedulable")
 
 
 # What is said

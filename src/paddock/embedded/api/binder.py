@@ -1,7 +1,8 @@
 """Puts pending Pods on Nodes: a scheduler small enough to read, for one machine.
 
-It knows nodeSelector, taints, cordons, readiness and requested resources; it does not know affinity, spreading or
-preemption, and leaves Pods that name another scheduler alone.
+It knows nodeSelector, taints, cordons, readiness, requested resources, and required anti-affinity by labels within a Node,
+which is how the two VMs of a Mac are told apart; it does not know other affinity, spreading or preemption, and leaves
+Pods that name another scheduler alone.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.store import Change, Key
 from paddock.kube.quantity import parse_quantity
 
-__all__ = ["Binder", "Placement", "Unschedulable", "place", "requests_of"]
+__all__ = ["Binder", "Placement", "Unschedulable", "place", "requests_of", "shunned"]
 
 Json = dict[str, Any]
 Resources = dict[str, Decimal]
@@ -57,14 +58,21 @@ def requests_of(pod: Json) -> Resources:
     return total
 
 
-def place(pod: Json, nodes: Sequence[Json], used: Mapping[str, Resources]) -> Placement | Unschedulable:
-    """The fitting Node with the largest share of its tightest resource left; ties go to the smaller name."""
+def place(
+    pod: Json, nodes: Sequence[Json], used: Mapping[str, Resources], shunned: frozenset[str] = frozenset()
+) -> Placement | Unschedulable:
+    """The fitting Node with the largest share of its tightest resource left; ties go to the smaller name.
+
+    `shunned` are Nodes with a Pod that this one refuses to share a Node with.
+    """
     wanted = requests_of(pod)
     refusals: Counter[str] = Counter()
     best: tuple[Decimal, str] | None = None
     for node in sorted(nodes, key=lambda node: node["metadata"]["name"]):
         name = node["metadata"]["name"]
         reasons = _refusals(pod, node, wanted, used.get(name, {}))
+        if not reasons and name in shunned:
+            reasons = ["node(s) didn't match pod anti-affinity rules"]
         if reasons:
             refusals.update(reasons)
             continue
@@ -171,7 +179,7 @@ class Binder:
                     await self._bind(key, pod, nodes, used)
 
     async def _bind(self, key: Key, pod: Json, nodes: Sequence[Json], used: dict[str, Resources]) -> None:
-        decision = place(pod, nodes, used)
+        decision = place(pod, nodes, used, shunned(pod, self._pods.values()))
         try:
             if isinstance(decision, Unschedulable):
                 await self._say_unschedulable(key, pod, decision.message)
@@ -224,6 +232,26 @@ def _pending(pod: Json) -> bool:
         and phase == "Pending"
         and spec.get("schedulerName", _SCHEDULER) == _SCHEDULER
         and not spec.get("schedulingGates")
+    )
+
+
+def shunned(pod: Json, others: Iterable[Json]) -> frozenset[str]:
+    """The Nodes with a Pod that has labels which this Pod wants on no Node of its own."""
+    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAntiAffinity") or {}
+    wanted = [
+        term["labelSelector"]["matchLabels"].items()
+        for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        if term.get("topologyKey") == "kubernetes.io/hostname" and (term.get("labelSelector") or {}).get("matchLabels")
+    ]
+    if not wanted:
+        return frozenset()
+    return frozenset(
+        node
+        for other in others
+        if (node := (other.get("spec") or {}).get("nodeName"))
+        and (other.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        and other["metadata"].get("namespace") == pod["metadata"].get("namespace")
+        and any(labels <= (other["metadata"].get("labels") or {}).items() for labels in wanted)
     )
 
 

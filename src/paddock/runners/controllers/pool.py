@@ -103,7 +103,9 @@ class PoolReconciler:
     def _worth_a_look(self, pool: RunnerPool, cached: list[Pod], glance: Plan) -> bool:
         missing = any(self._memory.left(pool.metadata.name, cached))
         nowhere = any(pod.spec.node_name and self._nodes.get(pod.spec.node_name) is None for pod in cached)
-        return glance.acts or missing or nowhere or self._memory.look_due(pool.metadata.uid)
+        # A Pod that came and went between two looks at the cache counts as on its way until the server is asked.
+        overlooked = glance.blocked and self._memory.overlooked(pool.metadata.name)
+        return glance.acts or missing or nowhere or overlooked or self._memory.look_due(pool.metadata.uid)
 
     # One look at the server, and what follows from it
 
@@ -119,6 +121,7 @@ class PoolReconciler:
         homeless = frozenset(pod.metadata.uid for pod in pods if pod.metadata.name not in named)
         gone = await self._absent_nodes(pods)
         self._memory.looked(meta.uid)
+        self._memory.listed(meta.name, listed)
         self._remember_leaving(pool, pods)
         # From here to the reservations in `create` nothing is awaited but what belongs to other Pods of this pool, and
         # the plan is made anew right before them, so two pools of one fleet never count on the same place.
@@ -226,7 +229,9 @@ class PoolReconciler:
             each for each in self._pools.list(namespace) if each.metadata.name != mine and share_a_fleet(pool, each)
         ]
         names = {each.metadata.name for each in everyone}
-        theirs = [pod for pod in self._pods.list(namespace) if pod.metadata.labels.get(POOL_LABEL) in names]
+        cached = self._pods.list(namespace)
+        self._memory.cached(cached)
+        theirs = [pod for pod in cached if pod.metadata.labels.get(POOL_LABEL) in names]
         return Seen(
             pool=pool,
             pods=pods,

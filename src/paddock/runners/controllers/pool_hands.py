@@ -196,6 +196,7 @@ class PoolHands:
                 made = await self._client.create(
                     pod_of(pool, name, self._settings, seat=seat, avoid=plan.avoid), Pod.RESOURCE
                 )
+                self._memory.made(name)
                 await self._hand_over(
                     name, pool.metadata.namespace, account["metadata"]["uid"], made["metadata"]["uid"]
                 )

@@ -27,6 +27,8 @@ class PoolMemory:
         self._clock = clock
         self._settings = settings
         self._reserved: dict[str, tuple[tuple[str, str], Reservation]] = {}
+        self._made: dict[str, float] = {}
+        """Those of the reserved whose creation was acknowledged, and when."""
         self._held: dict[str, float] = {}
         self._leaving: dict[str, tuple[str, PodRef, datetime]] = {}
         self._failures: dict[tuple[str, str], list[StartFailure]] = {}
@@ -39,14 +41,42 @@ class PoolMemory:
         until = self._clock.monotonic() + self._settings.reservation
         self._reserved[pod] = (fleet_of(pool), Reservation(pod, pool.metadata.name, seat, until))
 
+    def made(self, pod: str) -> None:
+        """The creation was acknowledged: from now on a complete list that does not show the Pod proves that it is gone."""
+        if pod in self._reserved:
+            self._made[pod] = self._clock.monotonic()
+
     def release(self, pod: str) -> None:
         """The creation certainly did not happen."""
-        self._reserved.pop(pod, None)
+        self._drop([pod])
+
+    def cached(self, shown: Iterable[Pod]) -> None:
+        """The cache shows these Pods, and will show when they go. What it has shown once is no longer on its way: a Pod
+        that comes and goes within seconds must not count for longer than it is there.
+        """
+        self._drop([pod.metadata.name for pod in shown])
+
+    def listed(self, pool: str, present: Iterable[Pod]) -> None:
+        """The server's own list of the pool, begun after all of the pool's creations were answered. What it does not show
+        of those that were acknowledged came and went; what it does show, caches may not show yet, so it stays counted.
+        """
+        there = {pod.metadata.name for pod in present}
+        self._drop([name for name in self._made if name not in there and self._reserved[name][1].pool == pool])
+
+    def overlooked(self, pool: str) -> bool:
+        """Whether a Pod that was made a while ago has not been seen in the cache: it came and went, or the cache is late."""
+        before = self._clock.monotonic() - self._settings.blocked
+        return any(at <= before and self._reserved[name][1].pool == pool for name, at in self._made.items())
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._reserved.pop(name, None)
+            self._made.pop(name, None)
 
     def reserved(self, pool: RunnerPool, shown: Iterable[Pod]) -> list[Reservation]:
         """Creations in the pool's fleet that `shown` does not show."""
         now = self._clock.monotonic()
-        self._reserved = {name: held for name, held in self._reserved.items() if held[1].until > now}
+        self._drop([name for name, held in self._reserved.items() if held[1].until <= now])
         names = {pod.metadata.name for pod in shown}
         fleet = fleet_of(pool)
         return [each for of, each in self._reserved.values() if of == fleet and each.pod not in names]
