@@ -2,22 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 
 __all__ = ["FLEET_LABEL", "Plan", "plan"]
 
 FLEET_LABEL = "tuist.dev/fleet"
+_AT_A_TIME: Final = 10
+"""Machines of a fleet that may be without a host at once: more would only wait in line, or be a slip of the finger."""
+_ORDERED_AT_A_TIME: Final = 3
+"""The same where each rents a Mac, which is paid for a day."""
+_LONG: Final = timedelta(minutes=1)
+"""A machine that waits for longer than this waits because there is no host for it."""
+_LONG_ORDERED: Final = timedelta(hours=1)
+"""The same where a Mac was ordered, which takes its time to be delivered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, and the sentence that says so."""
+    """What to do now, and the sentence that says so. `short` means that hosts are missing; `growing`, that more follows."""
 
     create: int
     delete: tuple[ScalewayAppleSiliconMachine, ...]
     message: str
+    growing: bool = False
+    short: bool = False
 
 
 def plan(
@@ -30,18 +41,42 @@ def plan(
 
     A machine that is being deleted no longer counts: its host is on its way home without it. Scale-down prefers machines
     that are not ready, then those whose host is past its billing floor (it could be given back for good), then the newest.
+    A fleet grows as its machines get hosts: a wrong number costs at most the free hosts and ten machines that wait.
     """
     living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
     wanted = fleet.spec.replicas
     ready = sum(machine.status.ready for machine in living)
     if len(living) < wanted:
-        missing = wanted - len(living)
-        return Plan(missing, (), f"{ready} of {wanted} ready; {missing} more are being made")
+        return _growth(fleet, living, f"{ready} of {wanted} ready", now)
     if len(living) > wanted:
         order = sorted(living, key=lambda machine: _goes_first(machine, hosts, now))
         going = tuple(order[: len(living) - wanted])
         return Plan(0, going, f"{ready} ready, {wanted} wanted; {len(going)} are being given back")
     return Plan(0, (), f"{ready} of {wanted} ready")
+
+
+def _growth(fleet: MacFleet, living: Sequence[ScalewayAppleSiliconMachine], said: str, now: datetime) -> Plan:
+    """The next step towards more machines."""
+    missing = fleet.spec.replicas - len(living)
+    ordered = fleet.spec.template.spec.source == "Order"
+    limit = _ORDERED_AT_A_TIME if ordered else _AT_A_TIME
+    hostless = [machine for machine in living if not machine.status.server_id]
+    create = max(0, min(missing, limit - len(hostless)))
+    growing = create < missing
+    short = growing and not create and any(_waits_long(machine, now) for machine in hostless)
+    if not growing:
+        return Plan(create, (), f"{said}; {create} more are being made")
+    made = f"{said}; {len(living)} are made, {len(hostless)} of them wait for a host"
+    if short:
+        advice = "add hosts, or ask for fewer replicas"
+        return Plan(0, (), f"{made} already; more are made when those have one: {advice}", growing=True, short=True)
+    pace = f"{limit} at a time" + (", because each Mac that is ordered is paid for a day" if ordered else "")
+    return Plan(create, (), f"{made}; {missing} more follow in steps, {pace}", growing=True)
+
+
+def _waits_long(machine: ScalewayAppleSiliconMachine, now: datetime) -> bool:
+    made = machine.metadata.creation_timestamp
+    return made is not None and now - made >= (_LONG_ORDERED if machine.status.ordering else _LONG)
 
 
 def _goes_first(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.hosts.made import NOW, host, later, machine
 
-from paddock.hosts.api import MacFleet, MacFleetSpec
+from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
 from paddock.hosts.fleet import plan
 
 
@@ -69,6 +69,39 @@ def test_the_whole_order_of_scaling_down():
         "ready-below-old",
     ]
     assert "5 are being given back" in decided.message
+
+
+def test_a_fleet_grows_by_ten_machines_without_a_host_at_a_time():
+    waiting = [machine(f"w{n}", made=NOW) for n in range(4)]
+    owned = [machine(f"o{n}", made=later(days=-1), server_id="x", ready=True) for n in range(5)]
+    decided = plan(fleet(10_000), [*owned, *waiting], {}, NOW)
+    assert (decided.create, decided.growing, decided.short) == (6, True, False)
+    assert decided.message == (
+        "5 of 10000 ready; 9 are made, 4 of them wait for a host; 9991 more follow in steps, 10 at a time"
+    )
+
+
+def test_machines_that_wait_long_hold_the_others_back_and_the_fleet_says_what_to_do():
+    waiting = [machine(f"w{n}", made=later(minutes=-2)) for n in range(10)]
+    decided = plan(fleet(11), waiting, {}, NOW)
+    assert (decided.create, decided.growing, decided.short) == (0, True, True)
+    assert decided.message == (
+        "0 of 11 ready; 10 are made, 10 of them wait for a host already; more are made when those have one: "
+        "add hosts, or ask for fewer replicas"
+    )
+    assert not plan(fleet(10), waiting, {}, NOW).short, "nothing is held back"
+
+
+def test_macs_that_are_ordered_are_ordered_three_at_a_time():
+    template = MacFleetTemplate(spec=MachineSpec(source="Order"))
+    ordering = MacFleet(spec=MacFleetSpec(replicas=50, template=template))
+    assert plan(ordering, [], {}, NOW).create == 3
+    coming = [machine(f"w{n}", made=later(minutes=-20), ordering="minis-1") for n in range(3)]
+    decided = plan(ordering, coming, {}, NOW)
+    assert (decided.create, decided.short) == (0, False)
+    assert "paid for a day" in decided.message
+    late = [machine(f"w{n}", made=later(hours=-2), ordering="minis-1") for n in range(3)]
+    assert plan(ordering, late, {}, NOW).short
 
 
 @given(

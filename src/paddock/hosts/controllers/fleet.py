@@ -8,9 +8,9 @@ from paddock.base.chance import kube_suffix
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import WATCH_FILTER_LABEL, watched
 from paddock.hosts.controllers.tools import Tools
-from paddock.hosts.fleet import FLEET_LABEL, plan
-from paddock.kube.conditions import set_condition
-from paddock.kube.controller import Done, Request, Result
+from paddock.hosts.fleet import FLEET_LABEL, Plan, plan
+from paddock.kube.conditions import get_condition, set_condition
+from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.difference import merge_difference
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
@@ -18,6 +18,8 @@ from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
 __all__ = ["FleetReconciler"]
 
 Machine = ScalewayAppleSiliconMachine
+_SOON = 1.0
+_LATER = 10.0
 
 
 class FleetReconciler:
@@ -39,9 +41,16 @@ class FleetReconciler:
         machines = [m for m in listed if any(ref.uid == fleet.metadata.uid for ref in m.metadata.owner_references)]
         hosts = {host.metadata.name: host for host in tools.hosts.list()}
         decided = plan(fleet, machines, hosts, tools.clock.now())
+        # Each effect has its own look at the fleet right before it: whoever corrects a number stops what was decided for
+        # the wrong one, but for the one effect whose look came first; the next pass takes that back. Dying between
+        # two of them, or losing an answer, costs nothing: the next pass counts anew, on a fresh list.
         for _ in range(decided.create):
+            if not await self._unchanged(fleet):
+                return RequeueAfter(_SOON)
             await tools.client.create(self._new_machine(fleet))
         for machine in decided.delete:
+            if not await self._unchanged(fleet):
+                return RequeueAfter(_SOON)
             meta = machine.metadata
             try:
                 await tools.client.delete(
@@ -49,8 +58,23 @@ class FleetReconciler:
                 )
             except NotFoundError:
                 continue
-        await self._tell(fleet, machines, decided.message, selector)
-        return Done()
+        await self._tell(fleet, machines, decided, selector)
+        if not decided.growing:
+            return Done()
+        # A machine that gets its host brings the fleet back here by itself; this is for the pace, and the sentence.
+        return RequeueAfter(_SOON if decided.create else _LATER)
+
+    async def _unchanged(self, fleet: MacFleet) -> bool:
+        """Whether the fleet still asks for what was read: the same one, of the same generation, and not being deleted."""
+        meta = fleet.metadata
+        now = await self._tools.fresh.get(MacFleet, meta.name, meta.namespace)
+        return (
+            now is not None
+            and now.metadata.uid == meta.uid
+            and now.metadata.generation == meta.generation
+            and now.metadata.deletion_timestamp is None
+            and now.spec == fleet.spec
+        )
 
     def _new_machine(self, fleet: MacFleet) -> Machine:
         template, meta = fleet.spec.template, fleet.metadata
@@ -76,7 +100,7 @@ class FleetReconciler:
             spec=spec,
         )
 
-    async def _tell(self, fleet: MacFleet, machines: list[Machine], message: str, selector: str) -> None:
+    async def _tell(self, fleet: MacFleet, machines: list[Machine], decided: Plan, selector: str) -> None:
         tools = self._tools
         living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
         ready = sum(machine.status.ready for machine in living)
@@ -84,9 +108,12 @@ class FleetReconciler:
         said = Condition(
             type="Ready",
             status="True" if complete else "False",
-            reason="AllReady" if complete else "NotAllReady",
-            message=message,
+            reason="AllReady" if complete else "WaitingForHosts" if decided.short else "NotAllReady",
+            message=decided.message,
         )
+        before = get_condition(fleet.status.conditions, "Ready")
+        if decided.short and (before is None or before.reason != said.reason):
+            tools.recorder.record(fleet, "Warning", said.reason, said.message)
         status = replace(
             fleet.status,
             replicas=len(living),
