@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
 from paddock.base.secrets import Password
 from paddock.clients.ssh import BudgetedSsh, DialBudget, new_key_pair
-from paddock.hosts.bootstrap import Bootstrap, FleetConfig, PerHost, Progress, Ready, Sequencing
+from paddock.hosts.bootstrap import Bootstrap, FleetConfig, PerHost, Ready, Sequencing, StepProgress
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.mac import Fleet, Pace
-from paddock.simulator.node import with_simulated_agent
+from paddock.simulator.nodes import with_simulated_agent
 
 from .table import Row, amount
 
@@ -38,17 +38,17 @@ def bootstrapping(quick: bool) -> Iterator[Row]:
 
 
 async def _bootstrap(count: int) -> tuple[float, float, int, int]:
-    clock, chance = SystemClock(), seeded("bench")
-    cloud = SimulatedCloud(clock, chance, speed=1000.0, audit=False)
-    macs = Fleet(cloud, clock=clock, chance=chance, pace=Pace(speed=1000.0))
+    clock, rng = SystemClock(), seeded("bench")
+    cloud = SimulatedCloud(clock, rng, speed=1000.0, audit=False)
+    macs = Fleet(cloud, clock=clock, rng=rng, pace=Pace(speed=1000.0))
     key = new_key_pair("bench")
     hosts = [cloud.add_host(f"bench-{number}", authorized_keys=[key.public]) for number in range(count)]
-    budget = DialBudget(clock, chance)
-    bootstrap = Bootstrap(BudgetedSsh(macs.ssh(), budget), clock, chance)
-    sequencing = Sequencing(clock, chance, parallel=_PARALLEL, spread=0.0)
+    budget = DialBudget(clock, rng)
+    bootstrap = Bootstrap(BudgetedSsh(macs.ssh(), budget), clock, rng)
+    sequencing = Sequencing(clock, rng, parallel=_PARALLEL, spread=0.0)
     in_steps = 0.0
 
-    async def tell(progress: Progress) -> None:
+    async def tell(progress: StepProgress) -> None:
         nonlocal in_steps
         in_steps += progress.seconds
 

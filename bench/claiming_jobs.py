@@ -20,8 +20,8 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
 from paddock.embedded.postgres.binaries import candidates
 from paddock.runners.ledger import Ledger, Pod
 
@@ -112,8 +112,8 @@ async def _measure(seconds: float, rounds: int) -> tuple[dict[str, _Found], str]
 
 @asynccontextmanager
 async def _ledger(dsn: str) -> AsyncIterator[tuple[Ledger, psycopg.AsyncConnection[Any]]]:
-    clock, chance = SystemClock(), seeded(1)
-    opened = Ledger.open(dsn, clock=clock, chance=chance, schema=_SCHEMA, size=_CONNECTIONS, patience=60.0)
+    clock, rng = SystemClock(), seeded(1)
+    opened = Ledger.open(dsn, clock=clock, rng=rng, schema=_SCHEMA, size=_CONNECTIONS, timeout=60.0)
     async with opened as ledger:
         for number in range(1, _ACCOUNTS + 1):
             await ledger.accounts.enrol(number, f"org{number}", 1000 + number)

@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from paddock.base import logs
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
-from paddock.embedded.listening import bind, listening
+from paddock.base.http_server import bind, listening
+from paddock.base.rng import seeded
 from paddock.kube.builtin import Pod
 from paddock.runners.api import OWNER_LABEL
 from paddock.runners.settings import DispatchSettings
@@ -36,22 +36,22 @@ def allow_many_sockets() -> int:
 
 
 async def main(folder: Path, pods: int) -> None:
-    clock, chance = SystemClock(), seeded(1)
+    clock, rng = SystemClock(), seeded(1)
     allow_many_sockets()
-    async with scratch_postgres() as server, runner_rig(server.dsn, clock, chance, DispatchSettings()) as rig:
-        tokens = await rig.pods(pods, chance=chance)
+    async with scratch_postgres() as server, runner_rig(server.dsn, clock, rng, DispatchSettings()) as rig:
+        tokens = await rig.pods(pods, rng=rng)
         (folder / "tokens").write_text("\n".join(tokens), encoding="utf-8")
 
         async def waiting(_: Request) -> Response:
             return JSONResponse({"waiting": len(rig.service.dispatch.room), "token_reviews": rig.wire.token_reviews})
 
-        async def stamped(_: Request) -> Response:
+        async def assigned(_: Request) -> Response:
             pods = (await rig.client.list(Pod, NAMESPACE, label_selector=OWNER_LABEL)).items
             return JSONResponse({"stamped": len(pods)})
 
         sock = bind(0, "port")
         app = Starlette(
-            routes=[*rig.service.routes, Route("/bench/waiting", waiting), Route("/bench/stamped", stamped)]
+            routes=[*rig.service.routes, Route("/bench/waiting", waiting), Route("/bench/stamped", assigned)]
         )
         async with listening(app, sock), at_work(rig):
             print(json.dumps({"port": sock.getsockname()[1], "dsn": server.dsn}), flush=True)

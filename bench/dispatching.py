@@ -110,8 +110,8 @@ async def _at_once(door: DispatchDoor, jobs: int) -> tuple[_Handed, float, Spent
 
 async def _check(door: DispatchDoor) -> None:
     """Every Pod was stamped: an attempt that fails costs time that is none of dispatch's."""
-    stamped = (await door.state("stamped"))["stamped"]
-    assert stamped == len(door.tokens), f"{stamped} of {len(door.tokens)} Pods were stamped"
+    assigned = (await door.state("stamped"))["stamped"]
+    assert assigned == len(door.tokens), f"{assigned} of {len(door.tokens)} Pods were stamped"
 
 
 async def _waiting(door: DispatchDoor) -> list[Asker]:

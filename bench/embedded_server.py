@@ -6,28 +6,28 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from paddock.base.chance import unseeded
 from paddock.base.clock import SystemClock
+from paddock.base.http_server import Tls, bind, listening
+from paddock.base.rng import unseeded
 from paddock.embedded.certificates import Certificates
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.definitions import our_definitions
 from paddock.embedded.folder import DataFolder
-from paddock.embedded.listening import Tls, bind, listening
 from paddock.embedded.postgres import EmbeddedPostgres
 from paddock.embedded.store.postgres import PostgresStore
 
 
 async def main(root: Path) -> None:
-    clock, chance, folder = SystemClock(), unseeded(), DataFolder(root)
+    clock, rng, folder = SystemClock(), unseeded(), DataFolder(root)
     folder.make()
     certificates = Certificates.ensure(folder.certificates, clock.now())
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(EmbeddedPostgres(folder.postgres, clock=clock, chance=chance))
-        store = await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=clock, chance=chance))
+        server = await stack.enter_async_context(EmbeddedPostgres(folder.postgres, clock=clock, rng=rng))
+        store = await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=clock, rng=rng))
         plane = ControlPlane(
             store,
             clock,
-            chance,
+            rng,
             admin_token=folder.admin_token(),
             signing_key=folder.signing_key(),
             definitions=our_definitions(),

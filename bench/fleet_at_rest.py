@@ -30,17 +30,17 @@ def at_rest(quick: bool) -> Iterator[Row]:
 
 
 async def _bring_up(count: int) -> list[Row]:
-    async with rig(count, inventory_interval=_EVERY, sweep_interval=_EVERY) as house, _managed(house):
-        hosts, machines = house.operator.hosts.reader, house.operator.machines.reader
+    async with rig(count, inventory_interval=_EVERY, sweep_interval=_EVERY) as application, _managed(application):
+        hosts, machines = application.operator.hosts.reader, application.operator.machines.reader
         await _until(lambda: len(hosts.list()) == count, "every host is known")
-        before, revision, began = len(house.cloud.audit), house.store.revision, time.perf_counter()
-        await _order(house, count)
+        before, revision, began = len(application.cloud.audit), application.store.revision, time.perf_counter()
+        await _order(application, count)
         await _until(lambda: sum(bool(m.status.server_id) for m in machines.list()) == count, "all are claimed")
         claimed = time.perf_counter() - began
         await _until(lambda: sum(m.status.ready for m in machines.list()) == count, "all are ready")
         ready = time.perf_counter() - began
-        calls = Counter(entry.operation for entry in house.cloud.audit[before:])
-        writes = (house.store.revision - revision) / count
+        calls = Counter(entry.operation for entry in application.cloud.audit[before:])
+        writes = (application.store.revision - revision) / count
     asked = sum(number for name, number in calls.items() if not name.startswith("list")) / count
     note = f"with a bootstrap that takes no time; {writes:.0f} writes and {asked:.0f} cloud calls each"
     free = "without the request budget, which at 10 calls/s allows about 2/s"
@@ -53,19 +53,19 @@ async def _bring_up(count: int) -> list[Row]:
 async def _rest(count: int, watched: float) -> list[Row]:
     process = psutil.Process()
     empty = process.memory_info().rss
-    async with rig(count, inventory_interval=_EVERY, sweep_interval=_EVERY) as house:
-        await fill(house)
-        async with _managed(house):
-            machines = house.operator.machines.reader
+    async with rig(count, inventory_interval=_EVERY, sweep_interval=_EVERY) as application:
+        await fill(application)
+        async with _managed(application):
+            machines = application.operator.machines.reader
             await _until(lambda: sum(m.status.ready for m in machines.list()) == count, "all are ready")
-            await _quiet(house)
-            revision, looks, cpu = house.store.revision, _looks(house), process.cpu_times()
+            await _quiet(application)
+            revision, looks, cpu = application.store.revision, _looks(application), process.cpu_times()
             await asyncio.sleep(watched)
             used = process.cpu_times()
             busy = (used.user + used.system - cpu.user - cpu.system) / watched
-            writes, looked = house.store.revision - revision, _looks(house) - looks
+            writes, looked = application.store.revision - revision, _looks(application) - looks
             held = process.memory_info().rss - empty
-            states = Counter(host.status.state for host in house.store.present(ScalewayAppleSiliconHost))
+            states = Counter(host.status.state for host in application.store.present(ScalewayAppleSiliconHost))
     assert states == {"owned": count}, states
     over = f"over {watched:.0f} s with {looked} pages of lists asked of the cloud"
     return [
@@ -82,8 +82,8 @@ async def _rest(count: int, watched: float) -> list[Row]:
 
 
 @asynccontextmanager
-async def _managed(house: Rig) -> AsyncIterator[None]:
-    running = asyncio.create_task(house.manager.run())
+async def _managed(application: Rig) -> AsyncIterator[None]:
+    running = asyncio.create_task(application.manager.run())
     try:
         yield
     finally:
@@ -91,28 +91,28 @@ async def _managed(house: Rig) -> AsyncIterator[None]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def _quiet(house: Rig) -> None:
+async def _quiet(application: Rig) -> None:
     """Wait until everything that follows from the start is written: nothing changed over one whole cycle."""
     deadline = time.perf_counter() + _LONGEST
     while time.perf_counter() < deadline:
-        before = house.store.revision
+        before = application.store.revision
         await asyncio.sleep(_EVERY + 1.0)
-        if house.store.revision == before:
+        if application.store.revision == before:
             return
 
 
-async def _order(house: Rig, count: int) -> None:
+async def _order(application: Rig, count: int) -> None:
     async def worker(numbers: Iterator[int]) -> None:
         for number in numbers:
             meta = ObjectMeta(name=f"m-{number:05}", namespace="default")
-            await house.client.create(ScalewayAppleSiliconMachine(metadata=meta, spec=MachineSpec(type="M4-M")))
+            await application.client.create(ScalewayAppleSiliconMachine(metadata=meta, spec=MachineSpec(type="M4-M")))
 
     numbers = iter(range(count))
     await asyncio.gather(*(worker(numbers) for _ in range(8)))
 
 
-def _looks(house: Rig) -> int:
-    return sum(entry.operation == "list" for entry in house.cloud.audit)
+def _looks(application: Rig) -> int:
+    return sum(entry.operation == "list" for entry in application.cloud.audit)
 
 
 async def _until(reached: Callable[[], bool], what: str) -> None:

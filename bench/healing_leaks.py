@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 
-from paddock.base.chance import seeded
+from paddock.base.rng import seeded
 from paddock.runners.ledger.heals import Heal
 from paddock.runners.settings import DispatchSettings
 
-from .hurried_clock import HurriedClock
 from .leaks import Leak, Leaks
 from .runner_rig import RunnerRig, at_work, runner_rig
+from .scaled_clock import ScaledClock
 from .scratch_postgres import scratch_postgres
 from .table import Row, amount
 
@@ -38,7 +38,7 @@ def healing_leaks(quick: bool) -> Iterator[Row]:
 
 
 async def _measure(speed: float) -> list[tuple[Leak, float | None]]:
-    clock = HurriedClock(speed)
+    clock = ScaledClock(speed)
     async with scratch_postgres() as server, runner_rig(server.dsn, clock, seeded(1), _SETTINGS) as rig, at_work(rig):
         leaks = Leaks(rig, _SETTINGS.healing)
         made = await leaks.all()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
 from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.kube.client import Client
 from paddock.kube.config import Config
@@ -69,7 +69,7 @@ async def _through_the_informer(lines: list[bytes]) -> float:
             done.set()
 
     async with server, Client(Config(f"http://127.0.0.1:{port}")) as client:
-        informer = Informer(client, ScalewayAppleSiliconHost, clock=SystemClock(), chance=seeded(1))
+        informer = Informer(client, ScalewayAppleSiliconHost, clock=SystemClock(), rng=seeded(1))
         informer.add_handler(count)
         began = time.perf_counter()
         task = asyncio.create_task(informer.run())

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from paddock.clients.github import ForgeJob, ForgeRunner, HookDelivery
+from paddock.clients.github import GitHubJob, GitHubRunner, HookDelivery
 from paddock.kube.builtin import Container, Node, Pod, PodSpec, ServiceAccount
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RUNNER, RUNNER_LABEL
@@ -46,7 +46,7 @@ class Leaks:
 
     async def all(self) -> list[Leak]:
         # GitHub shows another runner in every list, because an empty one is not believed.
-        self._rig.forge.rows["of-somebody"] = ForgeRunner(runner_id=1, name="of-somebody", online=True, busy=False)
+        self._rig.github.rows["of-somebody"] = GitHubRunner(runner_id=1, name="of-somebody", online=True, busy=False)
         await self._rig.client.create(Node(metadata=ObjectMeta(name="another-node")))
         ways: list[Callable[[], Awaitable[list[Leak]]]] = [
             self._stale_claim,
@@ -122,7 +122,7 @@ class Leaks:
 
     async def _never_announced(self) -> list[Leak]:
         job = next(self._numbers)
-        self._rig.forge.jobs[job] = ForgeJob(job_id=job, status="queued", labels=(LABEL,), created_at=self._now())
+        self._rig.github.jobs[job] = GitHubJob(job_id=job, status="queued", labels=(LABEL,), created_at=self._now())
         return [self._leak("queued_found", f"job {job}", _ON_ITS_WAY, "GitHub never sent its `queued`")]
 
     async def _undelivered(self) -> list[Leak]:
@@ -130,7 +130,7 @@ class Leaks:
         attempt = HookDelivery(
             delivery_id=1, guid=guid, delivered_at=self._now(), redelivery=False, status_code=503, event="workflow_job"
         )
-        self._rig.forge.attempts.append(attempt)
+        self._rig.github.attempts.append(attempt)
         return [self._leak("redelivered", f"delivery {guid}", timedelta(), "we answered 503")]
 
     # Pods
@@ -138,7 +138,7 @@ class Leaks:
     async def _stamped_and_forgotten(self) -> list[Leak]:
         pod = await self._pod()
         claim = await self._claim(pod)
-        await self._stamp(pod)
+        await self._assign(pod)
         await self._rig.ledger.claims.release(claim, by="claims", why="stale")
         how = "stamped, then its dispatcher died"
         return [self._leak("orphaned_stamped_pod", pod.metadata.name, self._settings.stamp_grace, how)]
@@ -197,7 +197,7 @@ class Leaks:
 
     async def _runner_without_pod(self) -> list[Leak]:
         name = f"{POOL}-gone-0123abcd"
-        self._rig.forge.rows[name] = ForgeRunner(runner_id=2, name=name, online=False, busy=False)
+        self._rig.github.rows[name] = GitHubRunner(runner_id=2, name=name, online=False, busy=False)
         how = "minted and never handed out; looked for every 5 min"
         return [self._leak("offline_runner", f"runner {name}", self._settings.missing_grace, how)]
 
@@ -255,7 +255,7 @@ class Leaks:
         assert claim.outcome is Outcome.CLAIMED, claim
         return claim
 
-    async def _stamp(self, pod: Pod) -> None:
+    async def _assign(self, pod: Pod) -> None:
         patch = {"metadata": {"labels": {OWNER_LABEL: "org1"}}}
         await self._rig.client.merge_patch(Pod, pod.metadata.name, patch, NAMESPACE)
 
@@ -263,14 +263,14 @@ class Leaks:
         """A Pod that was handed a runner; what GitHub says of its job from now on."""
         claim = await self._claim(pod)
         if isinstance(pod, Pod):
-            await self._stamp(pod)
+            await self._assign(pod)
         await self._rig.ledger.claims.commit(claim, _runner_of(pod))
         self._github(_job_of(claim), status, _runner_of(pod) if runner is None else runner)
         return claim
 
     def _github(self, job: int, status: str, runner: str) -> None:
         over = self._now() if status == "completed" else None
-        self._rig.forge.jobs[job] = ForgeJob(
+        self._rig.github.jobs[job] = GitHubJob(
             job_id=job,
             status=status,  # pyright: ignore[reportArgumentType]
             runner_name=runner,

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from paddock.base.chance import new_uuid, seeded
+from paddock.base.rng import new_uuid, seeded
 from paddock.hosts.api import ScalewayAppleSiliconHost
 
 __all__ = ["GROUP", "HOSTS", "host", "listing", "status"]

@@ -1,4 +1,4 @@
-"""The host half in real time and in one process: API and cloud are in memory and answer at once.
+"""The host subsystem in real time and in one process: API and cloud are in memory and answer at once.
 
 What is measured here is our own work: no network, no disk and no Mac waits in it.
 """
@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from paddock.base.chance import new_uuid, seeded
 from paddock.base.clock import SystemClock
 from paddock.base.metrics import CollectorRegistry
+from paddock.base.rng import new_uuid, seeded
 from paddock.base.secrets import Secret
 from paddock.clients.scaleway import ScalewayClient
 from paddock.embedded.api.tokens import generate_key
@@ -26,8 +26,8 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject
 from paddock.simulator.cloud import SimulatedCloud
+from paddock.simulator.fake_macs import FakeBootstrap, FakeMacs
 from paddock.simulator.fleet_world import POOL, GlassStore
-from paddock.simulator.paper_macs import PaperBootstrap, PaperMacs
 from paddock.simulator.transport import InProcessTransport
 
 __all__ = ["Rig", "fill", "rig"]
@@ -47,7 +47,7 @@ class Rig:
 @asynccontextmanager
 async def rig(hosts: int, *, inventory_interval: float, sweep_interval: float = 15.0) -> AsyncIterator[Rig]:
     """Everything built and the API running; the manager is the caller's to run."""
-    clock, chance = SystemClock(), seeded(1)
+    clock, rng = SystemClock(), seeded(1)
     settings = HostSettings(
         default_adopt_pool_prefix=POOL,
         lease_duration=0.0,
@@ -55,11 +55,11 @@ async def rig(hosts: int, *, inventory_interval: float, sweep_interval: float = 
         inventory_interval=inventory_interval,
         reclaim_interval=sweep_interval,
     )
-    cloud = SimulatedCloud(clock, chance)
+    cloud = SimulatedCloud(clock, rng)
     cloud.seed_pool(hosts, prefix=POOL)
     store = GlassStore()
     plane = ControlPlane(
-        store, clock, chance, admin_token=_ADMIN, signing_key=generate_key(), definitions=our_definitions()
+        store, clock, rng, admin_token=_ADMIN, signing_key=generate_key(), definitions=our_definitions()
     )
     config = Config("https://api", credentials=FixedIdentity(Identity(token=_ADMIN)))
     # The short timeout above only makes the waiting time of claims short; the budget would be all that is measured.
@@ -67,28 +67,28 @@ async def rig(hosts: int, *, inventory_interval: float, sweep_interval: float = 
     async with (
         plane.running(),
         Client(config, InProcessTransport(plane.app)) as client,
-        ScalewayClient(reached, clock, chance, transport=cloud.transport()) as seen,
+        ScalewayClient(reached, clock, rng, transport=cloud.transport()) as seen,
     ):
         metrics = KubeMetrics(CollectorRegistry())
-        manager = Manager(clock=clock, chance=chance, metrics=metrics)
-        bootstrap = PaperBootstrap(clock, PaperMacs(seconds=0.0), cloud)
-        operator = HostOperator(manager, client, seen, bootstrap, settings, clock=clock, chance=chance, metrics=metrics)
+        manager = Manager(clock=clock, rng=rng, metrics=metrics)
+        bootstrap = FakeBootstrap(clock, FakeMacs(seconds=0.0), cloud)
+        operator = HostOperator(manager, client, seen, bootstrap, settings, clock=clock, rng=rng, metrics=metrics)
         yield Rig(cloud, store, client, manager, operator)
 
 
-async def fill(house: Rig) -> None:
+async def fill(application: Rig) -> None:
     """Every host claimed by a machine of its own: written into the store as the API would have stored it."""
-    chance = seeded(2)
-    for number, server in enumerate(house.cloud.hosts()):
-        name, uid = f"m-{number:05}", new_uuid(chance)
+    rng = seeded(2)
+    for number, server in enumerate(application.cloud.hosts()):
+        name, uid = f"m-{number:05}", new_uuid(rng)
         server.name = name
         claim = {"machineNamespace": "default", "machineName": name, "machineUID": uid, "epoch": 1}
         host_status = {"state": "owned", "cloudName": name, "cloudStatus": "ready", "type": "M4-M", "delivered": True}
         await _store(
-            house,
+            application,
             ScalewayAppleSiliconHost,
             server.id,
-            new_uuid(chance),
+            new_uuid(rng),
             {"zone": server.zone, "serverID": server.id, "claim": claim},
             host_status,
         )
@@ -99,11 +99,11 @@ async def fill(house: Rig) -> None:
             "phase": "Ready",
             "claimVerified": True,
         }
-        await _store(house, ScalewayAppleSiliconMachine, name, uid, {"type": "M4-M"}, machine_status)
+        await _store(application, ScalewayAppleSiliconMachine, name, uid, {"type": "M4-M"}, machine_status)
 
 
 async def _store(
-    house: Rig, kind: type[KubeObject], name: str, uid: str, spec: dict[str, object], status: dict[str, object]
+    application: Rig, kind: type[KubeObject], name: str, uid: str, spec: dict[str, object], status: dict[str, object]
 ) -> None:
     meta = {
         "name": name,
@@ -121,4 +121,4 @@ async def _store(
         "spec": spec,
         "status": status,
     }
-    await house.store.create(Key(f"{resource.plural}.{resource.group}", "default", name), body)
+    await application.store.create(Key(f"{resource.plural}.{resource.group}", "default", name), body)

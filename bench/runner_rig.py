@@ -1,4 +1,4 @@
-"""The runner half in one process: the real service, a real Postgres, the embedded API in memory, a GitHub without delay."""
+"""The runner subsystem in one process: the real service, a real Postgres, the embedded API in memory, a GitHub without delay."""
 
 import asyncio
 import random
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import httpx2
 
-from paddock.base.chance import new_uuid
 from paddock.base.clock import Clock, SystemClock
 from paddock.base.metrics import CollectorRegistry
+from paddock.base.rng import new_uuid
 from paddock.base.secrets import Secret
 from paddock.embedded.api.representation import decode
 from paddock.embedded.api.tokens import generate_key
@@ -26,11 +26,11 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
 from paddock.runners.ledger import Ledger, Listener
-from paddock.runners.service import RunnerService
+from paddock.runners.processes.dispatch import RunnerService
 from paddock.runners.settings import DispatchSettings
 from paddock.simulator.transport import InProcessTransport
 
-from .instant_forge import InstantForge
+from .stub_github import StubGitHub
 
 __all__ = ["ACCOUNTS", "LABEL", "NAMESPACE", "POOL", "WEBHOOK_SECRET", "RunnerRig", "at_work", "runner_rig"]
 
@@ -65,10 +65,10 @@ class RunnerRig:
     wire: CountingTransport
     client: Client
     ledger: Ledger
-    forge: InstantForge
+    github: StubGitHub
     service: RunnerService
 
-    async def pods(self, count: int, *, chance: random.Random) -> list[str]:
+    async def pods(self, count: int, *, rng: random.Random) -> list[str]:
         """So many Pods that may wait, and their tokens.
 
         The first is made by the API, which fills in what it fills in; the others are written beside it as the API would
@@ -82,8 +82,8 @@ class RunnerRig:
         for number in range(count):
             if number:
                 name = f"{POOL}-{number:05}"
-                account = {**account, "metadata": {**account["metadata"], "name": name, "uid": new_uuid(chance)}}
-                pod = {**pod, "metadata": {**pod["metadata"], "name": name, "uid": new_uuid(chance)}}
+                account = {**account, "metadata": {**account["metadata"], "name": name, "uid": new_uuid(rng)}}
+                pod = {**pod, "metadata": {**pod["metadata"], "name": name, "uid": new_uuid(rng)}}
                 pod["spec"] = {**pod["spec"], "serviceAccountName": name, "serviceAccount": name}
                 await self.store.create(accounts._replace(name=name), account)
                 await self.store.create(pods._replace(name=name), pod)
@@ -109,19 +109,19 @@ class RunnerRig:
 
 @asynccontextmanager
 async def runner_rig(
-    dsn: str, clock: Clock, chance: random.Random, settings: DispatchSettings
+    dsn: str, clock: Clock, rng: random.Random, settings: DispatchSettings
 ) -> AsyncIterator[RunnerRig]:
     """Everything built, with its pool and accounts; `service.run()` is the caller's (see `at_work`)."""
     store = MemoryStore()
     plane = ControlPlane(
-        store, clock, chance, admin_token=_ADMIN, signing_key=generate_key(), definitions=[crd_of(RunnerPool)]
+        store, clock, rng, admin_token=_ADMIN, signing_key=generate_key(), definitions=[crd_of(RunnerPool)]
     )
     wire = CountingTransport(InProcessTransport(plane.app, clock=SystemClock()))  # its timeouts are of real time
     config = Config("https://api", credentials=FixedIdentity(Identity(token=_ADMIN)))
     async with (
         plane.running(),
         Client(config, wire) as client,
-        Ledger.open(dsn, clock=clock, chance=chance, schema=_SCHEMA) as ledger,
+        Ledger.open(dsn, clock=clock, rng=rng, schema=_SCHEMA) as ledger,
     ):
         spec = RunnerPoolSpec(
             image="runner:1", fleet_selector="m4", dispatch_label=LABEL, runner_labels=("self-hosted",), replicas=0
@@ -133,20 +133,20 @@ async def runner_rig(
                 number, "macos", vcpus=_PLENTY, memory_mb=1000 * _PLENTY, by="bench", why="caps on, and never reached"
             )
         metrics = KubeMetrics(CollectorRegistry())
-        forge = InstantForge()
+        github = StubGitHub()
         service = RunnerService(
             ledger,
-            Listener(dsn, schema=_SCHEMA, clock=clock, chance=chance, patience=settings.backstop),
-            forge,
+            Listener(dsn, schema=_SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
+            github,
             client,
             secrets=_secrets,
             settings=settings,
             clock=clock,
-            chance=chance,
+            rng=rng,
             registry=metrics.registry,
             kube_metrics=metrics,
         )
-        yield RunnerRig(clock, plane, store, wire, client, ledger, forge, service)
+        yield RunnerRig(clock, plane, store, wire, client, ledger, github, service)
 
 
 @asynccontextmanager

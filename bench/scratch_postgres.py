@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
 from paddock.embedded.postgres import EmbeddedPostgres
 
 __all__ = ["scratch_folder", "scratch_postgres"]
@@ -25,7 +25,7 @@ async def scratch_postgres() -> AsyncIterator[EmbeddedPostgres]:
     """As `paddock up` runs it, with its settings: what is committed is on the disk."""
     folder = scratch_folder()
     try:
-        async with EmbeddedPostgres(folder / "pg", clock=SystemClock(), chance=seeded(1)) as postgres:
+        async with EmbeddedPostgres(folder / "pg", clock=SystemClock(), rng=seeded(1)) as postgres:
             yield postgres
     finally:
         shutil.rmtree(folder)

@@ -18,16 +18,16 @@ def sweeping(quick: bool) -> Iterator[Row]:
 
 
 async def _measure(count: int) -> list[Row]:
-    async with rig(count, inventory_interval=3600.0) as house:
-        await fill(house)
+    async with rig(count, inventory_interval=3600.0) as application:
+        await fill(application)
         process = psutil.Process()
-        before, rss = len(house.cloud.audit), process.memory_info().rss
+        before, rss = len(application.cloud.audit), process.memory_info().rss
         began = time.perf_counter()
-        await house.operator.sweep.cycle()
+        await application.operator.sweep.cycle()
         seconds = time.perf_counter() - began
         grown = process.memory_info().rss - rss
-        calls = Counter(entry.operation for entry in house.cloud.audit[before:])
-        verdicts = Counter(finding.verdict.state.value for finding in house.operator.sweep.findings)
+        calls = Counter(entry.operation for entry in application.cloud.audit[before:])
+        verdicts = Counter(finding.verdict.state.value for finding in application.operator.sweep.findings)
     assert verdicts == {"owned": count}, verdicts
     kinds = ", ".join(f"{number} {name}" for name, number in sorted(calls.items()))
     what = f"sweep of {count:,} × {count:,}"

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from paddock.hosts import roles as hosts
-from paddock.kube.roles import Account, Role, roles_yaml
-from paddock.runners import roles as runners
+from paddock.kube.roles import Role, RoleAccount, roles_yaml
+from paddock.runners.processes import roles as runners
 
 FOLDER = Path(__file__).resolve().parent.parent / "deploy" / "rbac"
 OPERATOR = "paddock-operator"
@@ -28,12 +28,12 @@ def files(namespace: str = "default", runners_namespace: str = "default") -> dic
             "What `paddock operator` may do. The Role of its own namespace is also needed in every other namespace that "
             f"holds Machines. {made}",
             operator_roles(namespace, runners_namespace),
-            Account(OPERATOR, namespace),
+            RoleAccount(OPERATOR, namespace),
         ),
         "dispatch.yaml": roles_yaml(
             f"What `paddock dispatch` may do: about Pods, only where the runners are. {made}",
             runners.dispatch_roles(runners_namespace),
-            Account(runners.DISPATCH, namespace),
+            RoleAccount(runners.DISPATCH, namespace),
         ),
         "node.yaml": roles_yaml(
             "What the agent on each Mac may do. The operator gives this role to the account that it makes for each "

@@ -13,8 +13,8 @@ import httpx2
 from conformance import gadgets
 from conformance.target import GROUP, Api
 
-from paddock.base.chance import unseeded
 from paddock.base.clock import SystemClock
+from paddock.base.rng import unseeded
 from paddock.base.secrets import Secret
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.folder import DataFolder

@@ -19,8 +19,8 @@ from conformance.collection import Case, every_case  # noqa: E402
 from conformance.embedded import Embedded, embedded  # noqa: E402
 from conformance.target import Api  # noqa: E402
 
-from paddock.base.chance import unseeded  # noqa: E402
 from paddock.base.clock import SystemClock  # noqa: E402
+from paddock.base.rng import unseeded  # noqa: E402
 from paddock.embedded.postgres import EmbeddedPostgres  # noqa: E402
 from paddock.embedded.store import Store  # noqa: E402
 from paddock.embedded.store.memory import MemoryStore  # noqa: E402
@@ -30,9 +30,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def postgres_store(folder: Path, stack: AsyncExitStack) -> Store:
-    clock, chance = SystemClock(), unseeded()
-    server = await stack.enter_async_context(EmbeddedPostgres(folder, clock=clock, chance=chance))
-    return await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=clock, chance=chance))
+    clock, rng = SystemClock(), unseeded()
+    server = await stack.enter_async_context(EmbeddedPostgres(folder, clock=clock, rng=rng))
+    return await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=clock, rng=rng))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["memory", "postgres"])

@@ -21,9 +21,9 @@ from conformance.embedded import Embedded, embedded  # noqa: E402
 from conformance.kubectl import Kubectl, found_kubectls  # noqa: E402
 
 from paddock.base.clock import SystemClock  # noqa: E402
+from paddock.base.http_server import Tls, bind, listening  # noqa: E402
 from paddock.embedded.certificates import Certificates  # noqa: E402
 from paddock.embedded.kubeconfig import write_kubeconfig  # noqa: E402
-from paddock.embedded.listening import Tls, bind, listening  # noqa: E402
 from paddock.embedded.store.memory import MemoryStore  # noqa: E402
 
 KUBECTLS = found_kubectls()

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
-from integration.ledger.rig import Bench, StandingClock
+from integration.runners.ledger.rig import Bench, StandingClock
 
 from paddock.base.clock import SystemClock
 from paddock.embedded.postgres import EmbeddedPostgres
@@ -23,7 +23,7 @@ async def server() -> AsyncIterator[EmbeddedPostgres]:
     folder = Path(tempfile.mkdtemp(prefix="paddock-tests-"))
     folder.chmod(0o755)
     try:
-        async with EmbeddedPostgres(folder / "pg", clock=SystemClock(), chance=random.Random(1)) as postgres:
+        async with EmbeddedPostgres(folder / "pg", clock=SystemClock(), rng=random.Random(1)) as postgres:
             yield postgres
     finally:
         shutil.rmtree(folder)
@@ -34,7 +34,7 @@ async def bench(server: EmbeddedPostgres) -> AsyncIterator[Bench]:
     """A ledger whose wall clock stands until it is told to move."""
     clock = StandingClock()
     schema = f"ledger_{next(_schemas)}"
-    async with Ledger.open(server.dsn, clock=clock, chance=random.Random(7), schema=schema, size=16) as ledger:
+    async with Ledger.open(server.dsn, clock=clock, rng=random.Random(7), schema=schema, size=16) as ledger:
         bench = Bench(ledger, clock, server.dsn, schema)
         yield bench
         assert await bench.problems() == []

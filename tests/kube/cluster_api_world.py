@@ -20,8 +20,8 @@ from kube.cluster_api_core import Assets, Core, apply, establish, running_core
 from kube.controlplane import ControlPlane, running_control_plane
 from unit.deploy.rendering import NAMESPACE, RELEASE, ROOT, objects
 
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
 from paddock.clients.scaleway import ScalewayClient
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as InfraMachine
@@ -43,7 +43,7 @@ from paddock.kube.resource import Resource
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.cloud.state import Host as CloudHost
 from paddock.simulator.mac import Fleet, Pace
-from paddock.simulator.node import NodeTwins, with_simulated_agent
+from paddock.simulator.nodes import SimulatedNodes, with_simulated_agent
 
 CORE = "cluster.x-k8s.io"
 CLUSTERS = Resource(CORE, "v1beta2", "Cluster", "clusters")
@@ -96,13 +96,13 @@ class Macs:
     """The cloud and its Macs, which clusters may share."""
 
     def __init__(self, name: str) -> None:
-        self.clock, self.chance = SystemClock(), seeded(name)
-        self.cloud = SimulatedCloud(self.clock, self.chance, speed=2000.0)
-        self.fleet = Fleet(self.cloud, clock=self.clock, chance=self.chance, pace=Pace(speed=2000.0))
+        self.clock, self.rng = SystemClock(), seeded(name)
+        self.cloud = SimulatedCloud(self.clock, self.rng, speed=2000.0)
+        self.fleet = Fleet(self.cloud, clock=self.clock, rng=self.rng, pace=Pace(speed=2000.0))
 
     def scaleway(self) -> ScalewayClient:
         reached = replace(self.cloud.settings(), request_timeout=SETTINGS.request_timeout, requests_per_second=200.0)
-        return ScalewayClient(reached, self.clock, self.chance, transport=self.cloud.transport())
+        return ScalewayClient(reached, self.clock, self.rng, transport=self.cloud.transport())
 
     def named(self, name: str) -> CloudHost | None:
         return next((host for host in self.cloud.hosts() if host.name == name), None)
@@ -213,24 +213,22 @@ async def at_work(where: Site, macs: Macs, **changes: Any) -> AsyncIterator[Worl
         )
         scaleway = await stack.enter_async_context(macs.scaleway())
         stack.callback(shutil.rmtree, agent, ignore_errors=True)
-        manager = Manager(clock=macs.clock, chance=macs.chance, metrics=metrics, elector=None, grace=1.0)
+        manager = Manager(clock=macs.clock, rng=macs.rng, metrics=metrics, elector=None, grace=1.0)
         bootstrapper = FleetBootstrapper(
             client,
             scaleway,
             macs.fleet.ssh(),
             with_simulated_agent(FleetConfig(), agent),
             clock=macs.clock,
-            chance=macs.chance,
+            rng=macs.rng,
             endpoint=ApiEndpoint(client.config.server, client.config.ca),
             cluster_role=NODE_ROLE,
-            sequencing=Sequencing(macs.clock, macs.chance, spread=0.0),
+            sequencing=Sequencing(macs.clock, macs.rng, spread=0.0),
         )
-        HostOperator(
-            manager, client, scaleway, bootstrapper, settings, clock=macs.clock, chance=macs.chance, metrics=metrics
-        )
+        HostOperator(manager, client, scaleway, bootstrapper, settings, clock=macs.clock, rng=macs.rng, metrics=metrics)
         running = [
             asyncio.create_task(manager.run()),
-            asyncio.create_task(NodeTwins(macs.fleet, admin, macs.clock).run()),
+            asyncio.create_task(SimulatedNodes(macs.fleet, admin, macs.clock).run()),
         ]
         try:
             yield World(where, macs, admin, metrics)

@@ -16,8 +16,8 @@ from kube.supervision import ControlPlaneError
 from unit.deploy.rendering import CHART, FULL, NAMESPACE, RELEASE, definitions, objects
 from unit.deploy.test_clusterctl import COMPONENTS
 
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
 from paddock.clients.scaleway import ScalewayClient
 from paddock.hosts.api import MacFleet
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
@@ -36,7 +36,7 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.mac import Fleet, Pace
-from paddock.simulator.node import NodeTwins, with_simulated_agent
+from paddock.simulator.nodes import SimulatedNodes, with_simulated_agent
 
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane
@@ -119,16 +119,16 @@ async def test_the_operator_reconciles_the_charts_fleet_with_the_charts_rights(
     installed: "ControlPlane", tmp_path: Path
 ):
     """The account, the fleet and the rights are the chart's; the Macs run the real bootstrap, agent and Node included."""
-    clock, chance, metrics = SystemClock(), seeded("the chart on a real server"), KubeMetrics()
+    clock, rng, metrics = SystemClock(), seeded("the chart on a real server"), KubeMetrics()
     operator = installed.service_account(NAMESPACE, f"{RELEASE}-operator")
     async with AsyncExitStack() as stack:
         admin = await stack.enter_async_context(Client(from_kubeconfig(installed.kubeconfig)))
         client = await stack.enter_async_context(Client(from_kubeconfig(operator.kubeconfig), metrics=metrics))
-        cloud = SimulatedCloud(clock, chance, speed=2000.0)
-        macs = Fleet(cloud, clock=clock, chance=chance, pace=Pace(speed=2000.0))
+        cloud = SimulatedCloud(clock, rng, speed=2000.0)
+        macs = Fleet(cloud, clock=clock, rng=rng, pace=Pace(speed=2000.0))
         stack.push_async_callback(macs.stop)
         reached = replace(cloud.settings(), request_timeout=SETTINGS.request_timeout, requests_per_second=200.0)
-        scaleway = await stack.enter_async_context(ScalewayClient(reached, clock, chance, transport=cloud.transport()))
+        scaleway = await stack.enter_async_context(ScalewayClient(reached, clock, rng, transport=cloud.transport()))
         # Keys are put on a Mac when it is installed: the fleet's is known before its Macs are.
         await FleetKeys(client, scaleway, namespace=NAMESPACE).ensure("macos")
         cloud.seed_pool(3, server_type="M2-L")
@@ -138,27 +138,27 @@ async def test_the_operator_reconciles_the_charts_fleet_with_the_charts_rights(
             namespace=NAMESPACE,
             identity="one",
             clock=clock,
-            chance=chance,
+            rng=rng,
             lease_duration=SETTINGS.lease_duration,
             renew_deadline=SETTINGS.renew_deadline,
             retry_period=0.5,
             metrics=metrics,
         )
-        manager = Manager(clock=clock, chance=chance, metrics=metrics, elector=elector, grace=1.0)
+        manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector, grace=1.0)
         bootstrapper = FleetBootstrapper(
             client,
             scaleway,
             macs.ssh(),
             with_simulated_agent(FleetConfig(), tmp_path / "agent"),
             clock=clock,
-            chance=chance,
+            rng=rng,
             endpoint=ApiEndpoint(client.config.server, client.config.ca),
             cluster_role=NODE_ROLE,
-            sequencing=Sequencing(clock, chance, spread=0.0),
+            sequencing=Sequencing(clock, rng, spread=0.0),
         )
-        HostOperator(manager, client, scaleway, bootstrapper, SETTINGS, clock=clock, chance=chance, metrics=metrics)
+        HostOperator(manager, client, scaleway, bootstrapper, SETTINGS, clock=clock, rng=rng, metrics=metrics)
         running = [
-            asyncio.create_task(each) for each in (manager.run(), cloud.run(), NodeTwins(macs, admin, clock).run())
+            asyncio.create_task(each) for each in (manager.run(), cloud.run(), SimulatedNodes(macs, admin, clock).run())
         ]
         try:
 

@@ -1,4 +1,4 @@
-"""The host half on a real kube-apiserver: our definitions are accepted, and a fleet lives its life there."""
+"""The host subsystem on a real kube-apiserver: our definitions are accepted, and a fleet lives its life there."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
 from paddock.clients.scaleway import ScalewayClient
 from paddock.embedded.definitions import our_definitions
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
@@ -27,7 +27,7 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.kube.resource import Resource
 from paddock.simulator.cloud import SimulatedCloud
-from paddock.simulator.paper_macs import PaperBootstrap, PaperMacs
+from paddock.simulator.fake_macs import FakeBootstrap, FakeMacs
 
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane
@@ -71,12 +71,12 @@ async def client(control_plane: "ControlPlane") -> AsyncIterator[Client]:
 
 
 async def test_a_fleet_is_claimed_ready_and_given_back_under_an_elected_leader(client: Client):
-    clock, chance = SystemClock(), seeded("operator on a real server")
-    cloud = SimulatedCloud(clock, chance, speed=2000.0)
+    clock, rng = SystemClock(), seeded("operator on a real server")
+    cloud = SimulatedCloud(clock, rng, speed=2000.0)
     cloud.seed_pool(3, server_type="M2-L")
     async with AsyncExitStack() as stack:
         settings = replace(cloud.settings(), request_timeout=SETTINGS.request_timeout, requests_per_second=200.0)
-        scaleway = await stack.enter_async_context(ScalewayClient(settings, clock, chance, transport=cloud.transport()))
+        scaleway = await stack.enter_async_context(ScalewayClient(settings, clock, rng, transport=cloud.transport()))
         metrics = KubeMetrics()
         elector = LeaderElector(
             client,
@@ -84,15 +84,15 @@ async def test_a_fleet_is_claimed_ready_and_given_back_under_an_elected_leader(c
             namespace="default",
             identity="one",
             clock=clock,
-            chance=chance,
+            rng=rng,
             lease_duration=SETTINGS.lease_duration,
             renew_deadline=SETTINGS.renew_deadline,
             retry_period=0.5,
             metrics=metrics,
         )
-        manager = Manager(clock=clock, chance=chance, metrics=metrics, elector=elector, grace=1.0)
-        macs = PaperBootstrap(clock, PaperMacs(seconds=0.2))
-        HostOperator(manager, client, scaleway, macs, SETTINGS, clock=clock, chance=chance, metrics=metrics)
+        manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector, grace=1.0)
+        macs = FakeBootstrap(clock, FakeMacs(seconds=0.2))
+        HostOperator(manager, client, scaleway, macs, SETTINGS, clock=clock, rng=rng, metrics=metrics)
         running = [asyncio.create_task(manager.run()), asyncio.create_task(cloud.run())]
         try:
             template = MacFleetTemplate(spec=MachineSpec(type="M2-L"))

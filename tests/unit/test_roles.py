@@ -7,7 +7,7 @@ from integration.roles.deployed import FOLDER, OPERATOR_ROLES, files
 
 from paddock.hosts.roles import CORE_ROLE, NODE_ROLE, core_rules, node_role, node_rules
 from paddock.kube.roles import Role
-from paddock.runners.roles import dispatch_roles
+from paddock.runners.processes.roles import dispatch_roles
 
 DISPATCH_ROLES = dispatch_roles("runners")
 

@@ -19,9 +19,9 @@ class Backoff:
     factor: float = 2.0
     jitter: float = 0.5
 
-    def delay(self, failures: int, chance: random.Random, retry_after: float | None = None) -> float:
+    def delay(self, failures: int, rng: random.Random, retry_after: float | None = None) -> float:
         """Seconds to wait; at least `retry_after` when the server named one."""
         steps = min(max(failures, 1) - 1, 62)  # past 2**62 only the cap matters, and floats would overflow
         plain = min(self.cap, self.base * self.factor**steps)
-        wait = plain * (1.0 + self.jitter * chance.random())
+        wait = plain * (1.0 + self.jitter * rng.random())
         return max(wait, retry_after or 0.0)

@@ -20,7 +20,7 @@ async def keep_running(
     name: str,
     work: Callable[[], Awaitable[None]],
     clock: Clock,
-    chance: random.Random,
+    rng: random.Random,
     backoff: Backoff = _BACKOFF,
     *,
     until_done: bool = False,
@@ -38,7 +38,7 @@ async def keep_running(
         if problem is None and until_done:
             return
         failures = 1 if clock.monotonic() - started >= _HEALTHY_AFTER else failures + 1
-        wait = backoff.delay(failures, chance)
+        wait = backoff.delay(failures, rng)
         if problem is None:
             log.info("background work ended and will be started again", work=name, again_in=round(wait, 1))
         else:

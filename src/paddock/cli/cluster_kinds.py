@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+from paddock.cli.connections import Reached
 from paddock.cli.kind import Kind
 from paddock.cli.output import Column
-from paddock.cli.reaching import Reached
 
 __all__ = ["CLUSTER_KINDS"]
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import click
 
+from paddock.cli.connections import TROUBLE
 from paddock.cli.output import Column, listed, output_flag
-from paddock.cli.reaching import TROUBLE
 
 __all__ = ["Value", "command", "effective"]
 
@@ -107,7 +107,7 @@ def effective(process: str, flags: Sequence[str], environ: Mapping[str, str]) ->
                 params[option.name], _ = _asked(option, ())
         shown = "" if problem else _shown(option.name, params[option.name])
         found.append(Value(process, flag, shown, source, problem))
-    return _merged([*found, *_together(process, params), *_variables(process, environ)])
+    return _merged([*found, *_batcher(process, params), *_variables(process, environ)])
 
 
 def _merged(found: Sequence[Value]) -> list[Value]:
@@ -133,7 +133,7 @@ def _asked(option: click.Parameter, flags: Sequence[str]) -> tuple[Any, str]:
         return ctx.params[option.name], _SOURCES.get(source.name if source is not None else "", "default")
 
 
-def _together(process: str, params: dict[str, Any]) -> list[Value]:
+def _batcher(process: str, params: dict[str, Any]) -> list[Value]:
     """What only several settings together get wrong."""
     if process == "dispatch":
         return _attempt(

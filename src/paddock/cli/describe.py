@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paddock.cli.completing import complete_kinds, complete_names
+from paddock.cli.completion_values import complete_kinds, complete_names
+from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.description import Description, drawn, events_of, facts_of, plain
 from paddock.cli.finding import find_mac
 from paddock.cli.output import as_json, as_yaml
 from paddock.cli.progress import showing
-from paddock.cli.reaching import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.why import explanation_of, one_of
 
 if TYPE_CHECKING:

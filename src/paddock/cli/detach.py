@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.completing import names_of
+from paddock.cli.completion_values import names_of
+from paddock.cli.connections import DECLINED, FAILED, Problem, Reach, connected, reach_flags, run
 from paddock.cli.output import confirmed
 from paddock.cli.progress import showing
-from paddock.cli.reaching import DECLINED, FAILED, Problem, Reach, connected, reach_flags, run
 
 if TYPE_CHECKING:
     from paddock.base.clock import Clock
@@ -57,7 +57,7 @@ def command(name: str, yes: bool, timeout: float, reach: Reach) -> None:
     run(_detach(name, reach, yes=yes, timeout=timeout))
 
 
-async def _detach(name: str, reach: Reach, *, yes: bool, timeout: float) -> int:  # noqa: ASYNC109
+async def _detach(name: str, reach: Reach, *, yes: bool, timeout: float) -> int:
     from paddock.base.clock import SystemClock
 
     async with connected(reach) as reached:
@@ -123,7 +123,7 @@ async def detach(
     client: "Client",
     intended: Detachment,
     clock: "Clock",
-    timeout: float,  # noqa: ASYNC109 - how long to wait for somebody else, said to the user
+    timeout: float,
     say: Callable[[str], object],
 ) -> bool:
     """Pause, clear, delete; every step may be repeated, so that an interrupted detachment is simply run again.
@@ -173,7 +173,7 @@ async def detach(
     return True
 
 
-async def _gone(client: "Client", intended: Detachment, clock: "Clock", timeout: float) -> bool:  # noqa: ASYNC109
+async def _gone(client: "Client", intended: Detachment, clock: "Clock", timeout: float) -> bool:
     from paddock.hosts.api import ScalewayAppleSiliconMachine
     from paddock.kube.errors import NotFoundError
 

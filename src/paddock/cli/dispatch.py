@@ -16,11 +16,11 @@ from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_
 from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
-    from paddock.kube.manager import Health
-    from paddock.runners.forgetting import Retention
-    from paddock.runners.service import RunnerService
+    from paddock.kube.manager import HealthProbes
+    from paddock.runners.ledger.configured_limits import ConfiguredLimit
+    from paddock.runners.ledger.retention import Retention
+    from paddock.runners.processes.dispatch import RunnerService
     from paddock.runners.settings import DispatchSettings
-    from paddock.runners.standing_limits import StandingLimit
 
 __all__ = ["command"]
 
@@ -68,7 +68,7 @@ def command(
     page_host: tuple[str, ...],
     hold: float,
     report_only: tuple[str, ...],
-    limits: "tuple[StandingLimit, ...]",
+    limits: "tuple[ConfiguredLimit, ...]",
     retention: "Retention",
     kubeconfig: Path | None,
 ) -> None:
@@ -106,36 +106,36 @@ async def _run(
     from starlette.applications import Starlette
     from starlette.routing import Mount
 
-    from paddock.base.chance import unseeded
     from paddock.base.clock import SystemClock
+    from paddock.base.http_server import PortInUseError, bind, listening
     from paddock.base.metrics import CollectorRegistry
+    from paddock.base.rng import unseeded
     from paddock.clients.github import GitHubClient, GitHubSettings, SettingsError
-    from paddock.embedded.listening import PortInUseError, bind, listening
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
     from paddock.kube.errors import ConfigError
     from paddock.kube.metrics import KubeMetrics
     from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
-    from paddock.runners.service import RunnerService
+    from paddock.runners.processes.dispatch import RunnerService
     from paddock.web.reading import ReadingPage
 
-    clock, chance, registry = SystemClock(), unseeded(), CollectorRegistry()
+    clock, rng, registry = SystemClock(), unseeded(), CollectorRegistry()
     metrics = KubeMetrics(registry)
     try:
         async with AsyncExitStack() as stack:
-            github = GitHubSettings.from_env(os.environ)
+            app_settings = GitHubSettings.from_env(os.environ)
             client = await stack.enter_async_context(Client(kube_config.load(kubeconfig, clock=clock), metrics=metrics))
-            forge = await stack.enter_async_context(GitHubClient(github, clock, chance))
-            ledger = await stack.enter_async_context(Ledger.open(dsn, clock=clock, chance=chance, size=16))
+            github = await stack.enter_async_context(GitHubClient(app_settings, clock, rng))
+            ledger = await stack.enter_async_context(Ledger.open(dsn, clock=clock, rng=rng, size=16))
             service = RunnerService(
                 ledger,
-                Listener(dsn, schema=SCHEMA, clock=clock, chance=chance, patience=settings.backstop),
-                forge,
+                Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
+                github,
                 client,
-                secrets=lambda: github.webhook_secrets,
+                secrets=lambda: app_settings.webhook_secrets,
                 settings=settings,
                 clock=clock,
-                chance=chance,
+                rng=rng,
                 registry=registry,
                 kube_metrics=metrics,
                 name=socket.gethostname(),
@@ -153,7 +153,7 @@ async def _run(
                     names=page_hosts,
                     healthy=lambda: None if (health := _ready(service, stop)).ok else health.text,
                     clock=clock,
-                    chance=chance,
+                    rng=rng,
                     registry=registry,
                     metrics=metrics,
                 )
@@ -184,17 +184,17 @@ async def _ended(task: "asyncio.Task[None]") -> None:
         await task
 
 
-def _alive(running: "asyncio.Task[None]") -> "Health":
-    from paddock.kube.manager import Health
+def _alive(running: "asyncio.Task[None]") -> "HealthProbes":
+    from paddock.kube.manager import HealthProbes
 
-    return Health(True) if not running.done() else Health(False, "the service has ended")
+    return HealthProbes(True) if not running.done() else HealthProbes(False, "the service has ended")
 
 
-def _ready(service: "RunnerService", stop: asyncio.Event) -> "Health":
+def _ready(service: "RunnerService", stop: asyncio.Event) -> "HealthProbes":
     """Ready once pools, Pods and accounts are known; not any more once it is told to stop, so that Pods ask elsewhere."""
-    from paddock.kube.manager import Health
+    from paddock.kube.manager import HealthProbes
 
     if stop.is_set():
-        return Health(False, "stopping")
+        return HealthProbes(False, "stopping")
     waiting = service.waiting_for()
-    return Health(not waiting, "\n".join(waiting) or "ok")
+    return HealthProbes(not waiting, "\n".join(waiting) or "ok")

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.completing import names_of
+from paddock.cli.completion_values import names_of
+from paddock.cli.connections import DECLINED, Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.finding import busy_pods, find_mac
 from paddock.cli.output import confirmed
-from paddock.cli.reaching import DECLINED, Problem, Reach, Reached, connected, reach_flags, run
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Node

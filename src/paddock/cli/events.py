@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import click
 
+from paddock.cli.connections import Reach, Reached, connected, reach_flags, run
 from paddock.cli.output import Column, listed, output_flag
 from paddock.cli.progress import showing
-from paddock.cli.reaching import Reach, Reached, connected, reach_flags, run
 
 __all__ = ["command"]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paddock.cli.reaching import Problem, Reached
+from paddock.cli.connections import Problem, Reached
 
 if TYPE_CHECKING:
     from paddock.hosts.api import ScalewayAppleSiliconHost as Host

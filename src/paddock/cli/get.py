@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from paddock.cli.completing import complete_kinds, complete_names
+from paddock.cli.completion_values import complete_kinds, complete_names
+from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.kind import ALL_KINDS, Kind, kind_called, kinds
 from paddock.cli.output import Column, Form, listed, output_flag, row_of
 from paddock.cli.progress import showing
-from paddock.cli.reaching import Problem, Reach, Reached, connected, reach_flags, run
 
 __all__ = ["command"]
 

@@ -1,4 +1,4 @@
-"""The flags of the host half, the same for `paddock operator` and `paddock up`."""
+"""The flags of the host subsystem, the same for `paddock operator` and `paddock up`."""
 
 import re
 from collections.abc import Callable

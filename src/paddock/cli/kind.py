@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from paddock.cli.connections import Problem, Reached
 from paddock.cli.output import Column
-from paddock.cli.reaching import Problem, Reached
 
 __all__ = ["ALL_KINDS", "Kind", "kind_called", "kinds"]
 

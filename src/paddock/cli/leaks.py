@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import click
 
+from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.output import Column, listed, output_flag
 from paddock.cli.progress import showing
-from paddock.cli.reaching import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
 
 __all__ = ["Suspect", "command"]
 
-_STRANDED = "stranded_host"
+_ORPHANED = "stranded_host"
 _RECLAIM = "reclaimed by the sweep, if it may"
 
 
@@ -43,8 +43,8 @@ def command(output: str, reach: Reach) -> None:
 
 async def _leaks(output: str, reach: Reach) -> int:
     async with connected(reach) as reached, showing("comparing the ledgers"):
-        of_the_ledger, stranded = await asyncio.gather(_suspects(reached), _stranded(reached))
-    found = sorted([*of_the_ledger, *stranded], key=lambda one: (not one.proven, -one.seconds, one.subject))
+        of_the_ledger, orphaned = await asyncio.gather(_suspects(reached), _orphaned(reached))
+    found = sorted([*of_the_ledger, *orphaned], key=lambda one: (not one.proven, -one.seconds, one.subject))
     click.echo(
         listed(
             found,
@@ -75,21 +75,21 @@ async def _suspects(reached: Reached) -> list[Suspect]:
     ]
 
 
-async def _stranded(reached: Reached) -> list[Suspect]:
+async def _orphaned(reached: Reached) -> list[Suspect]:
     """Hosts that the inventory calls stranded; whether they are reclaimed is the operator's setting."""
     from paddock.base.clock import SystemClock
     from paddock.hosts.api import ScalewayAppleSiliconHost
-    from paddock.hosts.strays import State
+    from paddock.hosts.orphans import HostState
     from paddock.kube.conditions import get_condition
 
     found, now = [], SystemClock().now()
     for host in (await reached.client.list(ScalewayAppleSiliconHost)).items:
-        if host.status.state == State.STRANDED and host.spec.release is None:
+        if host.status.state == HostState.ORPHANED and host.spec.release is None:
             said = get_condition(host.status.conditions, "Ready")
             since = said.last_transition_time if said is not None else None
             sentence = said.message if said is not None and said.message else "it belongs to nobody"
             seconds = (now - since).total_seconds() if since is not None else 0.0
-            found.append(Suspect(_STRANDED, host.metadata.name, sentence, False, seconds, _RECLAIM))
+            found.append(Suspect(_ORPHANED, host.metadata.name, sentence, False, seconds, _RECLAIM))
     return found
 
 
@@ -103,7 +103,7 @@ def _ask(one: Suspect) -> str:
     """What to type; a subject is `job 1`, or a bare name, and then the kind of suspicion says what is meant."""
     word, _, name = one.subject.rpartition(" ")
     if word in ("", "job", "pod", "claim", "host"):
-        word = word or ("host" if one.kind == _STRANDED else "claim" if "claim" in one.kind else "pod")
+        word = word or ("host" if one.kind == _ORPHANED else "claim" if "claim" in one.kind else "pod")
         return f"paddock why {word} {name}" if name else ""
     return ""
 

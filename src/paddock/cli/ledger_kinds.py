@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+from paddock.cli.connections import Problem, Reached
 from paddock.cli.kind import Kind
 from paddock.cli.output import Column
-from paddock.cli.reaching import Problem, Reached
 
 __all__ = ["LEDGER_KINDS", "Row", "jobs", "moment", "rows"]
 

@@ -14,7 +14,7 @@ class Limit(click.ParamType):
     name = "account/platform=vcpus,mb"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from paddock.runners.standing_limits import limit_of
+        from paddock.runners.ledger.configured_limits import limit_of
 
         if not isinstance(value, str):
             return value

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from paddock.base.metrics import CollectorRegistry
-    from paddock.kube.manager import Health
+    from paddock.kube.manager import HealthProbes
 
 __all__ = ["BindAddress", "metrics_app", "metrics_route", "probe_routes", "probes_app"]
 
@@ -45,13 +45,13 @@ def metrics_route(registry: "CollectorRegistry") -> Any:
     return Route("/metrics", metrics)
 
 
-def probe_routes(healthz: "Callable[[], Health]", readyz: "Callable[[], Health]") -> list[Any]:
+def probe_routes(healthz: "Callable[[], HealthProbes]", readyz: "Callable[[], HealthProbes]") -> list[Any]:
     """`/healthz` and `/readyz`, for the kubelet; what is not well is in the body."""
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse, Response
     from starlette.routing import Route
 
-    def answering(ask: "Callable[[], Health]") -> Any:
+    def answering(ask: "Callable[[], HealthProbes]") -> Any:
         async def answer(_: Request) -> Response:
             health = ask()
             return PlainTextResponse(health.text, status_code=200 if health.ok else 503)
@@ -67,7 +67,7 @@ def metrics_app(registry: "CollectorRegistry") -> "ASGIApp":
     return Starlette(routes=[metrics_route(registry)])
 
 
-def probes_app(healthz: "Callable[[], Health]", readyz: "Callable[[], Health]") -> "ASGIApp":
+def probes_app(healthz: "Callable[[], HealthProbes]", readyz: "Callable[[], HealthProbes]") -> "ASGIApp":
     from starlette.applications import Starlette
 
     return Starlette(routes=probe_routes(healthz, readyz))

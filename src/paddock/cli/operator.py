@@ -1,4 +1,4 @@
-"""`paddock operator`: the controllers of both halves against a Kubernetes cluster, until it is told to stop."""
+"""`paddock operator`: the controllers of both subsystems against a Kubernetes cluster, until it is told to stop."""
 
 import asyncio
 import os
@@ -107,7 +107,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _Runners:
-    """The flags of the runner half; an empty `url` leaves it out."""
+    """The flags of the runner subsystem; an empty `url` leaves it out."""
 
     url: str
     for_pods: str
@@ -126,12 +126,12 @@ async def _run(
 ) -> int:
     from dataclasses import replace
 
-    from paddock.base.chance import unseeded
     from paddock.base.clock import SystemClock
+    from paddock.base.http_server import PortInUseError, bind, listening
     from paddock.base.metrics import CollectorRegistry
+    from paddock.base.rng import unseeded
     from paddock.clients.scaleway import ScalewayClient, ScalewaySettings, SettingsError
     from paddock.clients.ssh import AsyncSsh
-    from paddock.embedded.listening import PortInUseError, bind, listening
     from paddock.hosts.bootstrap import Sequencing
     from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
     from paddock.hosts.bootstrap.identity import ApiEndpoint
@@ -143,7 +143,7 @@ async def _run(
     from paddock.kube.manager import Manager
     from paddock.kube.metrics import KubeMetrics
 
-    clock, chance, metrics = SystemClock(), unseeded(), KubeMetrics(CollectorRegistry())
+    clock, rng, metrics = SystemClock(), unseeded(), KubeMetrics(CollectorRegistry())
     try:
         async with AsyncExitStack() as stack:
             connection = kube_config.load(kubeconfig, clock=clock)
@@ -151,9 +151,9 @@ async def _run(
             client = await stack.enter_async_context(
                 Client(connection, timeout=settings.request_timeout, metrics=metrics)
             )
-            cloud = await stack.enter_async_context(ScalewayClient(at_scaleway, clock, chance))
-            elector = _elector(client, settings, clock, chance, metrics) if elect else None
-            manager = Manager(clock=clock, chance=chance, metrics=metrics, elector=elector)
+            cloud = await stack.enter_async_context(ScalewayClient(at_scaleway, clock, rng))
+            elector = _elector(client, settings, clock, rng, metrics) if elect else None
+            manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector)
             HostOperator(
                 manager,
                 client,
@@ -164,18 +164,18 @@ async def _run(
                     AsyncSsh(),
                     fleet,
                     clock=clock,
-                    chance=chance,
+                    rng=rng,
                     endpoint=ApiEndpoint(api_server_url or connection.server, connection.ca),
                     cluster_role=NODE_ROLE,
-                    sequencing=Sequencing(clock, chance, parallel=settings.workers, spread=settings.bootstrap_spread),
+                    sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
                 ),
                 settings,
                 clock=clock,
-                chance=chance,
+                rng=rng,
                 metrics=metrics,
             )
             if runners.url:
-                await _add_runners(stack, manager, client, runners, clock, chance, metrics)
+                await _add_runners(stack, manager, client, runners, clock, rng, metrics)
             apps = {
                 "--metrics-bind-address": metrics_app(metrics.registry),
                 "--health-probe-bind-address": probes_app(manager.healthz, manager.readyz),
@@ -198,26 +198,26 @@ async def _add_runners(
     client: "Client",
     runners: _Runners,
     clock: "Clock",
-    chance: "random.Random",
+    rng: "random.Random",
     metrics: "KubeMetrics",
 ) -> None:
     """Pools and their autoscaler, with the dispatch process's books: no live Pod is deleted without its leave."""
-    from paddock.runners.books_http import HttpBooks
-    from paddock.runners.operator import RunnerOperator
-    from paddock.runners.pods.settings import PoolSettings
+    from paddock.runners.pools.retirement_http import HttpRetirementApi
+    from paddock.runners.pools.settings import PoolSettings
+    from paddock.runners.processes.operator import RunnerOperator
 
-    books = HttpBooks(runners.url, client.config.credentials)
-    stack.push_async_callback(books.close)
+    retirement = HttpRetirementApi(runners.url, client.config.credentials)
+    stack.push_async_callback(retirement.close)
     settings = PoolSettings(
         dispatch_url=runners.for_pods, namespace=runners.namespace, poller_image=runners.poller_image
     )
-    RunnerOperator(manager, client, books, settings, clock=clock, chance=chance, metrics=metrics)
+    RunnerOperator(manager, client, retirement, settings, clock=clock, rng=rng, metrics=metrics)
 
 
 def _elector(
-    client: "Client", settings: "HostSettings", clock: "Clock", chance: "random.Random", metrics: "KubeMetrics"
+    client: "Client", settings: "HostSettings", clock: "Clock", rng: "random.Random", metrics: "KubeMetrics"
 ) -> "LeaderElector":
-    from paddock.base.chance import new_uuid
+    from paddock.base.rng import new_uuid
     from paddock.kube.leader import LeaderElector
 
     return LeaderElector(
@@ -225,9 +225,9 @@ def _elector(
         name=LEASE,
         namespace=settings.namespace,
         # Unique to this process: a restarted container keeps its host name, and must not take its own old lease for held.
-        identity=f"{socket.gethostname()}_{new_uuid(chance)}",
+        identity=f"{socket.gethostname()}_{new_uuid(rng)}",
         clock=clock,
-        chance=chance,
+        rng=rng,
         lease_duration=settings.lease_duration,
         renew_deadline=settings.renew_deadline,
         metrics=metrics,

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from paddock.cli.reaching import Reached, left_by_up
+from paddock.cli.connections import Reached, left_by_up
 
 __all__ = ["Sweeping", "sweeping"]
 

@@ -46,8 +46,8 @@ async def _poll(url: str, token_file: Path, jit_file: Path, wait: float) -> int:
     import httpx2
 
     from paddock.base import logs
-    from paddock.base.chance import unseeded
     from paddock.base.clock import SystemClock
+    from paddock.base.rng import unseeded
     from paddock.base.secrets import Secret
     from paddock.runners.poll_client import Drained, PollClient, Refused, Served
 
@@ -58,7 +58,7 @@ async def _poll(url: str, token_file: Path, jit_file: Path, wait: float) -> int:
 
     try:
         async with httpx2.AsyncClient() as http:
-            client = PollClient(http, url, token, clock=SystemClock(), chance=unseeded(), wait=wait)
+            client = PollClient(http, url, token, clock=SystemClock(), rng=unseeded(), wait=wait)
             match await client.next():
                 case Served(config=config, owner=owner, job_id=job_id):
                     hand_over(config, jit_file)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.reaching import FAILED, Problem, Reach, connected, names_cluster, reach_flags, run
+from paddock.cli.connections import FAILED, Problem, Reach, connected, names_cluster, reach_flags, run
 
 if TYPE_CHECKING:
     from paddock.base.secrets import Password, Secret
     from paddock.hosts.bootstrap.credentials import HostLogins
-    from paddock.hosts.bootstrap.outcome import Progress
+    from paddock.hosts.bootstrap.outcome import StepProgress
     from paddock.hosts.bootstrap.prepare import Preparation
     from paddock.hosts.bootstrap.run import Bootstrap
     from paddock.kube.client import Client
@@ -82,8 +82,8 @@ async def _prepare(
 ) -> int:
     from contextlib import AsyncExitStack
 
-    from paddock.base.chance import unseeded
     from paddock.base.clock import SystemClock
+    from paddock.base.rng import unseeded
     from paddock.clients.ssh import AsyncSsh
     from paddock.hosts.bootstrap.credentials import HostLogins
     from paddock.hosts.bootstrap.errors import PlanError
@@ -139,7 +139,7 @@ async def _report(bootstrap: "Bootstrap", preparation: "Preparation", logins: "H
     from paddock.hosts.bootstrap.outcome import Failed
     from paddock.hosts.bootstrap.prepare import prepare_host, recovery
 
-    async def progress(step: "Progress") -> None:
+    async def progress(step: "StepProgress") -> None:
         if step.state != "started":
             click.echo(f"  {step.step:<20} {_MARKS[step.state]}")
 

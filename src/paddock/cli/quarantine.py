@@ -2,10 +2,10 @@
 
 import click
 
-from paddock.cli.completing import names_of
+from paddock.cli.completion_values import names_of
+from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
 from paddock.cli.finding import find_mac
 from paddock.cli.output import confirmed
-from paddock.cli.reaching import DECLINED, Problem, Reach, connected, reach_flags, run
 
 __all__ = ["command", "unquarantine_command"]
 

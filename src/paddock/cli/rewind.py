@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from paddock.cli.connections import FAILED, Problem, Reach, connected, reach_flags, run
 from paddock.cli.ledger_kinds import Row, moment
 from paddock.cli.output import as_json, as_yaml, table
 from paddock.cli.progress import showing
-from paddock.cli.reaching import FAILED, Problem, Reach, connected, reach_flags, run
 
 __all__ = ["command", "when"]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.output import as_json, as_yaml
 from paddock.cli.progress import showing
-from paddock.cli.reaching import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Event
-    from paddock.web.health import Health, Numbers
+    from paddock.web.health import FleetHealth, Numbers
 
 __all__ = ["command", "killed", "what_changed"]
 
@@ -49,7 +49,7 @@ class _Ledger:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    health: "Health"
+    health: "FleetHealth"
     changes: dict[str, int]
     moving: Counter[str]
     """Machines that are not ready, by phase."""
@@ -137,7 +137,7 @@ async def _ledger(reached: Reached) -> _Ledger:
     """Silence is a finding here, not a reason to show nothing."""
     import msgspec
 
-    from paddock.runners.ledger.views import Strip
+    from paddock.runners.ledger.views import QueueSummary
 
     try:
         strip, heals, metrics = await asyncio.gather(
@@ -145,7 +145,7 @@ async def _ledger(reached: Reached) -> _Ledger:
         )
     except Problem as problem:
         return _Ledger(silence=str(problem))
-    return _Ledger(None if strip is None else msgspec.convert(strip, Strip), heals, killed(metrics))
+    return _Ledger(None if strip is None else msgspec.convert(strip, QueueSummary), heals, killed(metrics))
 
 
 def killed(metrics: str | None) -> int | None:
@@ -204,7 +204,7 @@ def _numbers(numbers: "Numbers") -> list[str]:
         ("jobs running", _known(numbers.running)),
         ("Pods warm", str(numbers.warm)),
         ("hosts ready", f"{numbers.hosts_ready} of {numbers.hosts}"),
-        ("hosts stranded", str(numbers.stranded)),
+        ("hosts stranded", str(numbers.orphaned)),
         ("leaks healed in 24 h", _known(numbers.healed_last_day)),
         ("live jobs killed", _known(numbers.live_jobs_killed)),
     )

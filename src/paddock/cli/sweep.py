@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli.connections import Reach, connected, reach_flags, run
 from paddock.cli.operators_flags import sweeping
 from paddock.cli.output import Column, listed, output_flag
 from paddock.cli.progress import showing
-from paddock.cli.reaching import Reach, connected, reach_flags, run
 
 if TYPE_CHECKING:
     from paddock.hosts.api import ScalewayAppleSiliconHost as Host
     from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-    from paddock.hosts.strays import Owners
+    from paddock.hosts.orphans import Owners
 
-__all__ = ["Finding", "command", "survey"]
+__all__ = ["SweepRow", "command", "survey"]
 
 _USUAL_POOL = "tuist-pool-"
 _STATES = ("pooled", "claiming", "releasing", "owned", "foreign", "stranded", "gone", "unseen")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SweepRow:
     """One host: the verdict, what would be done about it and why (or why not), and everything that speaks for it."""
 
     host: str
@@ -107,18 +107,18 @@ async def _sweep(
 
 def survey(
     hosts: "Sequence[Host]", machines: "Sequence[Machine]", *, pool_prefix: str, claim_name_prefix: str
-) -> list[Finding]:
+) -> list[SweepRow]:
     """The verdict on every Host, by the same functions that the operator's sweep uses. Pure."""
-    from paddock.hosts.strays import Owners
+    from paddock.hosts.orphans import Owners
 
     owners = Owners.of(list(machines))
     found = [_judged(host, owners, pool_prefix, claim_name_prefix) for host in hosts]
     return sorted(found, key=lambda finding: (_STATES.index(finding.state), finding.zone, finding.host), reverse=False)
 
 
-def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix: str) -> Finding:
+def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix: str) -> SweepRow:
     from paddock.clients.scaleway import Server
-    from paddock.hosts.strays import verdict
+    from paddock.hosts.orphans import verdict
     from paddock.hosts.sweep import SIGHTINGS_NEEDED, HealLedger, Leave, Reclaim, judge
     from paddock.kube.conditions import get_condition
 
@@ -148,7 +148,7 @@ def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix:
             done = "take back the claim"
         case Leave(why):
             done = "nothing"
-    return Finding(
+    return SweepRow(
         host=meta.name,
         zone=host.spec.zone,
         cloud_name=status.cloud_name,
@@ -162,14 +162,14 @@ def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix:
     )
 
 
-def _not_there(host: "Host") -> Finding:
+def _not_there(host: "Host") -> SweepRow:
     gone = host.status.state == "gone"
     message = (
         "complete lists of the cloud no longer show this server"
         if gone
         else "the inventory has not looked at this host yet"
     )
-    return Finding(
+    return SweepRow(
         host=host.metadata.name,
         zone=host.spec.zone,
         cloud_name=host.status.cloud_name,
@@ -229,7 +229,7 @@ def _sort(kind: str) -> str:
     return "neither a pool's name nor a marker" if kind == "other" else f"a {kind} name"
 
 
-def _shown(found: Sequence[Finding], output: str, *, explain: bool) -> str:
+def _shown(found: Sequence[SweepRow], output: str, *, explain: bool) -> str:
     if explain and output in ("table", "wide"):
         return _explained(found)
     shown = listed(
@@ -243,7 +243,7 @@ def _shown(found: Sequence[Finding], output: str, *, explain: bool) -> str:
     return "\n".join([shown, "", _summary(found)]) if found and output in ("table", "wide") else shown
 
 
-_COLUMNS: tuple[Column[Finding], ...] = (
+_COLUMNS: tuple[Column[SweepRow], ...] = (
     Column("HOST", lambda f: f.host),
     Column("STATE", lambda f: f.state),
     Column("MACHINE", lambda f: f.machine),
@@ -256,7 +256,7 @@ _COLUMNS: tuple[Column[Finding], ...] = (
 )
 
 
-def _explained(found: Sequence[Finding]) -> str:
+def _explained(found: Sequence[SweepRow]) -> str:
     if not found:
         return "No hosts."
     blocks = []
@@ -268,7 +268,7 @@ def _explained(found: Sequence[Finding]) -> str:
     return "\n\n".join([*blocks, _summary(found)])
 
 
-def _summary(found: Sequence[Finding]) -> str:
+def _summary(found: Sequence[SweepRow]) -> str:
     counts = {state: sum(finding.state == state for finding in found) for state in _STATES}
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     acts = sum(finding.action != "nothing" for finding in found)

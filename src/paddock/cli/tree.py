@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from paddock.cli.completing import names_of
+from paddock.cli.completion_values import names_of
+from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.progress import showing
-from paddock.cli.reaching import Problem, Reach, Reached, connected, reach_flags, run
 
 __all__ = ["Branch", "command", "drawn", "folded"]
 

@@ -152,9 +152,9 @@ def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
 
 
 async def _run(options: "Options") -> int:
+    from paddock.base.http_server import PortInUseError
     from paddock.clients.scaleway import SettingsError
     from paddock.embedded.all_in_one import all_in_one
-    from paddock.embedded.listening import PortInUseError
     from paddock.embedded.postgres import PostgresError
     from paddock.embedded.store import StoreError
 

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.completing import complete_kinds, complete_names
+from paddock.cli.completion_values import complete_kinds, complete_names
+from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.finding import find_mac
 from paddock.cli.output import as_json, as_yaml, explained
 from paddock.cli.progress import showing
-from paddock.cli.reaching import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
 
 if TYPE_CHECKING:
     from paddock.base.explanation import Explanation

@@ -10,13 +10,13 @@ from paddock.base.clock import Clock
 from paddock.base.secrets import Secret
 from paddock.base.supervise import keep_running
 from paddock.embedded.api.access import API_AUDIENCE, Access
-from paddock.embedded.api.binder import Binder
 from paddock.embedded.api.builtin import catalogue as builtins
-from paddock.embedded.api.garbage import Garbage
+from paddock.embedded.api.garbage_collector import GarbageCollector
 from paddock.embedded.api.housekeeping import Housekeeping, create_first_namespaces, serve_stored_kinds
 from paddock.embedded.api.http import ApiServer
 from paddock.embedded.api.kinds import Kinds
 from paddock.embedded.api.objects import Objects, Write
+from paddock.embedded.api.scheduler import Scheduler
 from paddock.embedded.api.tokens import StaticTokens, TokenIssuer
 from paddock.embedded.store import Store
 
@@ -36,7 +36,7 @@ class ControlPlane:
         self,
         store: Store,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         *,
         admin_token: Secret,
         signing_key: Secret,
@@ -44,15 +44,15 @@ class ControlPlane:
         roles: Iterable[dict[str, Any]] = (),
     ) -> None:
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._definitions = tuple(definitions)
         self._roles = tuple(roles)
         self.kinds = Kinds(builtins.KINDS)
-        self.objects = Objects(store, self.kinds, clock, chance)
+        self.objects = Objects(store, self.kinds, clock, rng)
         self.access = Access(
-            store, TokenIssuer(signing_key, API_AUDIENCE, clock, chance), StaticTokens([admin_token]), clock
+            store, TokenIssuer(signing_key, API_AUDIENCE, clock, rng), StaticTokens([admin_token]), clock
         )
-        self.app = ApiServer(self.objects, self.access, clock, chance)
+        self.app = ApiServer(self.objects, self.access, clock, rng)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -63,12 +63,12 @@ class ControlPlane:
         await self._install()
         work = {
             "housekeeping": Housekeeping(self.objects).run,
-            "garbage": lambda: Garbage(self.objects).run(),
-            "binder": lambda: Binder(self.objects).run(),
+            "garbage": lambda: GarbageCollector(self.objects).run(),
+            "binder": lambda: Scheduler(self.objects).run(),
         }
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(keep_running(name, run, self._clock, self._chance), name=name)
+                group.create_task(keep_running(name, run, self._clock, self._rng), name=name)
                 for name, run in work.items()
             ]
             try:

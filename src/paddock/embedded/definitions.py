@@ -24,7 +24,7 @@ def definitions() -> list[dict[str, Any]]:
 
 
 def our_definitions() -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions of both halves, generated from their structs."""
+    """The CustomResourceDefinitions of both subsystems, generated from their structs."""
     return [crd_of(kind) for kind in (*hosts_api.KINDS, *runners_api.KINDS)]
 
 

@@ -10,9 +10,9 @@ from datetime import timedelta
 from paddock.base.clock import Clock
 from paddock.base.explanation import span
 from paddock.base.logs import get_logger
-from paddock.embedded.host_half import SimulatedHosts
+from paddock.embedded.hosts_subsystem import SimulatedHosts
 from paddock.embedded.outage import Outage
-from paddock.embedded.runner_half import SimulatedRunners
+from paddock.embedded.runners_subsystem import SimulatedRunners
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
 from paddock.kube.builtin import Node
@@ -22,7 +22,7 @@ from paddock.simulator.github.faults import Fault, FaultKind
 from paddock.simulator.pods import Hang
 from paddock.web.faults import Breakage, Struck
 from paddock.web.links import href
-from paddock.web.seen import Seen
+from paddock.web.page_data import PageData
 from paddock.web.tiles import groups_of
 
 __all__ = ["SimulatedFaults"]
@@ -49,7 +49,7 @@ class SimulatedFaults:
     def __init__(
         self,
         client: Client,
-        seen: Callable[[], Seen],
+        seen: Callable[[], PageData],
         hosts: SimulatedHosts,
         runners: SimulatedRunners | None,
         outage: Outage,
@@ -57,7 +57,7 @@ class SimulatedFaults:
         healing: HealingSettings,
         reclaims: bool,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         self._client = client
         self._seen = seen
@@ -65,7 +65,7 @@ class SimulatedFaults:
         self._runners = runners
         self._outage = outage
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._struck: deque[Struck] = deque(maxlen=_REMEMBERED)
         self._later: set[asyncio.Task[None]] = set()
         self._faults = {
@@ -287,7 +287,7 @@ class SimulatedFaults:
                 by_state.setdefault(tile.state, []).append(tile.name)
         for state in states:
             if names := by_state.get(state):
-                name = self._chance.choice(names)
+                name = self._rng.choice(names)
                 return next((m for m in seen.machines if m.status.host_name == name and m.status.ready), None)
         return None
 
@@ -296,7 +296,7 @@ class SimulatedFaults:
     def _mishap(self, kind: Hang, sentence: str) -> Callable[[], Awaitable[tuple[str, str] | None]]:
         async def strike() -> tuple[str, str] | None:
             assert self._runners is not None
-            self._runners.pods.mishaps.next.append(kind)
+            self._runners.pods.runner_faults.next.append(kind)
             return sentence, "/"
 
         return strike

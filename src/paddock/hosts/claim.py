@@ -15,7 +15,7 @@ from paddock.clients.scaleway.os_family import family_key
 from paddock.hosts import names
 from paddock.hosts.api import HostClaim, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.names import NameKind
-from paddock.hosts.strays import State
+from paddock.hosts.orphans import HostState
 
 __all__ = [
     "BackOut",
@@ -25,7 +25,7 @@ __all__ = [
     "Forget",
     "NoneFits",
     "NotUsableYet",
-    "Rename",
+    "RenameToClaim",
     "WriteClaim",
     "already_claimed",
     "choose",
@@ -57,7 +57,7 @@ class WriteClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class Rename:
+class RenameToClaim:
     """Give the server this name: it carries `expected` now, and is ours to rename."""
 
     to: str
@@ -92,7 +92,7 @@ class NotUsableYet:
     reason: str
 
 
-ClaimStep = WriteClaim | Rename | Bind | BackOut | Forget | NotUsableYet
+ClaimStep = WriteClaim | RenameToClaim | Bind | BackOut | Forget | NotUsableYet
 
 
 def claim_marker(claim: HostClaim) -> str:
@@ -178,7 +178,7 @@ def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
         return "being given back"
     if host.spec.quarantine:
         return "quarantined"
-    if status.state != State.POOLED:
+    if status.state != HostState.POOLED:
         return status.state or "not judged yet"
     if status.deletion_scheduled:
         return "scheduled for deletion"
@@ -236,7 +236,7 @@ def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Ser
     if server.name == wanted:
         return Bind(server)
     if server.name == marker:
-        return Rename(wanted, marker) if server.usable else NotUsableYet(f"the cloud says {server.status}")
+        return RenameToClaim(wanted, marker) if server.usable else NotUsableYet(f"the cloud says {server.status}")
     if names.kind_of(server.name, pool_prefix) is not NameKind.POOLED:
         return BackOut(f"the cloud shows the name {server.name}: somebody else took the host")
     if not server.usable:
@@ -244,4 +244,4 @@ def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Ser
     unfit = _unfit(
         machine.spec, server.type, server.os.family if server.os else "", server.os.name if server.os else ""
     )
-    return BackOut(f"the host is of the {unfit}") if unfit else Rename(marker, server.name)
+    return BackOut(f"the host is of the {unfit}") if unfit else RenameToClaim(marker, server.name)

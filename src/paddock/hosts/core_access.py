@@ -26,7 +26,7 @@ __all__ = [
     "End",
     "Given",
     "Issue",
-    "Keep",
+    "KeepAccess",
     "Provide",
     "Renew",
     "Rest",
@@ -133,7 +133,7 @@ class Renew:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class KeepAccess:
     """It is ours and good; look again in `seconds`."""
 
     seconds: float
@@ -141,7 +141,7 @@ class Keep:
 
 def secret_step(
     secret: SecretObject | None, infra_uid: str, account_uid: str, endpoint: ApiEndpoint, now: datetime
-) -> Given | Issue | Renew | Keep:
+) -> Given | Issue | Renew | KeepAccess:
     """What to do about the Secret. `account_uid` is that of the account as it is now: its namesake's tokens are refused."""
     if secret is None:
         return Issue()
@@ -163,7 +163,7 @@ def secret_step(
     if renewal_due(issued, expires, now):
         return Renew("its token ends soon")
     due = expires - (expires - issued) / 3
-    return Keep(min((due - now).total_seconds() + 1.0, LOOK_AGAIN.total_seconds()))
+    return KeepAccess(min((due - now).total_seconds() + 1.0, LOOK_AGAIN.total_seconds()))
 
 
 def _ours(secret: SecretObject) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 
-__all__ = ["FLEET_LABEL", "Plan", "plan"]
+__all__ = ["FLEET_LABEL", "FleetPlan", "plan"]
 
 FLEET_LABEL = "tuist.dev/fleet"
 _AT_A_TIME: Final = 10
@@ -21,7 +21,7 @@ _LONG_ORDERED: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FleetPlan:
     """What to do now, and the sentence that says so. `short` means that hosts are missing; `growing`, that more follows."""
 
     create: int
@@ -36,7 +36,7 @@ def plan(
     machines: Sequence[ScalewayAppleSiliconMachine],
     hosts: Mapping[str, ScalewayAppleSiliconHost],
     now: datetime,
-) -> Plan:
+) -> FleetPlan:
     """Machines to make or to delete. `machines` is a complete, fresh list; `hosts` are by name.
 
     A machine that is being deleted no longer counts: its host is on its way home without it. Scale-down prefers machines
@@ -51,11 +51,11 @@ def plan(
     if len(living) > wanted:
         order = sorted(living, key=lambda machine: _goes_first(machine, hosts, now))
         going = tuple(order[: len(living) - wanted])
-        return Plan(0, going, f"{ready} ready, {wanted} wanted; {len(going)} are being given back")
-    return Plan(0, (), f"{ready} of {wanted} ready")
+        return FleetPlan(0, going, f"{ready} ready, {wanted} wanted; {len(going)} are being given back")
+    return FleetPlan(0, (), f"{ready} of {wanted} ready")
 
 
-def _growth(fleet: MacFleet, living: Sequence[ScalewayAppleSiliconMachine], said: str, now: datetime) -> Plan:
+def _growth(fleet: MacFleet, living: Sequence[ScalewayAppleSiliconMachine], said: str, now: datetime) -> FleetPlan:
     """The next step towards more machines."""
     missing = fleet.spec.replicas - len(living)
     ordered = fleet.spec.template.spec.source == "Order"
@@ -65,13 +65,15 @@ def _growth(fleet: MacFleet, living: Sequence[ScalewayAppleSiliconMachine], said
     growing = create < missing
     short = growing and not create and any(_waits_long(machine, now) for machine in hostless)
     if not growing:
-        return Plan(create, (), f"{said}; {create} more are being made")
+        return FleetPlan(create, (), f"{said}; {create} more are being made")
     made = f"{said}; {len(living)} are made, {len(hostless)} of them wait for a host"
     if short:
         advice = "add hosts, or ask for fewer replicas"
-        return Plan(0, (), f"{made} already; more are made when those have one: {advice}", growing=True, short=True)
+        return FleetPlan(
+            0, (), f"{made} already; more are made when those have one: {advice}", growing=True, short=True
+        )
     pace = f"{limit} at a time" + (", because each Mac that is ordered is paid for a day" if ordered else "")
-    return Plan(create, (), f"{made}; {missing} more follow in steps, {pace}", growing=True)
+    return FleetPlan(create, (), f"{made}; {missing} more follow in steps, {pace}", growing=True)
 
 
 def _waits_long(machine: ScalewayAppleSiliconMachine, now: datetime) -> bool:

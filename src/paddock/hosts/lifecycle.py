@@ -14,7 +14,7 @@ __all__ = [
     "KNOWN_ZONES",
     "RELEASE_POLICY",
     "BadInput",
-    "Keep",
+    "KeepBinding",
     "LetGo",
     "NotVerifiedYet",
     "Ownership",
@@ -97,7 +97,7 @@ def bad_input(
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class KeepBinding:
     """The host is ours, by its claim."""
 
 
@@ -123,7 +123,7 @@ class LetGo:
     message: str
 
 
-Ownership = Keep | WaitForInventory | WriteMissingClaim | LetGo
+Ownership = KeepBinding | WaitForInventory | WriteMissingClaim | LetGo
 
 
 def provider_id(zone: str, server_id: str) -> str:
@@ -167,7 +167,7 @@ def ownership(
             "HostReleased", f"the host is being given back: {host.spec.release.message or host.spec.release.reason}"
         )
     if claim is not None and claim.machine_uid == machine.metadata.uid:
-        return Keep()
+        return KeepBinding()
     if claim is not None and _moved(machine, claim):
         return WriteMissingClaim(host.spec.epoch + 1)
     if claim is not None:

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the host half: counted from the caches at the moment of the scrape.
+"""What Prometheus reads of the host subsystem: counted from the caches at the moment of the scrape.
 
 Nothing is set and nothing can be forgotten: a machine that is gone has no series, one that exists has exactly one phase,
 and a fleet that lacks machines lacks series, which an alert can count.
@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.strays import State
+from paddock.hosts.orphans import HostState
 from paddock.kube.conditions import get_condition
 
 __all__ = ["HostCollector"]
@@ -68,7 +68,7 @@ def _states(hosts: Iterable[ScalewayAppleSiliconHost]) -> Metric:
     found = GaugeMetricFamily("paddock_hosts", "Hosts by zone and by whose they are.", labels=["zone", "type", "state"])
     counted = Counter((host.spec.zone, host.status.type, host.status.state or "unseen") for host in hosts)
     for zone, server_type in sorted({(zone, server_type) for zone, server_type, _ in counted}):
-        for state in (*State, "gone", "unseen"):
+        for state in (*HostState, "gone", "unseen"):
             found.add_metric([zone, server_type, str(state)], counted[zone, server_type, str(state)])
     return found
 

@@ -1,4 +1,4 @@
-"""The host half put together: which informers, controllers and sweeps one process runs.
+"""The host subsystem put together: which informers, controllers and sweeps one process runs.
 
 `paddock operator` runs this against a cluster, `paddock up` against its own API: the same controllers, the same flags.
 """
@@ -19,18 +19,18 @@ from paddock.hosts.api import (
 from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.controllers.cluster import ClusterReconciler, ControlPlaneReconciler
+from paddock.hosts.controllers.context import Bootstrapper, ReconcileContext
 from paddock.hosts.controllers.core_access import CoreAccess
 from paddock.hosts.controllers.fleet import FleetReconciler
 from paddock.hosts.controllers.host import HostReconciler
 from paddock.hosts.controllers.inventory import Inventory
 from paddock.hosts.controllers.machine.reconcile import MachineReconciler
 from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
-from paddock.hosts.controllers.tools import Bootstrapper, Tools
-from paddock.hosts.fencing import Hands
+from paddock.hosts.fenced_cloud import FencedCloud
 from paddock.hosts.metrics import HostCollector
+from paddock.hosts.orphans import HostState
 from paddock.hosts.roles import CORE_ROLE
 from paddock.hosts.settings import HostSettings
-from paddock.hosts.strays import State
 from paddock.kube.builtin import Node
 from paddock.kube.client import Client
 from paddock.kube.controller import Controller, Reconcile, Request, its_controller
@@ -48,7 +48,7 @@ _CATALOGUE_EVERY = 600.0
 
 
 class HostOperator:
-    """Adds the host half to a manager, and offers its caches to whoever shows them."""
+    """Adds the host subsystem to a manager, and offers its caches to whoever shows them."""
 
     def __init__(
         self,
@@ -59,25 +59,25 @@ class HostOperator:
         settings: HostSettings,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         metrics: KubeMetrics,
     ) -> None:
         self._settings = settings
-        self._clock, self._chance, self._metrics = clock, chance, metrics
-        self.hosts = Informer(client, Host, clock=clock, chance=chance, metrics=metrics)
-        self.machines = Informer(client, Machine, clock=clock, chance=chance, metrics=metrics)
-        self.fleets = Informer(client, MacFleet, clock=clock, chance=chance, metrics=metrics)
-        clusters = Informer(client, ScalewayAppleSiliconCluster, clock=clock, chance=chance, metrics=metrics)
-        planes = Informer(client, ScalewayAppleSiliconControlPlane, clock=clock, chance=chance, metrics=metrics)
-        recorder = EventRecorder(client, "paddock", clock=clock, chance=chance, metrics=metrics)
+        self._clock, self._rng, self._metrics = clock, rng, metrics
+        self.hosts = Informer(client, Host, clock=clock, rng=rng, metrics=metrics)
+        self.machines = Informer(client, Machine, clock=clock, rng=rng, metrics=metrics)
+        self.fleets = Informer(client, MacFleet, clock=clock, rng=rng, metrics=metrics)
+        clusters = Informer(client, ScalewayAppleSiliconCluster, clock=clock, rng=rng, metrics=metrics)
+        planes = Informer(client, ScalewayAppleSiliconControlPlane, clock=clock, rng=rng, metrics=metrics)
+        recorder = EventRecorder(client, "paddock", clock=clock, rng=rng, metrics=metrics)
         elector = manager.elector
         lease_left: Callable[[], float] = elector.lease_left if elector is not None else lambda: math.inf
         catalogue = Catalogue(cloud, self.zones)
-        self.tools = Tools(
+        self.context = ReconcileContext(
             client=client,
             fresh=FreshReader(client),
             cloud=cloud,
-            hands=Hands(cloud, lease_left, settings.request_timeout),
+            fenced_cloud=FencedCloud(cloud, lease_left, settings.request_timeout),
             hosts=self.hosts.reader,
             machines=self.machines.reader,
             recorder=recorder,
@@ -97,7 +97,7 @@ class HostOperator:
             pool_prefix=settings.default_adopt_pool_prefix,
             claim_name_prefix=settings.claim_name_prefix,
         )
-        self.sweep = Sweep(self.tools, self.zones, SweepMetrics(metrics.registry))
+        self.sweep = Sweep(self.context, self.zones, SweepMetrics(metrics.registry))
         metrics.registry.register(HostCollector(self.machines.reader.list, self.hosts.reader.list))
         manager.add_runnable("events", recorder.run)
         manager.add_periodic("catalogue", catalogue.refresh, every=_CATALOGUE_EVERY)
@@ -105,15 +105,15 @@ class HostOperator:
         manager.add_periodic(
             "sweep", self.sweep.cycle, every=settings.reclaim_interval, first_after=settings.inventory_interval
         )
-        machines = self._controller("machine", MachineReconciler(self.tools))
+        machines = self._controller("machine", MachineReconciler(self.context))
         machines.watches(self.machines).watches(self.hosts, self._concerned)
         if settings.expect_nodes:
-            nodes = Informer(client, Node, clock=clock, chance=chance, metrics=metrics)
+            nodes = Informer(client, Node, clock=clock, rng=rng, metrics=metrics)
             machines.watches(nodes, self._of_node, predicate=lambda change: change.kind != "updated")
         for controller in (
             machines,
-            self._controller("host", HostReconciler(self.tools)).watches(self.hosts),
-            self._controller("fleet", FleetReconciler(self.tools, chance))
+            self._controller("host", HostReconciler(self.context)).watches(self.hosts),
+            self._controller("fleet", FleetReconciler(self.context, rng))
             .watches(self.fleets)
             .watches(self.machines, its_controller("MacFleet")),
             self._controller("cluster", self._clusters(client)).watches(clusters),
@@ -126,14 +126,14 @@ class HostOperator:
         endpoint = ApiEndpoint(client.config.server, client.config.ca)
         access = CoreAccess(client, self._clock, endpoint, CORE_ROLE, self._settings.core_token_lifetime)
         manage = self._settings.manage_kubeconfig
-        return ClusterReconciler(client, access, self.tools.recorder, self._clock, manage=manage)
+        return ClusterReconciler(client, access, self.context.recorder, self._clock, manage=manage)
 
     def _controller(self, name: str, reconcile: Reconcile) -> Controller:
         return Controller(
             name,
             reconcile,
             clock=self._clock,
-            chance=self._chance,
+            rng=self._rng,
             metrics=self._metrics,
             workers=self._settings.workers,
         )
@@ -142,7 +142,9 @@ class HostOperator:
         """The machines that a Host concerns: its owner; when it is free, those that wait for one like it."""
         if host.spec.claim is not None:
             return [Request(host.spec.claim.machine_namespace, host.spec.claim.machine_name)]
-        free = host.status.state == State.POOLED and host.spec.release is None and host.status.cloud_status == "ready"
+        free = (
+            host.status.state == HostState.POOLED and host.spec.release is None and host.status.cloud_status == "ready"
+        )
         return [
             Request(machine.metadata.namespace, machine.metadata.name)
             for machine in self.machines.reader.list()

@@ -24,7 +24,7 @@ __all__ = [
     "Reinstall",
     "ReleaseStep",
     "Remove",
-    "Rename",
+    "RenameForRelease",
     "ScheduleDeletion",
     "Wait",
     "own_names",
@@ -37,7 +37,7 @@ ASK_AGAIN_AFTER = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Rename:
+class RenameForRelease:
     """Give the server this name: it carries `expected` now, and is ours to rename."""
 
     to: str
@@ -91,7 +91,7 @@ class Wait:
     seconds: float
 
 
-ReleaseStep = Rename | Reinstall | MarkStarted | Finish | Delete | Remove | Abandon | Wait
+ReleaseStep = RenameForRelease | Reinstall | MarkStarted | Finish | Delete | Remove | Abandon | Wait
 
 
 def release_marker(host: ScalewayAppleSiliconHost) -> str:
@@ -144,7 +144,7 @@ def _terminate(host: ScalewayAppleSiliconHost, server: Server) -> ReleaseStep:
         when = f" on {server.deletable_at:%Y-%m-%d %H:%M} UTC" if server.deletable_at else ""
         return Wait(f"the cloud deletes the server by itself when its billing floor has passed{when}", 3600)
     if server.name != release_marker(host):
-        return Rename(release_marker(host), server.name)
+        return RenameForRelease(release_marker(host), server.name)
     if server.transient:
         return Wait(f"the cloud says {server.status}; it can be deleted after that", 30)
     return Delete()
@@ -164,7 +164,7 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
         if now < asked_again:
             return Wait("the wipe was asked for, and the cloud has not begun", (asked_again - now).total_seconds())
     if server.name != release_marker(host):
-        return Rename(release_marker(host), server.name)
+        return RenameForRelease(release_marker(host), server.name)
     return Reinstall(release.os_family)
 
 
@@ -172,4 +172,4 @@ def _after_the_wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server
     if not server.usable:
         return Wait(f"wiped; the cloud says {server.status}, and it becomes free when it is ready", 15)
     pool_name = fresh_pool_name(host, release)
-    return Finish() if server.name == pool_name else Rename(pool_name, server.name)
+    return Finish() if server.name == pool_name else RenameForRelease(pool_name, server.name)

@@ -1,4 +1,4 @@
-"""What the host half may do in the cluster: the operator's rights, and those of every Mac's own identity."""
+"""What the host subsystem may do in the cluster: the operator's rights, and those of every Mac's own identity."""
 
 from typing import Any, Final
 

@@ -11,7 +11,7 @@ __all__ = ["HostSettings"]
 
 @dataclass(frozen=True, slots=True)
 class HostSettings:
-    """What the host half is told from outside. The defaults are those of the flags."""
+    """What the host subsystem is told from outside. The defaults are those of the flags."""
 
     namespace: str = "default"
     default_adopt_pool_prefix: str = ""

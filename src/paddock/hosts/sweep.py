@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paddock.hosts.names import CLAIM_PENDING, RELEASE_PENDING
-from paddock.hosts.strays import State, Verdict
+from paddock.hosts.orphans import HostState, Verdict
 
-__all__ = ["HealLedger", "Leave", "Reclaim", "Sightings", "counts_as_orphan", "judge", "owners_vanished"]
+__all__ = ["HealLedger", "Leave", "OrphanHistory", "Reclaim", "counts_as_orphan", "judge", "owners_vanished"]
 
 SIGHTINGS_NEEDED = 2
 
@@ -38,7 +38,7 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class Sightings:
+class OrphanHistory:
     """How often in a row each server was seen under the same name with the same verdict."""
 
     seen: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Sightings:
 
 def counts_as_orphan(verdict: Verdict) -> bool:
     """Whether the gauge counts it: everything that no machine owns and that is neither free nor on its way."""
-    return verdict.state in (State.STRANDED, State.FOREIGN)
+    return verdict.state in (HostState.ORPHANED, HostState.FOREIGN)
 
 
 def owners_vanished(before: int, now: int) -> bool:
@@ -58,19 +58,19 @@ def owners_vanished(before: int, now: int) -> bool:
     return before > 0 and now == 0
 
 
-def judge(name: str, verdict: Verdict, sightings: int, claim_name_prefix: str) -> Reclaim | HealLedger | Leave:
+def judge(name: str, verdict: Verdict, observations: int, claim_name_prefix: str) -> Reclaim | HealLedger | Leave:
     """What may be done about one host, brakes for the whole cycle aside."""
     if verdict.reason == "DeadClaim":
-        if sightings < SIGHTINGS_NEEDED:
+        if observations < SIGHTINGS_NEEDED:
             return Leave(f"seen once; the dead claim is taken back after {SIGHTINGS_NEEDED} sightings")
         return HealLedger(verdict.message)
     unrecorded = verdict.reason in ("ClaimPending", "ReleasePending")
-    if verdict.state is not State.STRANDED and not unrecorded:
+    if verdict.state is not HostState.ORPHANED and not unrecorded:
         return Leave(verdict.message)
     if not claim_name_prefix:
         return Leave("reported only: --orphan-reclaim-claim-name-prefix is not set")
     if not name.startswith((claim_name_prefix, CLAIM_PENDING, RELEASE_PENDING)):
         return Leave(f"the name does not start with {claim_name_prefix}")
-    if sightings < SIGHTINGS_NEEDED:
-        return Leave(f"seen {sightings} of {SIGHTINGS_NEEDED} times; reclaimed if the next look shows the same")
+    if observations < SIGHTINGS_NEEDED:
+        return Leave(f"seen {observations} of {SIGHTINGS_NEEDED} times; reclaimed if the next look shows the same")
     return Reclaim(verdict.message)

@@ -14,7 +14,7 @@ from paddock.base.explanation import Evidence, Explanation, ago, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import NoneFits, choose
 from paddock.hosts.cluster_api import PAUSED
-from paddock.hosts.strays import State
+from paddock.hosts.orphans import HostState
 from paddock.kube.objects import Condition
 
 __all__ = ["why_fleet", "why_host", "why_machine"]
@@ -121,7 +121,7 @@ def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanat
             healthy=ready,
         )
     said = _message(judged, f"the inventory calls it {status.state or 'unknown'}")
-    if status.state == State.STRANDED:
+    if status.state == HostState.ORPHANED:
         return replace(
             answer,
             sentence=f"stranded {ago(_since(judged), now)}: {said}{_price(host)}",
@@ -130,7 +130,7 @@ def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanat
             runbook="PaddockStrandedHosts",
             healthy=False,
         )
-    if status.state == State.POOLED:
+    if status.state == HostState.POOLED:
         waits = spec.not_before is not None and now < spec.not_before
         return replace(
             answer,

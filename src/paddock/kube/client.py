@@ -4,7 +4,6 @@ A kind is named by its class (`Pod`, answers are frozen structs) or, where no cl
 (answers are plain dicts). Every call ends within its `timeout`, 30 seconds unless told otherwise. A TransportError or
 UnavailableError after a mutation means *unknown*, never *not done*: read before you decide anything.
 """
-# ruff: noqa: ASYNC109 - `timeout` is part of every call's contract, and reaches the connection as a number
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
@@ -28,14 +27,14 @@ from paddock.kube.calls import (
     selector_params,
 )
 from paddock.kube.config import Config
-from paddock.kube.connection import Connection
-from paddock.kube.decoding import Listing, Page, decoder_of, page_of
+from paddock.kube.connection import KubeConnection
+from paddock.kube.decoding import Listing, ListPage, decoder_of, page_of
 from paddock.kube.errors import ExpiredError, TransportError, UnreadableObjectError
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, Struct
 from paddock.kube.resource import Resource
 
-__all__ = ["Client", "Listing", "Page", "Propagation"]
+__all__ = ["Client", "ListPage", "Listing", "Propagation"]
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]
@@ -62,7 +61,7 @@ class Client:
         metrics: KubeMetrics | None = None,
     ) -> None:
         self.config = config
-        self.connection = Connection(config, transport=transport, user_agent=user_agent, pool=pool, metrics=metrics)
+        self.connection = KubeConnection(config, transport=transport, user_agent=user_agent, pool=pool, metrics=metrics)
         self.field_manager = field_manager
         self.timeout = timeout
 
@@ -126,7 +125,7 @@ class Client:
 
     async def pages(
         self, kind: type[T] | Resource, namespace: str | None = None, **how: Unpack[ListOptions]
-    ) -> AsyncIterator[Page[T]]:
+    ) -> AsyncIterator[ListPage[T]]:
         """The pages of a list; ExpiredError when the server no longer holds the version that was begun with."""
         path = resource_of(kind).path(namespace)
         params = selector_params(how.get("label_selector", ""), how.get("field_selector", ""))

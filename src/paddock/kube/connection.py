@@ -18,12 +18,12 @@ from paddock.kube.credentials import Identity
 from paddock.kube.errors import ConfigError, TransportError, UnauthorizedError, from_response
 from paddock.kube.metrics import KubeMetrics
 
-__all__ = ["Connection"]
+__all__ = ["KubeConnection"]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Connection:
+class KubeConnection:
     """Sends requests to one API server.
 
     A given `transport` replaces the network, so that everything above runs without sockets. Connections are kept alive
@@ -53,7 +53,7 @@ class Connection:
         method: str,
         path: str,
         *,
-        timeout: float,  # noqa: ASYNC109 - part of the contract: every call names how long it may take
+        timeout: float,
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
@@ -136,7 +136,7 @@ class Connection:
         params: Mapping[str, str] | None,
         body: bytes | None,
         content_type: str,
-        timeout: httpx2.Timeout,  # noqa: ASYNC109 - handed on to the HTTP client
+        timeout: httpx2.Timeout,
     ) -> httpx2.Request:
         identity = await self.config.credentials.current()
         if self._http is None or (identity.certificate, identity.key) != self._shown:

@@ -20,7 +20,7 @@ from paddock.kube.errors import ApiError, ConflictError, KubeError
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, key_of
-from paddock.kube.store import Change
+from paddock.kube.store import CacheChange
 from paddock.kube.workqueue import QueueClosedError, WorkQueue
 
 __all__ = [
@@ -78,7 +78,7 @@ class TerminalError(KubeError):
 
 
 Mapper = Callable[[T], Iterable[Request]]
-Predicate = Callable[[Change[T]], bool]
+Predicate = Callable[[CacheChange[T]], bool]
 
 
 def itself(obj: KubeObject) -> Iterable[Request]:
@@ -116,7 +116,7 @@ class Controller:
         reconcile: Reconcile,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         metrics: KubeMetrics | None = None,
         workers: int = 1,
         timeout: float | None = None,
@@ -125,7 +125,7 @@ class Controller:
         self.name = name
         self._reconcile = reconcile
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._metrics = metrics or KubeMetrics()
         self._workers = workers
         self._timeout = timeout
@@ -159,13 +159,13 @@ class Controller:
         for informer in self.informers:
             await informer.synced.wait()
         queue: WorkQueue[Request] = WorkQueue(
-            self.name, clock=self._clock, chance=self._chance, backoff=self._backoff, metrics=self._metrics
+            self.name, clock=self._clock, rng=self._rng, backoff=self._backoff, metrics=self._metrics
         )
         self._queue = queue
         try:
             for source in self._sources:
                 for obj in source.informer.reader.list():
-                    self._changed(source, Change("added", None, obj))
+                    self._changed(source, CacheChange("added", None, obj))
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._workers):
                     group.create_task(self._work(queue))
@@ -179,7 +179,7 @@ class Controller:
             queue.shut_down()
             await queue.drained()
 
-    def _changed(self, source: _Source[Any], change: Change[Any]) -> None:
+    def _changed(self, source: _Source[Any], change: CacheChange[Any]) -> None:
         if self._queue is None:
             return
         try:

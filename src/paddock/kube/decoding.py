@@ -8,7 +8,7 @@ import msgspec
 
 from paddock.kube.objects import ListMeta, Struct
 
-__all__ = ["Listing", "Named", "Page", "decoder_of", "page_of"]
+__all__ = ["ListPage", "Listing", "Named", "decoder_of", "page_of"]
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Named(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class ListPage(Generic[T]):
     """One page. `unreadable` are objects that are there but do not fit the struct: key → what does not fit."""
 
     items: list[T]
@@ -55,11 +55,11 @@ def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def page_of(kind: type[T], body: bytes) -> Page[T]:
+def page_of(kind: type[T], body: bytes) -> ListPage[T]:
     """Decode one page of a list: all at once, and one by one only where some object does not fit."""
     try:
         page = decoder_of(_TypedPage[kind]).decode(body)
-        return Page(page.items or [], page.metadata)
+        return ListPage(page.items or [], page.metadata)
     except msgspec.ValidationError:
         raw = decoder_of(_RawPage).decode(body)
     items: list[T] = []
@@ -70,4 +70,4 @@ def page_of(kind: type[T], body: bytes) -> Page[T]:
         except msgspec.ValidationError as error:
             named = decoder_of(Named).decode(each).metadata
             unreadable[named.namespace, named.name] = str(error)
-    return Page(items, raw.metadata, unreadable)
+    return ListPage(items, raw.metadata, unreadable)

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Literal
 
 from paddock.base.backoff import Backoff
-from paddock.base.chance import kube_suffix
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
+from paddock.base.rng import kube_suffix
 from paddock.kube.builtin import Event, ObjectReference, reference_to
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, NotFoundError, TransportError, UnavailableError
@@ -67,7 +67,7 @@ class EventRecorder:
         component: str,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         metrics: KubeMetrics | None = None,
         instance: str = "",
         burst: int = 25,
@@ -78,7 +78,7 @@ class EventRecorder:
         self._component = component
         self._instance = instance or component
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._metrics = metrics or KubeMetrics()
         self._burst = burst
         self._refill = refill
@@ -129,7 +129,7 @@ class EventRecorder:
                 await self._write(event)
             except (TransportError, UnavailableError) as error:
                 if attempt < self.ATTEMPTS:
-                    await self._clock.sleep(self._backoff.delay(attempt, self._chance))
+                    await self._clock.sleep(self._backoff.delay(attempt, self._rng))
                     continue
                 self._dropped(event, error)
             except KubeError as error:
@@ -153,7 +153,7 @@ class EventRecorder:
                 self._known.move_to_end(event.key)
                 return
         at = event.at.replace(microsecond=0)
-        name = f"{event.about.name[:230]}.{kube_suffix(self._chance, 12)}"
+        name = f"{event.about.name[:230]}.{kube_suffix(self._rng, 12)}"
         await self._client.create(
             Event(
                 metadata=ObjectMeta(name=name, namespace=namespace),

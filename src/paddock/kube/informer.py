@@ -24,13 +24,13 @@ from paddock.kube.errors import ApiError, ExpiredError, KubeError, UnreadableObj
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, key_of
 from paddock.kube.reader import CachedReader
-from paddock.kube.store import Change, Indexer, Key, Store
-from paddock.kube.watch import Event, Patience, watch
+from paddock.kube.store import CacheChange, Indexer, Key, Store
+from paddock.kube.watch import Event, WatchTimeouts, watch
 
 __all__ = ["Handler", "Informer"]
 
 T = TypeVar("T", bound=KubeObject)
-Handler = Callable[[Change[T]], None]
+Handler = Callable[[CacheChange[T]], None]
 """Told of every change, in order, in the loop: must be quick. If it raises, that is logged and counted, no more."""
 
 _LOG = get_logger("informer")
@@ -54,7 +54,7 @@ class Informer(Generic[T]):
         kind: type[T],
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         metrics: KubeMetrics | None = None,
         namespace: str | None = None,
         label_selector: str = "",
@@ -63,7 +63,7 @@ class Informer(Generic[T]):
         name: str = "",
         backoff: Backoff | None = None,
         page_size: int = 500,
-        patience: Callable[[float], Patience] = Patience,
+        timeout: Callable[[float], WatchTimeouts] = WatchTimeouts,
     ) -> None:
         self.kind = kind
         self.name = name or kind.RESOURCE.qualified
@@ -75,10 +75,10 @@ class Informer(Generic[T]):
         self._namespace = namespace
         self._selectors = (label_selector, field_selector)
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._backoff = backoff or Backoff()
         self._page_size = page_size
-        self._patience = patience
+        self._timeout = timeout
         self._store: Store[T] = Store(
             {index: self._guarded(index, indexer) for index, indexer in (indexers or {}).items()}
         )
@@ -101,7 +101,7 @@ class Informer(Generic[T]):
         """Tell a handler of every change from now on; what is in the cache already, it is told as added."""
         self._handlers.append(handler)
         for obj in self._store:
-            self._tell(handler, Change("added", None, obj))
+            self._tell(handler, CacheChange("added", None, obj))
 
     def last_event_age(self) -> float:
         """Seconds since the server last said anything (a list, an event, a bookmark)."""
@@ -136,18 +136,18 @@ class Informer(Generic[T]):
             self._version = None
             # The ordinary fate of a watch that was away for long: list at once. Only one that expires again and again
             # without a healthy minute in between has to wait.
-            return 0.0 if failures == 1 else self._backoff.delay(failures - 1, self._chance, end.retry_after)
+            return 0.0 if failures == 1 else self._backoff.delay(failures - 1, self._rng, end.retry_after)
         if end is None:
             # Normal after `timeoutSeconds`. Attempts keep their distance from beginning to beginning, so that a proxy
             # that cuts every stream after a while does not make us blind for as long again.
-            return max(self._backoff.base, self._backoff.delay(failures, self._chance) - lived)
+            return max(self._backoff.base, self._backoff.delay(failures, self._rng) - lived)
         self._announce(diagnose(end, self.kind.RESOURCE, self._client.config.server))
         retry_after = None
         if isinstance(end, ApiError):
             retry_after = end.retry_after
             if failures >= self.RELIST_AFTER_REFUSALS:
                 self._version = None  # a server that was restored from a backup may refuse our version for ever
-        return self._backoff.delay(failures, self._chance, retry_after)
+        return self._backoff.delay(failures, self._rng, retry_after)
 
     async def _relist(self) -> None:
         objects: dict[Key, T] = {}
@@ -183,14 +183,14 @@ class Informer(Generic[T]):
             self._metrics.informer_synced.labels(self.name).set(1)
 
     async def _watch(self, version: str) -> None:
-        timeout = self._chance.uniform(300.0, 600.0)
+        timeout = self._rng.uniform(300.0, 600.0)
         params = selector_params(*self._selectors) | {"resourceVersion": version}
         await watch(
             self._client.connection,
             self.kind.RESOURCE.path(self._namespace),
             params,
             self._deliver,
-            patience=self._patience(timeout),
+            timeout=self._timeout(timeout),
             opened=self._opened,
         )
 
@@ -223,14 +223,14 @@ class Informer(Generic[T]):
             self._publish([])
         self._version = meta.resource_version
 
-    def _publish(self, changes: list[Change[T]]) -> None:
+    def _publish(self, changes: list[CacheChange[T]]) -> None:
         self._metrics.informer_objects.labels(self.name).set(len(self._store))
         self._metrics.informer_unreadable.labels(self.name).set(len(self.unreadable))
         for change in changes:
             for handler in self._handlers:
                 self._tell(handler, change)
 
-    def _tell(self, handler: Handler[T], change: Change[T]) -> None:
+    def _tell(self, handler: Handler[T], change: CacheChange[T]) -> None:
         try:
             handler(change)
         except Exception:  # noqa: BLE001 - a handler's mistake must not cost the others their events

@@ -44,7 +44,7 @@ class LeaderElector:
         namespace: str,
         identity: str,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         lease_duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
@@ -59,7 +59,7 @@ class LeaderElector:
         self.identity = identity
         self._client = client
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._duration = lease_duration
         self._deadline = renew_deadline
         self._retry = retry_period
@@ -227,7 +227,7 @@ class LeaderElector:
         return half if self._renewed_at is None else max(0.001, min(half, self._left_to_renew()))
 
     def _pause(self) -> float:
-        return self._retry * (1.0 + 0.2 * self._chance.random())
+        return self._retry * (1.0 + 0.2 * self._rng.random())
 
     async def _release(self) -> None:
         if self._renewed_at is None or self._lease is None:

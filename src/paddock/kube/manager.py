@@ -16,14 +16,14 @@ from paddock.kube.informer import Informer
 from paddock.kube.leader import LeaderElector
 from paddock.kube.metrics import KubeMetrics
 
-__all__ = ["Health", "Manager", "periodically"]
+__all__ = ["HealthProbes", "Manager", "periodically"]
 
 _LOG = get_logger("manager")
 Run = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class HealthProbes:
     """The answer of a probe: `text` says, line by line, what is not well."""
 
     ok: bool
@@ -50,7 +50,7 @@ class Manager:
         self,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         metrics: KubeMetrics | None = None,
         elector: LeaderElector | None = None,
         backoff: Backoff | None = None,
@@ -58,7 +58,7 @@ class Manager:
     ) -> None:
         self.elector = elector
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._metrics = metrics or KubeMetrics()
         self._backoff = backoff or Backoff()
         self._grace = grace
@@ -95,25 +95,25 @@ class Manager:
                 every=every,
                 first_after=first_after,
                 clock=self._clock,
-                chance=self._chance,
+                rng=self._rng,
                 metrics=self._metrics,
             )
 
         self.add_runnable(name, run, leader_only=leader_only)
 
-    def healthz(self) -> Health:
+    def healthz(self) -> HealthProbes:
         """Alive? True unless `run` has ended: everything inside it is started again by itself."""
-        return Health(True) if not self._stopping.is_set() else Health(False, "stopping")
+        return HealthProbes(True) if not self._stopping.is_set() else HealthProbes(False, "stopping")
 
-    def readyz(self) -> Health:
+    def readyz(self) -> HealthProbes:
         """Can it answer from its caches? Not before all informers are synced. Says what keeps them from it."""
         if not self._started:
-            return Health(False, "not started")
+            return HealthProbes(False, "not started")
         waiting = [i for i in self._informers if not i.synced.is_set()]
         return (
-            Health(False, "\n".join(f"{i.name}: {i.problem or 'the first list is under way'}" for i in waiting))
+            HealthProbes(False, "\n".join(f"{i.name}: {i.problem or 'the first list is under way'}" for i in waiting))
             if waiting
-            else Health(True)
+            else HealthProbes(True)
         )
 
     def problems(self) -> dict[str, str]:
@@ -177,7 +177,7 @@ class Manager:
             runnable.name,
             runnable.run,
             self._clock,
-            self._chance,
+            self._rng,
             self._backoff,
             until_done=True,
             on_failure=lambda _: self._metrics.runnable_failures.labels(runnable.name).inc(),
@@ -192,7 +192,7 @@ async def periodically(
     *,
     every: float,
     clock: Clock,
-    chance: random.Random,
+    rng: random.Random,
     first_after: float = 0.0,
     metrics: KubeMetrics | None = None,
 ) -> None:
@@ -209,4 +209,4 @@ async def periodically(
             if metrics is not None:
                 metrics.runnable_failures.labels(name).inc()
             _LOG.exception("a round failed", runnable=name, again_in=round(every, 1))
-        await clock.sleep(every * (1.0 + 0.1 * chance.random()))
+        await clock.sleep(every * (1.0 + 0.1 * rng.random()))

@@ -36,7 +36,7 @@ class FreshReader:
         name: str,
         namespace: str | None = None,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
     ) -> T | None:
         """The object, or None when the server says that there is none. Every other failure raises: not knowing is not
         the same as not there.
@@ -53,7 +53,7 @@ class FreshReader:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        timeout: float | None = None,  # noqa: ASYNC109 - handed on to every page
+        timeout: float | None = None,
     ) -> Listing[T]:
         """A complete list, or an error; never a part."""
         return await self._client.list(

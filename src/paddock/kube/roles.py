@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from paddock.kube.crd import to_yaml
 
-__all__ = ["RBAC", "Account", "Role", "Rule", "binding", "roles_yaml"]
+__all__ = ["RBAC", "Role", "RoleAccount", "Rule", "binding", "roles_yaml"]
 
 RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -64,7 +64,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class RoleAccount:
     """The ServiceAccount that a process runs as."""
 
     name: str
@@ -78,7 +78,7 @@ class Account:
         }
 
 
-def binding(role: Role, account: Account) -> dict[str, Any]:
+def binding(role: Role, account: RoleAccount) -> dict[str, Any]:
     """What gives a role to an account; of the role's own scope and name."""
     return {
         "apiVersion": f"{RBAC}/v1",
@@ -89,7 +89,7 @@ def binding(role: Role, account: Account) -> dict[str, Any]:
     }
 
 
-def roles_yaml(head: str, roles: Iterable[Role], account: Account | None = None) -> str:
+def roles_yaml(head: str, roles: Iterable[Role], account: RoleAccount | None = None) -> str:
     """A file with the account, the roles, and what gives them to it. The reason of each rule is a comment above it."""
     parts = [_comment(head)]
     if account is not None:

@@ -6,7 +6,7 @@ from typing import Generic, Literal, TypeVar
 
 from paddock.kube.objects import KubeObject, key_of
 
-__all__ = ["Change", "Indexer", "Key", "Store", "by_label", "by_owner"]
+__all__ = ["CacheChange", "Indexer", "Key", "Store", "by_label", "by_owner"]
 
 T = TypeVar("T", bound=KubeObject)
 Key = tuple[str, str]
@@ -15,7 +15,7 @@ Indexer = Callable[[T], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class CacheChange(Generic[T]):
     """One step of the cache. `old` is missing for `added`, `new` for `deleted`; for `deleted`, `old` is the last state
     known, which after a gap may not be the very last one there was.
     """
@@ -60,7 +60,7 @@ class Store(Generic[T]):
         """The objects that the indexer of that name filed under the value."""
         return [self._objects[key] for key in self._indices[index].get(value, ())]
 
-    def put(self, obj: T) -> list[Change[T]]:
+    def put(self, obj: T) -> list[CacheChange[T]]:
         key = key_of(obj)
         old = self._objects.get(key)
         if old is not None and old.metadata.uid != obj.metadata.uid:
@@ -71,22 +71,22 @@ class Store(Generic[T]):
             self._unfile(key, old)
         self._objects[key] = obj
         self._file(key, obj)
-        return [Change("added" if old is None else "updated", old, obj)]
+        return [CacheChange("added" if old is None else "updated", old, obj)]
 
-    def remove(self, key: Key, last: T | None = None) -> list[Change[T]]:
+    def remove(self, key: Key, last: T | None = None) -> list[CacheChange[T]]:
         """Forget an object; `last` is its final state, if the server told it."""
         old = self._objects.pop(key, None)
         if old is None:
             return []
         self._unfile(key, old)
-        return [Change("deleted", last if last is not None else old, None)]
+        return [CacheChange("deleted", last if last is not None else old, None)]
 
-    def replace(self, objects: Mapping[Key, T], keep: Iterable[Key] = ()) -> list[Change[T]]:
+    def replace(self, objects: Mapping[Key, T], keep: Iterable[Key] = ()) -> list[CacheChange[T]]:
         """Become what a complete list says: whatever is not in it was deleted, except the keys to `keep`, which the
         list had but could not be read. Deletions come first, so that an index never holds two tenants of one place.
         """
         kept = set(keep)
-        changes: list[Change[T]] = []
+        changes: list[CacheChange[T]] = []
         for key in [key for key in self._objects if key not in objects and key not in kept]:
             changes += self.remove(key)
         for obj in objects.values():

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from paddock.kube.connection import Connection
+from paddock.kube.connection import KubeConnection
 from paddock.kube.errors import TransportError, from_status
 
-__all__ = ["Event", "Lines", "Patience", "watch"]
+__all__ = ["Event", "Lines", "WatchTimeouts", "watch"]
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class Lines:
     def __init__(self) -> None:
         self._rest: list[bytes] = []
 
-    def feed(self, chunk: bytes) -> list[bytes]:
+    def fanout(self, chunk: bytes) -> list[bytes]:
         head, *others = chunk.split(b"\n")
         self._rest.append(head)
         if not others:
@@ -40,7 +40,7 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WatchTimeouts:
     """How long a silent stream is believed to be alive.
 
     The server ends a watch by itself after `server_timeout`, so that a silence of `margin` beyond that is a dead
@@ -54,12 +54,12 @@ class Patience:
 
 
 async def watch(
-    connection: Connection,
+    connection: KubeConnection,
     path: str,
     params: Mapping[str, str],
     deliver: Callable[[Event], None],
     *,
-    patience: Patience,
+    timeout: WatchTimeouts,
     opened: Callable[[], None] = lambda: None,
 ) -> None:
     """Deliver every event until the server ends the stream cleanly, which is the only normal return.
@@ -72,18 +72,18 @@ async def watch(
     query = dict(params) | {
         "watch": "true",
         "allowWatchBookmarks": "true",
-        "timeoutSeconds": str(int(patience.server_timeout)),
+        "timeoutSeconds": str(int(timeout.server_timeout)),
     }
-    async with connection.stream(path, params=query, connect_timeout=patience.connect) as response:
+    async with connection.stream(path, params=query, connect_timeout=timeout.connect) as response:
         opened()
-        at_latest = loop.time() + patience.server_timeout + patience.margin
+        at_latest = loop.time() + timeout.server_timeout + timeout.margin
         lines, bookmarked = Lines(), False
         async with asyncio.timeout_at(at_latest) as deadline:
             async for chunk in response.aiter_bytes():
-                for line in lines.feed(chunk):
+                for line in lines.fanout(chunk):
                     bookmarked |= _hand_over(line, path, deliver) == "BOOKMARK"
                 if bookmarked:
-                    deadline.reschedule(min(at_latest, loop.time() + patience.after_bookmark))
+                    deadline.reschedule(min(at_latest, loop.time() + timeout.after_bookmark))
 
 
 def _hand_over(line: bytes, path: str, deliver: Callable[[Event], None]) -> str:

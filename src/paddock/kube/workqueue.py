@@ -107,13 +107,13 @@ class WorkQueue(Generic[K]):
         name: str,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         backoff: Backoff | None = None,
         metrics: KubeMetrics | None = None,
     ) -> None:
         self.name = name
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._backoff = backoff or Backoff(base=0.1, cap=120.0)
         self._schedule: Schedule[K] = Schedule()
         self._failures: dict[K, int] = {}
@@ -153,7 +153,7 @@ class WorkQueue(Generic[K]):
     def add_rate_limited(self, key: K, retry_after: float | None = None) -> float:
         """Add the key after its backoff, which grows with every failure in a row; returns the seconds."""
         self._failures[key] = self.failures(key) + 1
-        wait = self._backoff.delay(self._failures[key], self._chance, retry_after)
+        wait = self._backoff.delay(self._failures[key], self._rng, retry_after)
         self._retries.inc()
         self.add_after(key, wait)
         return wait

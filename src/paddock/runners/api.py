@@ -1,4 +1,4 @@
-"""The kind of the runner half, and every word that its processes and Pods have to agree on."""
+"""The kind of the runner subsystem, and every word that its processes and Pods have to agree on."""
 
 from datetime import datetime
 from typing import Annotated, ClassVar, Final, Literal

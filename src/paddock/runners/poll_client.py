@@ -60,14 +60,14 @@ class PollClient:
         token: Callable[[], Secret],
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         wait: float = 25.0,
     ) -> None:
         self._http = http
         self._url = url.rstrip("/") + ("" if url.endswith(PATH) else PATH)
         self._token = token
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._wait = wait
 
     async def next(self) -> Served | Drained | Refused:
@@ -83,7 +83,7 @@ class PollClient:
                 refusals += 1
                 if refusals > 1:
                     return Refused(answer.status_code, _reason(answer))
-                await self._clock.sleep(1.0 + self._chance.random())
+                await self._clock.sleep(1.0 + self._rng.random())
                 continue
             refusals = 0
             if answer.status_code == 410:
@@ -93,7 +93,7 @@ class PollClient:
             if answer.status_code in (200, 204):
                 failures = 0
                 # A restarted service is not asked by everybody in the same instant.
-                await self._clock.sleep(self._chance.uniform(0.0, 0.2 if self._wait else 2.0))
+                await self._clock.sleep(self._rng.uniform(0.0, 0.2 if self._wait else 2.0))
                 continue
             failures += 1
             await self._pause(failures, f"HTTP {answer.status_code}", _retry_after(answer))
@@ -107,8 +107,8 @@ class PollClient:
 
     async def _pause(self, failures: int, why: str, retry_after: float | None) -> None:
         # A service that stops tells everybody who waits the same: later by up to half of that, so that not all come at once.
-        asked_for = None if retry_after is None else retry_after * (1.0 + 0.5 * self._chance.random())
-        seconds = _BACKOFF.delay(failures, self._chance, asked_for)
+        asked_for = None if retry_after is None else retry_after * (1.0 + 0.5 * self._rng.random())
+        seconds = _BACKOFF.delay(failures, self._rng, asked_for)
         log.info("dispatch does not answer; asking again", why=why, in_seconds=round(seconds, 1), failures=failures)
         await self._clock.sleep(seconds)
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from paddock.runners.api import AUDIENCE
-from paddock.runners.forgetting import Retention
-from paddock.runners.standing_limits import StandingLimit
+from paddock.runners.ledger.configured_limits import ConfiguredLimit
+from paddock.runners.ledger.retention import Retention
 
 __all__ = ["DispatchSettings", "HealingSettings"]
 
@@ -42,7 +42,7 @@ class HealingSettings:
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """What the runner half is told from outside. The defaults are those of the flags."""
+    """What the runner subsystem is told from outside. The defaults are those of the flags."""
 
     namespace: str = "default"
     """Where pools, runner Pods and their ServiceAccounts are."""
@@ -62,7 +62,7 @@ class DispatchSettings:
     body_limit: int = 256 * 1024
     body_timeout: float = 5.0
     healing: HealingSettings = field(default_factory=HealingSettings)
-    limits: tuple[StandingLimit, ...] = ()
+    limits: tuple[ConfiguredLimit, ...] = ()
     """What accounts may hold at once; those that are not named have the default."""
     retention: Retention = field(default_factory=Retention)
 

@@ -16,24 +16,24 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from paddock.base.clock import Clock, LoopClock
 from paddock.simulator.errors import SimulationError
-from paddock.simulator.life import Life, require_alive
+from paddock.simulator.process_life import ProcessLife, require_alive
 from paddock.simulator.trace import Trace
 
 __all__ = [
     "AnswerLostError",
-    "Call",
     "Crash",
     "CutStream",
     "Delay",
     "Duplicate",
+    "EffectCall",
     "EffectFailedError",
     "Fail",
     "Fault",
     "FaultError",
+    "FaultMoment",
     "Faults",
     "Late",
     "LoseAnswer",
-    "Moment",
     "Rule",
 ]
 
@@ -52,7 +52,7 @@ class AnswerLostError(FaultError):
     """The effect happened, or still will; its answer never comes. The caller must look before it repeats."""
 
 
-class Moment(Enum):
+class FaultMoment(Enum):
     """On which side of the effect a process dies."""
 
     BEFORE = "before"
@@ -107,14 +107,14 @@ class CutStream:
 class Crash:
     """Kill the calling process just before, or just after, the effect."""
 
-    moment: Moment
+    moment: FaultMoment
 
 
 Fault = Fail | Delay | Duplicate | LoseAnswer | Late | CutStream | Crash
 
 
 @dataclass(frozen=True)
-class Call:
+class EffectCall:
     """One announced effect. `name` is `METHOD /path` for HTTP; `process` is empty outside every process."""
 
     number: int
@@ -136,7 +136,7 @@ class Rule:
     method: str | None = None
     path: str | None = None
     process: str | None = None
-    where: Callable[[Call], bool] | None = None
+    where: Callable[[EffectCall], bool] | None = None
     nth: Collection[int] | None = None
     probability: float = 1.0
     times: int | None = None
@@ -144,7 +144,7 @@ class Rule:
     matched: int = field(default=0, init=False)
     fired: int = field(default=0, init=False)
 
-    def matches(self, call: Call, now: float) -> bool:
+    def matches(self, call: EffectCall, now: float) -> bool:
         """Whether this rule is about this call at all."""
         return (
             fnmatchcase(call.name, self.name)
@@ -156,15 +156,15 @@ class Rule:
             and (self.where is None or self.where(call))
         )
 
-    def draw(self, chance: random.Random) -> Fault | None:
+    def draw(self, rng: random.Random) -> Fault | None:
         """The fault for a call that matches, if it is its turn."""
         self.matched += 1
         if self.nth is not None and self.matched not in self.nth:
             return None
-        if self.probability < 1.0 and chance.random() >= self.probability:
+        if self.probability < 1.0 and rng.random() >= self.probability:
             return None
         self.fired += 1
-        return self.faults[0] if len(self.faults) == 1 else chance.choice(self.faults)
+        return self.faults[0] if len(self.faults) == 1 else rng.choice(self.faults)
 
 
 class Faults:
@@ -174,11 +174,16 @@ class Faults:
     """
 
     def __init__(
-        self, chance: random.Random, *, trace: Trace | None = None, clock: Clock | None = None, life: Life | None = None
+        self,
+        rng: random.Random,
+        *,
+        trace: Trace | None = None,
+        clock: Clock | None = None,
+        life: ProcessLife | None = None,
     ) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[EffectCall] = []
         self.rules: list[Rule] = []
-        self._chance = chance
+        self._rng = rng
         self._trace = trace
         self._clock: Clock = clock or LoopClock()
         self._life = life
@@ -191,7 +196,7 @@ class Faults:
         method: str | None = None,
         path: str | None = None,
         process: str | None = None,
-        where: Callable[[Call], bool] | None = None,
+        where: Callable[[EffectCall], bool] | None = None,
         nth: int | Collection[int] | None = None,
         probability: float = 1.0,
         times: int | None = None,
@@ -213,15 +218,15 @@ class Faults:
         """Let everything go well from now on."""
         self.rules.clear()
 
-    def announce(self, name: str, *, method: str = "", path: str = "") -> tuple[Call, Fault | None]:
+    def announce(self, name: str, *, method: str = "", path: str = "") -> tuple[EffectCall, Fault | None]:
         """Number a call and decide its fault. Raises `CrashedError` for a dead process, whose calls do not count."""
         life = require_alive()
         owned = life is not None and life is not self._life
-        call = Call(len(self.calls) + 1, name, life.name if life is not None and owned else "", method, path)
+        call = EffectCall(len(self.calls) + 1, name, life.name if life is not None and owned else "", method, path)
         self.calls.append(call)
         self.note("call", n=call.number, name=name)
         for rule in self.rules:
-            if rule.matches(call, self._clock.monotonic()) and (fault := rule.draw(self._chance)):
+            if rule.matches(call, self._clock.monotonic()) and (fault := rule.draw(self._rng)):
                 self.note("fault", n=call.number, kind=_text(fault))
                 return call, fault
         return call, None
@@ -230,7 +235,7 @@ class Faults:
         if self._trace is not None:
             self._trace.record(event, **fields)
 
-    async def crash(self, call: Call) -> NoReturn:
+    async def crash(self, call: EffectCall) -> NoReturn:
         """Kill the calling process here and now. This never returns, and no clean-up of the caller runs."""
         life = require_alive()
         if life is None or life is self._life:
@@ -259,23 +264,23 @@ class Faults:
         act: Callable[[], Awaitable[T]],
         *,
         error: Callable[[FaultError], Exception] | None = None,
-        patience: float = 5.0,
+        timeout: float = 5.0,
     ) -> T:
         """Perform an effect under this plan. `error` turns a `FaultError` into the client's own error;
-        `patience` is how long a caller waits before it believes in a timeout.
+        `timeout` is how long a caller waits before it believes in a timeout.
         """
         as_raised = error or (lambda failure: failure)
         call, fault = self.announce(name)
         match fault:
             case Fail():
                 raise as_raised(EffectFailedError(f"{name}: refused"))
-            case Crash(moment=Moment.BEFORE):
+            case Crash(moment=FaultMoment.BEFORE):
                 await self.crash(call)
             case Delay(seconds):
                 await self.sleep(seconds)
             case Late(seconds):
                 self.later(seconds, act)
-                await self.sleep(patience)
+                await self.sleep(timeout)
                 raise as_raised(AnswerLostError(f"{name}: timed out"))
             case _:
                 pass
@@ -293,7 +298,7 @@ class Faults:
             case Crash():
                 await self.crash(call)
             case LoseAnswer(kind):
-                await self.sleep(patience if kind == "timeout" else 0.0)
+                await self.sleep(timeout if kind == "timeout" else 0.0)
                 raise as_raised(AnswerLostError(f"{name}: {kind}"))
             case CutStream():
                 raise as_raised(AnswerLostError(f"{name}: broken off"))
@@ -311,7 +316,7 @@ class Faults:
         match fault:
             case Fail():
                 raise as_raised(EffectFailedError(f"{name}: refused"))
-            case Crash(moment=Moment.BEFORE):
+            case Crash(moment=FaultMoment.BEFORE):
                 await self.crash(call)
             case Delay(seconds):
                 await self.sleep(seconds)

@@ -7,19 +7,19 @@ from typing import Any
 import httpx2
 
 from paddock.simulator.faults import (
-    Call,
     Crash,
     CutStream,
     Delay,
     Duplicate,
+    EffectCall,
     Fail,
     Fault,
+    FaultMoment,
     Faults,
     Late,
     LoseAnswer,
-    Moment,
 )
-from paddock.simulator.life import require_alive
+from paddock.simulator.process_life import require_alive
 
 __all__ = ["FaultyTransport"]
 
@@ -51,11 +51,11 @@ class FaultyTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def _disturbed(self, request: httpx2.Request, call: Call, fault: Fault | None) -> httpx2.Response:
+    async def _disturbed(self, request: httpx2.Request, call: EffectCall, fault: Fault | None) -> httpx2.Response:
         match fault:
             case Fail(status, retry_after):
                 return _refusal(request, status, retry_after)
-            case Crash(moment=Moment.BEFORE):
+            case Crash(moment=FaultMoment.BEFORE):
                 await self._faults.crash(call)
             case Crash():
                 # A call that fails by itself may still be the last thing its process did.

@@ -35,10 +35,10 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, ObjectMeta
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.cloud.state import Host as CloudHost
-from paddock.simulator.paper_macs import PaperBootstrap, PaperMacs, Touch
+from paddock.simulator.fake_macs import FakeBootstrap, FakeMacs, Touch
 from paddock.simulator.process import Process, World
 
-__all__ = ["POOL", "FleetWorld", "PaperBootstrap", "PaperMacs", "Touch", "Wipe"]
+__all__ = ["POOL", "FakeBootstrap", "FakeMacs", "FleetWorld", "Touch", "Wipe"]
 
 T = TypeVar("T", bound=KubeObject)
 Machine = ScalewayAppleSiliconMachine
@@ -130,8 +130,8 @@ class FleetWorld:
         self.world = world
         self.clock = world.clock
         self.settings = settings or HostSettings(default_adopt_pool_prefix=POOL, inventory_interval=10.0)
-        self.macs = PaperMacs()
-        self.cloud = cloud or SimulatedCloud(self.clock, world.chance("cloud"))
+        self.macs = FakeMacs()
+        self.cloud = cloud or SimulatedCloud(self.clock, world.rng("cloud"))
         self.pool = self.cloud.seed_pool(hosts, server_type="M2-L", prefix=POOL)
         self.wipes: list[Wipe] = []
         self.macs.live_in(self.cloud)
@@ -142,7 +142,7 @@ class FleetWorld:
         self.plane = ControlPlane(
             self.store,
             self.clock,
-            world.chance(self._api_name),
+            world.rng(self._api_name),
             admin_token=ADMIN,
             signing_key=generate_key(),
             definitions=[
@@ -182,12 +182,12 @@ class FleetWorld:
     def _operator(self, name: str, elect: bool) -> Callable[[], Coroutine[Any, Any, None]]:
         async def main() -> None:
             await self.ready.wait()
-            chance = self.world.chance(name)
+            rng = self.world.rng(name)
             metrics = KubeMetrics(CollectorRegistry())
             settings = replace(self.cloud.settings(), request_timeout=self.settings.request_timeout)
             transport = self.world.transport(self.cloud.app, latency=(0.05, 0.4), purpose="cloud")
             client = self.client(timeout=self.settings.request_timeout, lag=self._lag)
-            cloud = ScalewayClient(settings, self.clock, chance, transport=transport)
+            cloud = ScalewayClient(settings, self.clock, rng, transport=transport)
             elector = (
                 LeaderElector(
                     client,
@@ -195,7 +195,7 @@ class FleetWorld:
                     namespace="default",
                     identity=f"{name}-{self.world.processes[name].starts}",
                     clock=self.clock,
-                    chance=chance,
+                    rng=rng,
                     lease_duration=self.settings.lease_duration,
                     renew_deadline=self.settings.renew_deadline,
                     metrics=metrics,
@@ -203,10 +203,10 @@ class FleetWorld:
                 if elect
                 else None
             )
-            manager = Manager(clock=self.clock, chance=chance, metrics=metrics, elector=elector)
-            bootstrap = PaperBootstrap(self.clock, self.macs, self.cloud)
+            manager = Manager(clock=self.clock, rng=rng, metrics=metrics, elector=elector)
+            bootstrap = FakeBootstrap(self.clock, self.macs, self.cloud)
             self.running[name] = HostOperator(
-                manager, client, cloud, bootstrap, self.settings, clock=self.clock, chance=chance, metrics=metrics
+                manager, client, cloud, bootstrap, self.settings, clock=self.clock, rng=rng, metrics=metrics
             )
             await manager.run()
 

@@ -6,9 +6,9 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from paddock.simulator.errors import NotRepeatableError
-from paddock.simulator.faults import Call, Crash, Fail, Fault, LoseAnswer, Moment
+from paddock.simulator.faults import Crash, EffectCall, Fail, Fault, FaultMoment, LoseAnswer
 from paddock.simulator.loop import DAY
-from paddock.simulator.process import Outcome, World, simulate
+from paddock.simulator.process import ProcessOutcome, World, simulate
 
 __all__ = ["Interrupted", "Interruption", "interruptions"]
 
@@ -31,9 +31,9 @@ class Interruption(Enum):
     def fault(self) -> Fault:
         match self:
             case Interruption.CRASH_BEFORE:
-                return Crash(Moment.BEFORE)
+                return Crash(FaultMoment.BEFORE)
             case Interruption.CRASH_AFTER:
-                return Crash(Moment.AFTER)
+                return Crash(FaultMoment.AFTER)
             case Interruption.LOSE_ANSWER:
                 return LoseAnswer()
             case Interruption.FAIL_BEFORE:
@@ -44,9 +44,9 @@ class Interruption(Enum):
 class Interrupted(Generic[T]):
     """One run of the scenario: what was done to it, where, and what came of it."""
 
-    call: Call
+    call: EffectCall
     kind: Interruption
-    outcome: Outcome[T]
+    outcome: ProcessOutcome[T]
 
 
 def interruptions(
@@ -54,7 +54,7 @@ def interruptions(
     *,
     seed: int | str = 0,
     kinds: Sequence[Interruption] = tuple(Interruption),
-    only: Callable[[Call], bool] | None = None,
+    only: Callable[[EffectCall], bool] | None = None,
     limit: float = DAY,
 ) -> list[Interrupted[T]]:
     """Run the scenario undisturbed, then once for each of its calls and each kind of interruption, with one seed.
@@ -75,8 +75,8 @@ def interruptions(
 
 
 def _interrupted(
-    scenario: Callable[[World], Awaitable[T]], target: Call, kind: Interruption, *, seed: int | str, limit: float
-) -> Outcome[T]:
+    scenario: Callable[[World], Awaitable[T]], target: EffectCall, kind: Interruption, *, seed: int | str, limit: float
+) -> ProcessOutcome[T]:
     async def disturbed(world: World) -> T:
         rule = world.faults.inject(kind.fault, where=lambda call: call.number == target.number)
         result = await scenario(world)

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.base.chance import seeded
 from paddock.base.clock import Clock
+from paddock.base.rng import seeded
 from paddock.clients.scaleway import Cloud
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
@@ -54,9 +54,9 @@ class SimulatedWorld:
         return self.folder / "simulation.json"
 
 
-def open_cloud(world: SimulatedWorld, clock: Clock, chance: random.Random) -> SimulatedCloud:
+def open_cloud(world: SimulatedWorld, clock: Clock, rng: random.Random) -> SimulatedCloud:
     """The cloud of the last run, or a new one without hosts. A given seed makes the same cloud again."""
-    drawn = seeded(world.seed) if world.seed is not None else chance
+    drawn = seeded(world.seed) if world.seed is not None else rng
     if not world.file.exists():
         return SimulatedCloud(clock, drawn, speed=world.speed)
     cloud = SimulatedCloud.from_json(world.file.read_bytes(), clock, drawn, rebase=True)
@@ -64,13 +64,13 @@ def open_cloud(world: SimulatedWorld, clock: Clock, chance: random.Random) -> Si
     return cloud
 
 
-def open_macs(world: SimulatedWorld, cloud: SimulatedCloud, clock: Clock, chance: random.Random) -> Fleet:
+def open_macs(world: SimulatedWorld, cloud: SimulatedCloud, clock: Clock, rng: random.Random) -> Fleet:
     """The Macs behind the cloud's hosts, with their disks in the world's folder."""
-    return Fleet(cloud, clock=clock, chance=chance, pace=Pace(speed=world.speed), folder=world.folder / "macs")
+    return Fleet(cloud, clock=clock, rng=rng, pace=Pace(speed=world.speed), folder=world.folder / "macs")
 
 
 async def first_fleet(
-    world: SimulatedWorld, twin: SimulatedCloud, client: Client, cloud: Cloud, settings: HostSettings
+    world: SimulatedWorld, simulated: SimulatedCloud, client: Client, cloud: Cloud, settings: HostSettings
 ) -> None:
     """A pool of hosts and a fleet as large as it, so that there is something to see from the first minute.
 
@@ -79,7 +79,7 @@ async def first_fleet(
     await FleetKeys(client, cloud, namespace=settings.namespace).ensure(FLEET)
     for index, zone in enumerate(world.zones):
         share = world.hosts // len(world.zones) + (index < world.hosts % len(world.zones))
-        twin.seed_pool(share, zone=zone, server_type=SERVER_TYPE, prefix=world.pool_prefix)
+        simulated.seed_pool(share, zone=zone, server_type=SERVER_TYPE, prefix=world.pool_prefix)
     fleet = MacFleet(
         metadata=ObjectMeta(name=FLEET, namespace=settings.namespace),
         spec=MacFleetSpec(
@@ -103,13 +103,13 @@ async def keep_saved(file: Path, state: Callable[[], bytes], clock: Clock) -> No
         await clock.sleep(_SAVE_EVERY)
 
 
-def open_github(file: Path, speed: float, clock: Clock, chance: random.Random) -> SimulatedGitHub:
+def open_github(file: Path, speed: float, clock: Clock, rng: random.Random) -> SimulatedGitHub:
     """The GitHub of the last run, or a new one with three organisations."""
     if file.exists():
-        github = SimulatedGitHub.from_json(file.read_bytes(), clock, chance, audit=False, rebase=True)
+        github = SimulatedGitHub.from_json(file.read_bytes(), clock, rng, audit=False, rebase=True)
         github.behaviour.speed = speed
         return github
-    github = SimulatedGitHub(clock, chance, speed=speed, audit=False)
+    github = SimulatedGitHub(clock, rng, speed=speed, audit=False)
     github.add_organization("acme", "app", "kit")
     github.add_organization("bolt", "wallet")
     github.add_organization("crux", "reader")

@@ -24,7 +24,7 @@ from paddock.runners.api import AUDIENCE, POLLER, RUNNER, RUNNER_LABEL
 from paddock.runners.poll_client import Drained, PollClient, Refused, Served
 from paddock.simulator.github.sessions import RunnerGoneError, RunnerRefusedError, RunnerSession
 
-__all__ = ["Hang", "Mishaps", "PodTwins", "RunnerPace"]
+__all__ = ["Hang", "RunnerFaults", "RunnerPace", "SimulatedPods"]
 
 log = get_logger("simulated pods")
 _LOOK_EVERY = 0.5
@@ -58,7 +58,7 @@ class RunnerPace:
 
 
 @dataclass(slots=True)
-class Mishaps:
+class RunnerFaults:
     """What the next runners will do wrong; each entry is used once."""
 
     next: list[Hang] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Mishaps:
         return None
 
 
-class PodTwins:
+class SimulatedPods:
     """Runs every runner Pod that is bound to a Node of the simulated world."""
 
     def __init__(
@@ -82,7 +82,7 @@ class PodTwins:
         connect: Callable[[str], RunnerSession],
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         pace: RunnerPace | None = None,
     ) -> None:
         self._client = client
@@ -90,10 +90,10 @@ class PodTwins:
         self._url = url
         self._connect = connect
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._pace = pace or RunnerPace()
         self._lives: dict[str, asyncio.Task[None]] = {}
-        self.mishaps = Mishaps()
+        self.runner_faults = RunnerFaults()
 
     async def run(self) -> None:
         """Work until cancelled; then every Pod's process ends with us, as on a power cut."""
@@ -138,7 +138,7 @@ class PodTwins:
                 # We were away, and with us whatever ran inside.
                 await self._tell(pod, "Failed", code=137, reason="Error", message="the VM was gone after a restart")
                 return
-            await self._clock.sleep(self._pace.scaled(self._pace.boot * self._chance.uniform(0.7, 1.3)))
+            await self._clock.sleep(self._pace.scaled(self._pace.boot * self._rng.uniform(0.7, 1.3)))
             await self._waiting(pod)
             code, message = await self._inside(pod)
             await self._clock.sleep(self._pace.scaled(self._pace.teardown))
@@ -152,7 +152,7 @@ class PodTwins:
             token = await _Token.made(self._client, pod, self._clock)
             renewing = asyncio.create_task(token.keep_fresh())
             try:
-                client = PollClient(http, self._url, token.current, clock=self._clock, chance=self._chance)
+                client = PollClient(http, self._url, token.current, clock=self._clock, rng=self._rng)
                 match await client.next():
                     case Drained(reason=reason):
                         return 0, f"drained: {reason}"
@@ -164,15 +164,15 @@ class PodTwins:
                 renewing.cancel()
 
     async def _runner(self, pod: Pod, served: Served, http: httpx2.AsyncClient, token: "_Token") -> tuple[int, str]:
-        mishap = self.mishaps.take(*Hang)
+        mishap = self.runner_faults.take(*Hang)
         if mishap is Hang.LOSES_ANSWER:
             # The answer never arrives; the client asks again and is told to go.
-            again = await PollClient(http, self._url, token.current, clock=self._clock, chance=self._chance).next()
+            again = await PollClient(http, self._url, token.current, clock=self._clock, rng=self._rng).next()
             return (0, f"drained: {again.reason}") if isinstance(again, Drained) else (1, "was answered twice")
         if mishap is Hang.NEVER_REGISTERS:
             await self._clock.sleep(float("inf"))
         await self._running(pod)
-        await self._clock.sleep(self._pace.scaled(self._pace.register * self._chance.uniform(0.7, 1.6)))
+        await self._clock.sleep(self._pace.scaled(self._pace.register * self._rng.uniform(0.7, 1.6)))
         session: RunnerSession | None = None
         try:
             session = self._connect(served.config.reveal())

@@ -15,17 +15,17 @@ from typing import Any, Generic, Self, TypeVar
 
 import httpx2
 
-from paddock.base.chance import seeded
 from paddock.base.clock import Clock, LoopClock
+from paddock.base.rng import seeded
 from paddock.simulator.errors import SimulationError
 from paddock.simulator.faults import Faults
 from paddock.simulator.faulty_transport import FaultyTransport
-from paddock.simulator.life import Life, current_life
 from paddock.simulator.loop import DAY, VirtualLoop, run
+from paddock.simulator.process_life import ProcessLife, current_life
 from paddock.simulator.trace import Trace
 from paddock.simulator.transport import App, Host, InProcessTransport
 
-__all__ = ["Outcome", "Process", "World", "simulate"]
+__all__ = ["Process", "ProcessOutcome", "World", "simulate"]
 
 T = TypeVar("T")
 
@@ -51,8 +51,8 @@ class Process:
         self._world = world
         self._main = main
         self._restart_after = restart_after
-        self._life: Life | None = None
-        self._exited: Life | None = None
+        self._life: ProcessLife | None = None
+        self._exited: ProcessLife | None = None
         self._task: asyncio.Task[None] | None = None
         self._changed: asyncio.Event = asyncio.Event()
 
@@ -60,7 +60,7 @@ class Process:
         return f"Process({self.name!r}, {'running' if self.running else 'down'}, starts={self.starts})"
 
     @property
-    def life(self) -> Life | None:
+    def life(self) -> ProcessLife | None:
         """The present incarnation; None while the process is down."""
         return self._life if self._life is not None and self._life.alive else None
 
@@ -77,7 +77,7 @@ class Process:
         """Start the main coroutine in a new life; the process must be down."""
         if self.running:
             raise SimulationError(f"process {self.name} is already running; crash or stop it first")
-        life = Life(self.name)
+        life = ProcessLife(self.name)
         self.starts += 1
         self._life = life
         life.on_end(lambda: self._down(life))
@@ -127,7 +127,7 @@ class Process:
         while self.starts < times:
             await self._next_change()
 
-    async def _live(self, life: Life) -> None:
+    async def _live(self, life: ProcessLife) -> None:
         try:
             await self._main()
         except Exception as error:  # noqa: BLE001 - this is where a process ends; `World` reports the error
@@ -139,7 +139,7 @@ class Process:
             self._exited = life
             life.end()
 
-    async def _end_own_tasks(self, life: Life) -> None:
+    async def _end_own_tasks(self, life: ProcessLife) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         others = [task for task in loop.live_tasks() if task.life is life and task is not asyncio.current_task()]
@@ -147,7 +147,7 @@ class Process:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
-    def _down(self, life: Life) -> None:
+    def _down(self, life: ProcessLife) -> None:
         if self._world.open and self._exited is not life:
             self._world.trace.record("process.crash", by=self.name)
         if self._world.open and self._restart_after is not None:
@@ -155,7 +155,7 @@ class Process:
             asyncio.get_running_loop().call_later(self._restart_after, self._come_back, life, context=Context())
         self._tell()
 
-    def _come_back(self, former: Life) -> None:
+    def _come_back(self, former: ProcessLife) -> None:
         if self._world.open and self._life is former:
             self.error = None
             self.start()
@@ -172,7 +172,7 @@ class _Outside:
     """The host of what belongs to no process: twins of the outside world, late arrivals."""
 
     def __init__(self) -> None:
-        self.life: Life | None = Life("world")
+        self.life: ProcessLife | None = ProcessLife("world")
 
 
 class World:
@@ -189,9 +189,9 @@ class World:
         self.open = True
         self.processes: dict[str, Process] = {}
         self._outside = _Outside()
-        self.faults = Faults(self.chance("faults"), trace=self.trace, clock=self.clock, life=self._outside.life)
+        self.faults = Faults(self.rng("faults"), trace=self.trace, clock=self.clock, life=self._outside.life)
 
-    def chance(self, purpose: str) -> random.Random:
+    def rng(self, purpose: str) -> random.Random:
         """A generator of its own for each purpose, so that a new draw in one place does not change all others."""
         return seeded(f"{purpose} of {self.seed}")
 
@@ -215,7 +215,7 @@ class World:
     ) -> httpx2.AsyncBaseTransport:
         """A way to an app that runs in a process (`host`) or, without one, somewhere outside that never fails by itself."""
         where = host or self._outside
-        inner = InProcessTransport(app, host=where, chance=self.chance(purpose), latency=latency, clock=self.clock)
+        inner = InProcessTransport(app, host=where, rng=self.rng(purpose), latency=latency, clock=self.clock)
         return FaultyTransport(inner, self.faults) if faults else inner
 
     async def __aenter__(self) -> Self:
@@ -238,7 +238,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[T]):
+class ProcessOutcome(Generic[T]):
     """What a simulated run gave: the scenario's result and the world as it was left."""
 
     result: T
@@ -249,7 +249,7 @@ class Outcome(Generic[T]):
         return self.world.trace.text()
 
 
-def simulate(scenario: Callable[[World], Awaitable[T]], *, seed: int | str, limit: float = DAY) -> Outcome[T]:
+def simulate(scenario: Callable[[World], Awaitable[T]], *, seed: int | str, limit: float = DAY) -> ProcessOutcome[T]:
     """Run a scenario in a fresh world, in virtual time. An error carries the seed and the end of the trace as notes."""
     world: list[World] = []
 
@@ -265,4 +265,4 @@ def simulate(scenario: Callable[[World], Awaitable[T]], *, seed: int | str, limi
         if lines:
             error.add_note("the trace ended:\n" + "\n".join(lines))
         raise
-    return Outcome(result, world[0])
+    return ProcessOutcome(result, world[0])

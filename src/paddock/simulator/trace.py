@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from paddock.base.clock import rfc3339_micro
-from paddock.simulator.life import current_life
+from paddock.simulator.process_life import current_life
 
 __all__ = ["Entry", "Trace"]
 

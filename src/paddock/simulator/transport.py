@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import httpx2
 
 from paddock.base.clock import Clock, LoopClock
-from paddock.simulator.life import Life, require_alive
 from paddock.simulator.pipe import Pipe
+from paddock.simulator.process_life import ProcessLife, require_alive
 
 __all__ = ["App", "Host", "InProcessTransport"]
 
@@ -32,7 +32,7 @@ class Host(Protocol):
     """Where an app runs: its handlers are tasks of this life, and its connections break when the life ends."""
 
     @property
-    def life(self) -> Life | None:
+    def life(self) -> ProcessLife | None:
         """The present life; None while the host is down, when connections are refused."""
         ...
 
@@ -52,20 +52,20 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
         app: App,
         *,
         host: Host | None = None,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
         latency: tuple[float, float] = (0.0, 0.0),
         clock: Clock | None = None,
         client: tuple[str, int] = ("127.0.0.1", 50000),
         room: int = 16,
     ) -> None:
-        if latency[1] > 0 and chance is None:
-            raise ValueError("latency is drawn from `chance`: pass a seeded generator")
+        if latency[1] > 0 and rng is None:
+            raise ValueError("latency is drawn from `rng`: pass a seeded generator")
         if not 0 <= latency[0] <= latency[1]:
             raise ValueError(f"latency must be a range (low, high) of seconds, not {latency}")
         self.app_errors: list[Exception] = []
         self._app = app
         self._host = host
-        self._chance = chance
+        self._rng = rng
         self._latency = latency
         self._clock: Clock = clock or LoopClock()
         self._client = client
@@ -109,10 +109,10 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
             await asyncio.wait(tasks)
 
     async def _travel(self) -> None:
-        if self._chance is not None and self._latency[1] > 0:
-            await self._clock.sleep(self._chance.uniform(*self._latency))
+        if self._rng is not None and self._latency[1] > 0:
+            await self._clock.sleep(self._rng.uniform(*self._latency))
 
-    def _start(self, exchange: "_Exchange", scope: dict[str, Any], server: Life | None) -> None:
+    def _start(self, exchange: "_Exchange", scope: dict[str, Any], server: ProcessLife | None) -> None:
         name = f"{scope['method']} {scope['path']}"
         # Nothing of the client's context crosses the wire, least of all its life: a handler outlives its client.
         context = server.context() if server is not None else Context()

@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context, copy_context
 from typing import Any, NoReturn
 
-from paddock.base.chance import seeded
+from paddock.base.rng import seeded
 from paddock.simulator.errors import (
     BusyLoopError,
     DeadlockError,
@@ -27,7 +27,7 @@ from paddock.simulator.errors import (
     TimeLimitError,
     UnhandledError,
 )
-from paddock.simulator.life import LIFE, Life
+from paddock.simulator.process_life import LIFE, ProcessLife
 from paddock.simulator.stacks import where_tasks_wait
 
 __all__ = ["DAY", "SimulatedTask", "VirtualLoop"]
@@ -73,13 +73,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.refused: RealWaitError | None = None
         self.unhandled: list[BaseException] = []
         self._told_refusal = False
-        self._chance = seeded(f"schedule of {seed}")
+        self._rng = seeded(f"schedule of {seed}")
         self._now = 0.0
         # Each with the life of the code that asked for it: callbacks and timers of a dead process never run.
-        self._callbacks: deque[tuple[Life | None, asyncio.Handle]] = deque()
+        self._callbacks: deque[tuple[ProcessLife | None, asyncio.Handle]] = deque()
         # Ordered by task number, so that the draw does not depend on the order in which tasks became ready.
         self._steps: list[tuple[int, int, asyncio.Handle]] = []
-        self._timers: list[tuple[float, int, Life | None, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, ProcessLife | None, asyncio.TimerHandle]] = []
         self._cancelled_timers = 0
         self._numbered = 0
         self._busy = 0
@@ -169,7 +169,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if life is None or life.alive:
                 self._run_handle(handle)
         if self._steps:
-            drawn = self._chance.randrange(len(self._steps)) if len(self._steps) > 1 else 0
+            drawn = self._rng.randrange(len(self._steps)) if len(self._steps) > 1 else 0
             _, _, handle = self._steps.pop(drawn)
             task = getattr(getattr(handle, "_callback", None), "__self__", None)
             if not (isinstance(task, SimulatedTask) and task.frozen):
@@ -194,10 +194,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise TimeLimitError(f"not done after {self.limit:g} virtual seconds\n{self.where_tasks_wait()}")
         self._now = when
         self._busy = 0
-        due: list[tuple[Life | None, asyncio.Handle]] = []
+        due: list[tuple[ProcessLife | None, asyncio.Handle]] = []
         while self._timers and self._timers[0][0] <= when:
             due.append(heapq.heappop(self._timers)[2:])
-        self._chance.shuffle(due)
+        self._rng.shuffle(due)
         self._callbacks.extend(due)
 
     def _count_step(self) -> None:
@@ -263,11 +263,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.refuse(f"run_in_executor({getattr(func, '__qualname__', func)!s})")
 
 
-def _life_in(context: Context | None) -> Life | None:
+def _life_in(context: Context | None) -> ProcessLife | None:
     return LIFE.get() if context is None else context.get(LIFE)
 
 
-def _is_void(life: Life | None, timer: asyncio.TimerHandle) -> bool:
+def _is_void(life: ProcessLife | None, timer: asyncio.TimerHandle) -> bool:
     return timer.cancelled() or (life is not None and not life.alive)
 
 

@@ -19,9 +19,9 @@ from paddock.kube.objects import KubeObject
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import OPERATOR_DRAIN_LABEL, OWNER_LABEL, RUNNER_LABEL
 from paddock.web.finding import Mac, find_mac, find_pod, job_on, pods_on, works
-from paddock.web.seen import Seen
+from paddock.web.page_data import PageData
 
-__all__ = ["VERBS", "Actor", "ChangedError", "Plan", "Verb", "offered", "plan"]
+__all__ = ["VERBS", "ActionPlan", "Actor", "ChangedError", "Verb", "offered", "plan"]
 
 log = get_logger("page")
 
@@ -41,7 +41,7 @@ class ChangedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ActionPlan:
     """What would be done, in order, and what it ends. `refused` says why it cannot be done, where it cannot."""
 
     verb: Verb
@@ -77,7 +77,7 @@ def offered(kind: str, mac: Mac | None, pod: Pod | None) -> list[Verb]:
     return verbs
 
 
-def plan(verb: str, name: str, seen: Seen) -> Plan | None:
+def plan(verb: str, name: str, seen: PageData) -> ActionPlan | None:
     """The plan, or None where there is no such verb or no such thing."""
     if verb not in VERBS:
         return None
@@ -97,9 +97,9 @@ def plan(verb: str, name: str, seen: Seen) -> Plan | None:
     return replace(made, back=("host", mac.host.metadata.name) if mac.host is not None else ("machine", name))
 
 
-def _release(mac: Mac, name: str, seen: Seen) -> Plan:
+def _release(mac: Mac, name: str, seen: PageData) -> ActionPlan:
     machine, host = mac.machine, mac.host
-    base = Plan("release", name, f"Release {name}", command=f"paddock release {name}")
+    base = ActionPlan("release", name, f"Release {name}", command=f"paddock release {name}")
     if machine is None:
         return replace(base, refused="It belongs to no machine, so there is nothing to release.")
     if machine.metadata.deletion_timestamp is not None:
@@ -126,7 +126,7 @@ def _release(mac: Mac, name: str, seen: Seen) -> Plan:
     )
 
 
-def _ended(pod: Pod, seen: Seen) -> str:
+def _ended(pod: Pod, seen: PageData) -> str:
     job, who = job_on(seen, pod), pod.metadata.labels.get(OWNER_LABEL, "somebody")
     if job is None:
         return f"Pod {pod.metadata.name}, at work for {who}"
@@ -134,9 +134,9 @@ def _ended(pod: Pod, seen: Seen) -> str:
     return f"1 running job of {job.login}, {span(seen.now - (job.executing_since or job.started_at))} in: {what}"
 
 
-def _quarantine(mac: Mac, name: str, *, on: bool) -> Plan:
+def _quarantine(mac: Mac, name: str, *, on: bool) -> ActionPlan:
     host, verb = mac.host, "quarantine" if on else "unquarantine"
-    base = Plan(verb, name, f"{VERBS[verb]}: {name}", command=f"paddock {verb} {name}")
+    base = ActionPlan(verb, name, f"{VERBS[verb]}: {name}", command=f"paddock {verb} {name}")
     if host is None:
         return replace(base, refused="The machine has no host yet.")
     if bool(host.spec.quarantine) == on:
@@ -160,9 +160,9 @@ def _quarantine(mac: Mac, name: str, *, on: bool) -> Plan:
     )
 
 
-def _drain(mac: Mac, name: str, seen: Seen, *, on: bool) -> Plan:
+def _drain(mac: Mac, name: str, seen: PageData, *, on: bool) -> ActionPlan:
     verb = "drain" if on else "undrain"
-    base = Plan(verb, name, f"{VERBS[verb]}: {name}", command=f"paddock {verb} {name}")
+    base = ActionPlan(verb, name, f"{VERBS[verb]}: {name}", command=f"paddock {verb} {name}")
     if mac.node is None:
         return replace(base, refused="It has no Node, so it takes no jobs anyway.")
     if mac.node.spec.unschedulable == on:
@@ -180,9 +180,11 @@ def _drain(mac: Mac, name: str, seen: Seen, *, on: bool) -> Plan:
     return replace(base, steps=tuple(steps), undo="To undo it, let it take jobs again.", about=mac.node)
 
 
-def _drain_pod(pod: Pod) -> Plan:
+def _drain_pod(pod: Pod) -> ActionPlan:
     name = pod.metadata.name
-    base = Plan("drain-pod", name, f"Drain Pod {name}", command=f"paddock drain {name}", about=pod, back=("pod", name))
+    base = ActionPlan(
+        "drain-pod", name, f"Drain Pod {name}", command=f"paddock drain {name}", about=pod, back=("pod", name)
+    )
     if pod.metadata.labels.get(RUNNER_LABEL) != "true":
         return replace(base, refused="It is no runner of ours.")
     if pod.metadata.labels.get(OPERATOR_DRAIN_LABEL) == "true":
@@ -203,7 +205,7 @@ class Actor:
         self._fresh = FreshReader(client)
         self._recorder = recorder
 
-    async def act(self, plan: Plan, *, who: str, why: str, shown: frozenset[str]) -> None:
+    async def act(self, plan: ActionPlan, *, who: str, why: str, shown: frozenset[str]) -> None:
         """Do it. `shown` are the Pods whose end the person was shown. Errors of the API are the caller's."""
         assert plan.about is not None
         assert not plan.refused
@@ -216,7 +218,7 @@ class Actor:
             reason = "".join(word.title() for word in plan.verb.split("-"))
             self._recorder.record(plan.about, "Normal", f"{reason}Requested", said)
 
-    async def _do(self, plan: Plan, why: str, shown: frozenset[str]) -> None:
+    async def _do(self, plan: ActionPlan, why: str, shown: frozenset[str]) -> None:
         client, meta = self._client, plan.about.metadata if plan.about is not None else None
         assert meta is not None
         # The uid in each patch: an object that was made anew under the name is another one, and is not meant.

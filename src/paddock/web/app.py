@@ -15,10 +15,10 @@ from starlette.types import ASGIApp
 
 from paddock.base.metrics import CONTENT_TYPE_LATEST, CollectorRegistry, exposition
 from paddock.kube.errors import KubeError
-from paddock.web import object_pages, signposts
+from paddock.web import misc_pages, object_pages
 from paddock.web.actions import Actor, ChangedError, plan
 from paddock.web.assets import serve_asset
-from paddock.web.doorkeeper import Doorkeeper
+from paddock.web.compression import packed, takes_packed
 from paddock.web.faults import FaultPanel
 from paddock.web.finding import named, spelt_alike
 from paddock.web.front import front_frame, front_inside
@@ -26,8 +26,8 @@ from paddock.web.guard import LOOPBACK, Guarded
 from paddock.web.links import KINDS, href
 from paddock.web.live import Live
 from paddock.web.objects import page_of
-from paddock.web.packing import packed, takes_packed
 from paddock.web.runbooks import Runbooks, rendered
+from paddock.web.session_authentication import SessionAuthentication
 from paddock.web.shell import Site
 from paddock.web.timeline import about, timeline
 from paddock.web.watched import Watched
@@ -46,7 +46,7 @@ class Pages:
     watched: Watched
     live: Live
     site: Site
-    doorkeeper: Doorkeeper
+    sessions_auth: SessionAuthentication
     actor: Actor | None = None
     faults: FaultPanel | None = None
     runbooks: Runbooks = field(default_factory=Runbooks)
@@ -64,7 +64,7 @@ def create_app(
     """The application. `healthy` says what is wrong, or None; `names` are the host names it answers to; `more` is served
     beside it.
     """
-    desk = _Desk(pages)
+    desk = _Dispatcher(pages)
 
     async def healthz(_: Request) -> Response:
         problem = healthy()
@@ -95,7 +95,7 @@ def create_app(
     return Guarded(app, names)
 
 
-class _Desk:
+class _Dispatcher:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
 
@@ -137,7 +137,7 @@ class _Desk:
         exact = [one for one in found if one[1] == sought]
         if len(exact) == 1 or len(found) == 1:
             return RedirectResponse(href(*(exact or found)[0]), 303)
-        return self._html(signposts.found_page(self._pages.site, sought, found), 200 if found else 404)
+        return self._html(misc_pages.found_page(self._pages.site, sought, found), 200 if found else 404)
 
     def object_of(self, kind: str) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -152,7 +152,7 @@ class _Desk:
                     else f"Nobody has heard of {kind} {name}: it may be gone, or the name is another."
                 )
                 near = spelt_alike(seen, kind, name)
-                return self._html(signposts.missing_page(pages.site, what, near, lines), 404)
+                return self._html(misc_pages.missing_page(pages.site, what, near, lines), 404)
             return self._html(object_pages.object_page(pages.site, page, pages.runbooks.href))
 
         return answer
@@ -162,52 +162,52 @@ class _Desk:
         text = self._pages.runbooks.text(name)
         if text is None:
             what = f"The runbook {name} is not shipped with this build; the repository has it in docs/runbooks."
-            return self._html(signposts.missing_page(self._pages.site, what), 404)
-        return self._html(signposts.runbook_page(self._pages.site, name, list(rendered(text))))
+            return self._html(misc_pages.missing_page(self._pages.site, what), 404)
+        return self._html(misc_pages.runbook_page(self._pages.site, name, list(rendered(text))))
 
     async def not_found(self, request: Request, _: Exception) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse("not found\n", 404)
         what = f"No page of Paddock is at {request.url.path}."
-        return self._html(signposts.missing_page(self._pages.site, what), 404)
+        return self._html(misc_pages.missing_page(self._pages.site, what), 404)
 
     # Acting.
 
     async def sign_in(self, request: Request) -> Response:
         pages = self._pages
-        if not pages.doorkeeper.allows or pages.actor is None:
+        if not pages.sessions_auth.allows or pages.actor is None:
             return self._refused("this page is for reading: no action token is set", 403)
         if request.method == "GET":
             then = _own_path(request.query_params.get("then", "/"))
-            return self._html(signposts.sign_in_page(pages.site, then))
+            return self._html(misc_pages.sign_in_page(pages.site, then))
         form = await _form(request)
         then = _own_path(form.get("then", "/"))
-        visitor = pages.doorkeeper.admit(form.get("token", ""), form.get("who", ""))
+        visitor = pages.sessions_auth.admit(form.get("token", ""), form.get("who", ""))
         if visitor is None:
-            return self._html(signposts.sign_in_page(pages.site, then, wrong=True), 403)
-        return pages.doorkeeper.remember(RedirectResponse(then, 303), visitor, request)
+            return self._html(misc_pages.sign_in_page(pages.site, then, wrong=True), 403)
+        return pages.sessions_auth.remember(RedirectResponse(then, 303), visitor, request)
 
     async def confirm(self, request: Request) -> Response:
         return await self._confirm(request, "", 200)
 
     async def _confirm(self, request: Request, notice: str, status: int) -> Response:
         pages, verb, name = self._pages, request.path_params["verb"], request.path_params["name"]
-        if pages.actor is None or not pages.doorkeeper.allows:
+        if pages.actor is None or not pages.sessions_auth.allows:
             return self._refused("this page is for reading: no action token is set", 403)
-        visitor = pages.doorkeeper.welcome(request)
+        visitor = pages.sessions_auth.welcome(request)
         if visitor is None:
             return RedirectResponse(f"/sign-in?then={request.url.path}", 303)
         found = plan(verb, name, await pages.watched.look())
         if found is None:
-            return self._html(signposts.missing_page(pages.site, f"Nothing called {name} can be acted on so."), 404)
+            return self._html(misc_pages.missing_page(pages.site, f"Nothing called {name} can be acted on so."), 404)
         answer = self._html(object_pages.confirm_page(pages.site, found, visitor, notice=notice), status)
-        return pages.doorkeeper.remember(answer, visitor, request)
+        return pages.sessions_auth.remember(answer, visitor, request)
 
     async def act(self, request: Request) -> Response:
         pages, verb, name = self._pages, request.path_params["verb"], request.path_params["name"]
         form = await _form(request)
-        visitor = pages.doorkeeper.visitor(request)
-        refused = pages.doorkeeper.refuses(request, visitor, form.get("form_token", ""))
+        visitor = pages.sessions_auth.visitor(request)
+        refused = pages.sessions_auth.refuses(request, visitor, form.get("form_token", ""))
         if refused is not None or visitor is None or pages.actor is None:
             return self._refused(refused or "this page is for reading", 403)
         found = plan(verb, name, await pages.watched.look())
@@ -230,20 +230,20 @@ class _Desk:
 
     def _panel(self, request: Request, notice: str, status: int = 200) -> Response:
         pages = self._pages
-        visitor = pages.doorkeeper.welcome(request)
+        visitor = pages.sessions_auth.welcome(request)
         if pages.faults is None or visitor is None:
             raise HTTPException(404)
         seen = pages.watched.seen()
         answer = self._html(
             object_pages.faults_page(pages.site, pages.faults, visitor, seen.now, notice=notice), status
         )
-        return pages.doorkeeper.remember(answer, visitor, request)
+        return pages.sessions_auth.remember(answer, visitor, request)
 
     async def strike(self, request: Request) -> Response:
         pages, form = self._pages, await _form(request)
         if pages.faults is None:
             raise HTTPException(404)
-        refused = pages.doorkeeper.refuses(request, pages.doorkeeper.visitor(request), form.get("form_token", ""))
+        refused = pages.sessions_auth.refuses(request, pages.sessions_auth.visitor(request), form.get("form_token", ""))
         if refused is not None:
             return self._refused(refused, 403)
         try:
@@ -266,7 +266,7 @@ class _Desk:
         return HTMLResponse(str(node), status, headers=_NOT_STORED)
 
     def _refused(self, why: str, status: int) -> Response:
-        return self._html(signposts.refused_page(self._pages.site, why), status)
+        return self._html(misc_pages.refused_page(self._pages.site, why), status)
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.web.packing import takes_packed
+from paddock.web.compression import takes_packed
 
 __all__ = ["asset", "serve_asset"]
 

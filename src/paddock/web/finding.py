@@ -8,7 +8,7 @@ from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleS
 from paddock.kube.builtin import Node, Pod
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import RunningJob
-from paddock.web.seen import Seen
+from paddock.web.page_data import PageData
 
 __all__ = [
     "Mac",
@@ -41,7 +41,7 @@ class Mac:
     node: Node | None
 
 
-def find_mac(seen: Seen, name: str) -> Mac | None:
+def find_mac(seen: PageData, name: str) -> Mac | None:
     """The Mac whose host, server or machine has that name."""
     machine = next((m for m in seen.machines if m.metadata.name == name), None)
     if machine is not None:
@@ -59,24 +59,24 @@ def find_mac(seen: Seen, name: str) -> Mac | None:
     return Mac(host, machine, node)
 
 
-def find_fleet(seen: Seen, name: str) -> MacFleet | None:
+def find_fleet(seen: PageData, name: str) -> MacFleet | None:
     return next((fleet for fleet in seen.fleets if fleet.metadata.name == name), None)
 
 
-def find_pool(seen: Seen, name: str) -> RunnerPool | None:
+def find_pool(seen: PageData, name: str) -> RunnerPool | None:
     return next((pool for pool in seen.pools if pool.metadata.name == name), None)
 
 
-def find_pod(seen: Seen, name: str) -> Pod | None:
+def find_pod(seen: PageData, name: str) -> Pod | None:
     return next((pod for pod in seen.pods if name in (pod.metadata.name, pod.metadata.uid)), None)
 
 
-def machines_of(seen: Seen, fleet: MacFleet) -> list[Machine]:
+def machines_of(seen: PageData, fleet: MacFleet) -> list[Machine]:
     owned = [m for m in seen.machines if any(ref.uid == fleet.metadata.uid for ref in m.metadata.owner_references)]
     return sorted(owned, key=lambda machine: machine.metadata.name)
 
 
-def pods_on(seen: Seen, node: str) -> list[Pod]:
+def pods_on(seen: PageData, node: str) -> list[Pod]:
     """The runner Pods on a Node that have not ended."""
     return [
         pod
@@ -87,7 +87,7 @@ def pods_on(seen: Seen, node: str) -> list[Pod]:
     ]
 
 
-def pods_of_pool(seen: Seen, pool: str) -> list[Pod]:
+def pods_of_pool(seen: PageData, pool: str) -> list[Pod]:
     return sorted(
         (pod for pod in seen.pods if pod.metadata.labels.get(POOL_LABEL) == pool), key=lambda pod: pod.metadata.name
     )
@@ -98,12 +98,12 @@ def works(pod: Pod) -> bool:
     return bool(pod.metadata.labels.get(OWNER_LABEL))
 
 
-def job_on(seen: Seen, pod: Pod) -> RunningJob | None:
+def job_on(seen: PageData, pod: Pod) -> RunningJob | None:
     running = seen.ledger.running if seen.ledger is not None else ()
     return next((job for job in running if job.pod_uid == pod.metadata.uid), None)
 
 
-def named(seen: Seen, sought: str) -> list[tuple[str, str]]:
+def named(seen: PageData, sought: str) -> list[tuple[str, str]]:
     """Kind and name of everything that is called so, in whole or in part; at most a screenful of each kind."""
     low = sought.lower()
     found: list[tuple[str, str]] = []
@@ -115,7 +115,7 @@ def named(seen: Seen, sought: str) -> list[tuple[str, str]]:
     return found
 
 
-def spelt_alike(seen: Seen, kind: str, name: str) -> list[tuple[str, str]]:
+def spelt_alike(seen: PageData, kind: str, name: str) -> list[tuple[str, str]]:
     """What else somebody may have meant: that very name of another kind, and names of the kind that are spelt alike."""
     found: list[tuple[str, str]] = []
     for other, pairs in _names(seen).items():
@@ -130,7 +130,7 @@ def spelt_alike(seen: Seen, kind: str, name: str) -> list[tuple[str, str]]:
     return found
 
 
-def _names(seen: Seen) -> dict[str, Iterator[tuple[str, str]]]:
+def _names(seen: PageData) -> dict[str, Iterator[tuple[str, str]]]:
     """By kind: the name of each object, and what else it is known by."""
     return {
         "host": ((host.metadata.name, host.status.cloud_name) for host in seen.hosts),

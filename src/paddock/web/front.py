@@ -9,17 +9,17 @@ from htpy import Node
 from markupsafe import Markup
 
 from paddock.base.clock import rfc3339_micro
-from paddock.web.health import Health, survey
-from paddock.web.live import Moment, Part
+from paddock.web.health import FleetHealth, survey
+from paddock.web.live import Frame, Part
 from paddock.web.money import money_of
+from paddock.web.page_data import PageData
 from paddock.web.parts import head, ledgers
 from paddock.web.parts.capacity import capacity
 from paddock.web.parts.fleet import fleet_parts
 from paddock.web.parts.latency import latency
 from paddock.web.parts.problems import problems
 from paddock.web.parts.queue import queue_parts
-from paddock.web.parts.strip import strip
-from paddock.web.seen import Seen
+from paddock.web.parts.summary_bar import strip
 from paddock.web.shell import Site, document
 from paddock.web.tiles import groups_of
 
@@ -28,7 +28,7 @@ __all__ = ["front_frame", "front_inside", "front_parts", "health_of"]
 _HERE = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
-def health_of(seen: Seen) -> Health:
+def health_of(seen: PageData) -> FleetHealth:
     """The same survey as `paddock status`."""
     ledger = seen.ledger
     return survey(
@@ -46,7 +46,7 @@ def health_of(seen: Seen) -> Health:
     )
 
 
-def front_parts(seen: Seen, runbook: Callable[[str], str | None]) -> dict[str, Part]:
+def front_parts(seen: PageData, runbook: Callable[[str], str | None]) -> dict[str, Part]:
     """The living parts by the id of the element that holds them."""
     health, groups, ledger = health_of(seen), groups_of(seen), seen.ledger
     whole: dict[str, Node] = {
@@ -79,7 +79,7 @@ def front_frame(site: Site) -> tuple[str, str]:
     return before, after
 
 
-def front_inside(moment: Moment, now: datetime, took: str = "") -> Node:
+def front_inside(moment: Frame, now: datetime, took: str = "") -> Node:
     """Everything between. `took` is what the server says of its own time."""
     parts = moment.parts
 

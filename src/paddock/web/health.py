@@ -13,15 +13,15 @@ from functools import partial
 from paddock.base.explanation import Explanation, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
-from paddock.hosts.strays import State
+from paddock.hosts.orphans import HostState
 from paddock.hosts.why import why_host, why_machine
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
-from paddock.runners.ledger.views import Strip
+from paddock.runners.ledger.views import QueueSummary
 
-__all__ = ["ASIDE", "Health", "Numbers", "Problem", "survey"]
+__all__ = ["ASIDE", "FleetHealth", "Numbers", "Problem", "survey"]
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
@@ -41,7 +41,7 @@ _POOL_GRACE = timedelta(minutes=1)
 _RUNBOOKS = {"NoAvailableHost": "PaddockNoAvailableHost"}
 
 # How much it hurts: jobs before Macs, Macs before money, money before housekeeping.
-_KILLED, _NO_SERVICE, _JOBS_WAIT, _POOL, _TOLD, _FAILED, _NOT_READY, _STRANDED, _SHORT, _POD, ASIDE = (
+_KILLED, _NO_SERVICE, _JOBS_WAIT, _POOL, _TOLD, _FAILED, _NOT_READY, _ORPHANED, _SHORT, _POD, ASIDE = (
     100, 95, 90, 80, 75, 70, 60, 50, 45, 40, 10,
 )  # fmt: skip
 
@@ -71,13 +71,13 @@ class Numbers:
     warm: int
     hosts_ready: int
     hosts: int
-    stranded: int
+    orphaned: int
     healed_last_day: int | None
     live_jobs_killed: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class FleetHealth:
     ok: bool
     sentence: str
     numbers: Numbers
@@ -104,19 +104,19 @@ def survey(
     fleets: Sequence[MacFleet],
     pools: Sequence[RunnerPool],
     pods: Sequence[Pod],
-    strip: Strip | None,
+    strip: QueueSummary | None,
     now: datetime,
     healed_last_day: int | None = None,
     live_jobs_killed: int | None = None,
     told: Sequence[str] = (),
     runners: bool = True,
-) -> Health:
+) -> FleetHealth:
     """How everything is at this moment.
 
     `strip` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
-    that stalls; `runners` is False where there is no runner half, and then nobody misses its ledger.
+    that stalls; `runners` is False where there is no runner subsystem, and then nobody misses its ledger.
     """
-    ours = [host for host in hosts if host.status.state not in (State.FOREIGN, "gone")]
+    ours = [host for host in hosts if host.status.state not in (HostState.FOREIGN, "gone")]
     ready = {machine.status.host_name for machine in machines if machine.status.ready}
     numbers = Numbers(
         oldest_dispatchable_seconds=strip.oldest_dispatchable_seconds if strip is not None else None,
@@ -126,7 +126,7 @@ def survey(
         warm=sum(pool.status.idle for pool in pools),
         hosts_ready=sum(host.metadata.name in ready for host in ours),
         hosts=len(ours),
-        stranded=sum(host.status.state == State.STRANDED for host in hosts),
+        orphaned=sum(host.status.state == HostState.ORPHANED for host in hosts),
         healed_last_day=healed_last_day,
         live_jobs_killed=live_jobs_killed,
     )
@@ -142,7 +142,7 @@ def survey(
     problems = tuple(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)))
     # What somebody set aside on purpose is listed, and is no reason for alarm.
     wrong = [problem for problem in problems if problem.impact > ASIDE]
-    return Health(not wrong, _sentence(wrong, numbers), numbers, problems)
+    return FleetHealth(not wrong, _sentence(wrong, numbers), numbers, problems)
 
 
 def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
@@ -155,7 +155,7 @@ def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
 
 
 def _of_the_ledger(
-    strip: Strip | None, pools: Sequence[RunnerPool], killed: int | None, now: datetime, *, runners: bool
+    strip: QueueSummary | None, pools: Sequence[RunnerPool], killed: int | None, now: datetime, *, runners: bool
 ) -> Iterable[Problem]:
     if killed:
         yield Problem(
@@ -237,8 +237,8 @@ def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime)
         elif release is not None:
             if release.requested_at is not None and now - release.requested_at > _WIPING:
                 yield made(_POD, "being given back", "PaddockPoolRunningDry", release.requested_at)
-        elif host.status.state == State.STRANDED:
-            yield made(_STRANDED, "stranded", "PaddockStrandedHosts")
+        elif host.status.state == HostState.ORPHANED:
+            yield made(_ORPHANED, "stranded", "PaddockStrandedHosts")
 
 
 def _host_found(

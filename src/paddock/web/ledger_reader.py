@@ -7,11 +7,11 @@ from datetime import timedelta
 from paddock.base.clock import Clock
 from paddock.base.metrics import CollectorRegistry
 from paddock.clients.github import BudgetView
+from paddock.runners.http.readonly import JobPage, PodPage, job_page, pod_page
+from paddock.runners.http.why import Explainer
 from paddock.runners.ledger import Ledger, LedgerError
-from paddock.runners.readonly_api import JobPage, PodPage, job_page, pod_page
-from paddock.runners.service import RunnerService
-from paddock.runners.why_api import Explainer
-from paddock.web.seen import LedgerSeen
+from paddock.runners.processes.dispatch import RunnerService
+from paddock.web.page_data import LedgerData
 
 __all__ = ["LedgerReader"]
 
@@ -36,7 +36,7 @@ class LedgerReader:
         self._lock = asyncio.Lock()
         self._asked = float("-inf")
         self._looked = float("-inf")
-        self.last: LedgerSeen | None = None
+        self.last: LedgerData | None = None
 
     @property
     def explainer(self) -> Explainer:
@@ -47,7 +47,7 @@ class LedgerReader:
         return self._service.settings.healing.report_only
 
     def budgets(self) -> list[BudgetView]:
-        return self._service.forge.budgets()
+        return self._service.github.budgets()
 
     def live_jobs_killed(self) -> int | None:
         """As this process counted them; None where healing does not run in it."""
@@ -58,7 +58,7 @@ class LedgerReader:
         """Somebody looks at a page."""
         self._looked = self._clock.monotonic()
 
-    async def fresh(self) -> LedgerSeen | None:
+    async def fresh(self) -> LedgerData | None:
         """The answer of a moment ago."""
         self.looked()
         if self._clock.monotonic() - self._asked > _FRESH:
@@ -83,9 +83,9 @@ class LedgerReader:
                 self.last = None
             self._asked = self._clock.monotonic()
 
-    async def _read(self, ledger: Ledger) -> LedgerSeen:
+    async def _read(self, ledger: Ledger) -> LedgerData:
         overview, now = ledger.overview, self._clock.now()
-        return LedgerSeen(
+        return LedgerData(
             now,
             await self._service.queue.strip(),
             await overview.queue(_LISTED),

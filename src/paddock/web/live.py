@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from paddock.base.clock import Clock
 
-__all__ = ["Live", "Moment", "Part"]
+__all__ = ["Frame", "Live", "Part"]
 
 _HEARTBEAT = 15.0
 _SETTLE = 0.25
@@ -43,7 +43,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Frame:
     """Everything that a page shows, the version that stands for it, and how many seconds it took to look."""
 
     version: str
@@ -75,7 +75,7 @@ class Live:
         self._stale = True
         self._touched.set()
 
-    def now(self) -> Moment:
+    def now(self) -> Frame:
         """A look at this moment, or the last one where that was only just now; the stream then tells what came since.
 
         Open pages are told of what a new look found.
@@ -83,7 +83,7 @@ class Live:
         began = self.clock.monotonic()
         if began - self._looked >= _SETTLE:
             self._send(self._compare())
-        return Moment(self._token(), self._parts, self.clock.monotonic() - began)
+        return Frame(self._token(), self._parts, self.clock.monotonic() - began)
 
     async def run(self) -> None:
         """Look and send until cancelled. Changes that come together are sent together; clocks move on anyway."""

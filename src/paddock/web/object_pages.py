@@ -8,15 +8,15 @@ import htpy as h
 from htpy import Node
 
 from paddock.base.explanation import span
-from paddock.web.actions import VERBS, Plan
-from paddock.web.doorkeeper import Visitor
+from paddock.web.actions import VERBS, ActionPlan
 from paddock.web.faults import FaultPanel
-from paddock.web.laps import Lap
 from paddock.web.links import command, href, linked, same_as
 from paddock.web.objects import ObjectPage
 from paddock.web.parts.drawing import clock_time, since
+from paddock.web.phases import Phase
+from paddock.web.session_authentication import Visitor
 from paddock.web.shell import Site, document
-from paddock.web.timeline import Line
+from paddock.web.timeline import TimelineEntry
 
 __all__ = ["confirm_page", "faults_page", "object_page", "told"]
 
@@ -47,7 +47,7 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
             same_as(page.kind, page.name),
             h.p(".quiet")[page.note] if page.note else None,
         ],
-        _laps(page.laps),
+        _phases(page.phases),
         _actions(site, page),
         h.div(".board")[
             h.div(".column")[
@@ -89,31 +89,31 @@ def _actions(site: Site, page: ObjectPage) -> Node:
     ]
 
 
-def _laps(laps: Sequence[Lap]) -> Node:
-    if not laps:
+def _phases(phases: Sequence[Phase]) -> Node:
+    if not phases:
         return None
-    began, ended = laps[0].began, laps[-1].ended
+    began, ended = phases[0].began, phases[-1].ended
     whole = max((ended - began).total_seconds(), 0.001)
     return h.section(".card", aria_labelledby="laps-title")[
         h.h2("#laps-title")["The whole wait"],
         h.svg(".laps", aria_hidden="true")[
             [
                 h.rect(
-                    data_lap=lap.name.replace(" ", "-"),
-                    x=f"{(lap.began - began).total_seconds() / whole * 100:.2f}%",
-                    width=f"{max(0.3, (lap.ended - lap.began).total_seconds() / whole * 100):.2f}%",
+                    data_lap=phase.name.replace(" ", "-"),
+                    x=f"{(phase.began - began).total_seconds() / whole * 100:.2f}%",
+                    width=f"{max(0.3, (phase.ended - phase.began).total_seconds() / whole * 100):.2f}%",
                     height="100%",
                 )
-                for lap in laps
+                for phase in phases
             ]
         ],
         h.ul(".legend")[
             [
                 h.li[
-                    h.span(".key", data_lap=lap.name.replace(" ", "-"), aria_hidden="true"),
-                    f"{lap.name} {span(lap.ended - lap.began)}",
+                    h.span(".key", data_lap=phase.name.replace(" ", "-"), aria_hidden="true"),
+                    f"{phase.name} {span(phase.ended - phase.began)}",
                 ]
-                for lap in laps
+                for phase in phases
             ]
         ],
     ]
@@ -127,7 +127,7 @@ def _timeline(page: ObjectPage) -> Node:
     return told(page.timeline)
 
 
-def told(lines: Sequence[Line]) -> Node:
+def told(lines: Sequence[TimelineEntry]) -> Node:
     """A timeline, newest first."""
     return h.ol(".timeline")[
         [
@@ -183,7 +183,7 @@ def _conditions(page: ObjectPage) -> Node:
     ]
 
 
-def confirm_page(site: Site, plan: Plan, visitor: Visitor, *, notice: str = "") -> Node:
+def confirm_page(site: Site, plan: ActionPlan, visitor: Visitor, *, notice: str = "") -> Node:
     """The plan and everything that it ends, before anything is done."""
     back = href(*plan.back)
     if plan.refused:

@@ -11,9 +11,9 @@ from paddock.hosts.why import why_fleet, why_host, why_machine
 from paddock.kube.builtin import Pod
 from paddock.kube.objects import Condition
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL
+from paddock.runners.explain import why_pod, why_pool
+from paddock.runners.http.readonly import PodPage
 from paddock.runners.ledger import LedgerError
-from paddock.runners.readonly_api import PodPage
-from paddock.runners.why import why_pod, why_pool
 from paddock.web.actions import Verb, offered
 from paddock.web.finding import (
     find_fleet,
@@ -26,10 +26,10 @@ from paddock.web.finding import (
     pods_on,
     works,
 )
-from paddock.web.laps import Lap, laps_of
 from paddock.web.ledger_reader import LedgerReader
-from paddock.web.seen import Seen
-from paddock.web.timeline import Line, of_conditions, of_events, of_transitions, timeline
+from paddock.web.page_data import PageData
+from paddock.web.phases import Phase, laps_of
+from paddock.web.timeline import TimelineEntry, of_conditions, of_events, of_transitions, timeline
 
 __all__ = ["ObjectPage", "Related", "page_of"]
 
@@ -50,26 +50,28 @@ class ObjectPage:
     why: Explanation
     facts: Sequence[tuple[str, str]] = ()
     conditions: Sequence[Condition] = ()
-    timeline: Sequence[Line] = ()
+    timeline: Sequence[TimelineEntry] = ()
     related: Sequence[Related] = ()
     more: int = 0
     """How many more there are around it than are listed."""
     verbs: Sequence[Verb] = ()
-    laps: Sequence[Lap] = ()
+    phases: Sequence[Phase] = ()
     note: str = ""
     at: datetime | None = None
     """When this was seen."""
 
 
 async def page_of(
-    kind: str, name: str, seen: Seen, ledger: LedgerReader | None, pool_prefix: str = ""
+    kind: str, name: str, seen: PageData, ledger: LedgerReader | None, pool_prefix: str = ""
 ) -> ObjectPage | None:
     """The page, or None where nobody has heard of the thing."""
     page = await _page(kind, name, seen, ledger, pool_prefix)
     return replace(page, at=seen.now) if page is not None else None
 
 
-async def _page(kind: str, name: str, seen: Seen, ledger: LedgerReader | None, pool_prefix: str) -> ObjectPage | None:
+async def _page(
+    kind: str, name: str, seen: PageData, ledger: LedgerReader | None, pool_prefix: str
+) -> ObjectPage | None:
     match kind:
         case "host":
             return _host(name, seen)
@@ -87,7 +89,7 @@ async def _page(kind: str, name: str, seen: Seen, ledger: LedgerReader | None, p
             return None
 
 
-def _host(name: str, seen: Seen) -> ObjectPage | None:
+def _host(name: str, seen: PageData) -> ObjectPage | None:
     mac = find_mac(seen, name)
     if mac is None or mac.host is None:
         return None
@@ -124,7 +126,7 @@ def _host(name: str, seen: Seen) -> ObjectPage | None:
     )
 
 
-def _machine(name: str, seen: Seen, pool_prefix: str) -> ObjectPage | None:
+def _machine(name: str, seen: PageData, pool_prefix: str) -> ObjectPage | None:
     mac = find_mac(seen, name)
     machine = mac.machine if mac is not None else None
     if mac is None or machine is None or machine.metadata.name != name:
@@ -157,7 +159,7 @@ def _machine(name: str, seen: Seen, pool_prefix: str) -> ObjectPage | None:
     )
 
 
-def _around_mac(seen: Seen, machine: ScalewayAppleSiliconMachine | None, *, itself: bool = True) -> list[Related]:
+def _around_mac(seen: PageData, machine: ScalewayAppleSiliconMachine | None, *, itself: bool = True) -> list[Related]:
     if machine is None:
         return []
     found = [Related("machine", machine.metadata.name, machine.status.phase)] if itself else []
@@ -171,7 +173,7 @@ def _around_mac(seen: Seen, machine: ScalewayAppleSiliconMachine | None, *, itse
     return found
 
 
-def _fleet(name: str, seen: Seen) -> ObjectPage | None:
+def _fleet(name: str, seen: PageData) -> ObjectPage | None:
     fleet = find_fleet(seen, name)
     if fleet is None:
         return None
@@ -194,7 +196,7 @@ def _fleet(name: str, seen: Seen) -> ObjectPage | None:
     )
 
 
-async def _pool(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage | None:
+async def _pool(name: str, seen: PageData, ledger: LedgerReader | None) -> ObjectPage | None:
     pool = find_pool(seen, name)
     if pool is None:
         return None
@@ -233,7 +235,7 @@ async def _pool(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPag
     )
 
 
-async def _pod(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage | None:
+async def _pod(name: str, seen: PageData, ledger: LedgerReader | None) -> ObjectPage | None:
     pod = find_pod(seen, name)
     asked = pod.metadata.uid if pod is not None else name
     page: PodPage | None = None
@@ -279,7 +281,7 @@ async def _pod(name: str, seen: Seen, ledger: LedgerReader | None) -> ObjectPage
     )
 
 
-async def _job(job_id: int, seen: Seen, ledger: LedgerReader) -> ObjectPage | None:
+async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage | None:
     try:
         why, page = await ledger.explainer.job(job_id), await ledger.job(job_id)
     except LedgerError:
@@ -317,7 +319,7 @@ async def _job(job_id: int, seen: Seen, ledger: LedgerReader) -> ObjectPage | No
         (),
         timeline(of_transitions(page.transitions)),
         related,
-        laps=laps_of(page, seen.now),
+        phases=laps_of(page, seen.now),
     )
 
 

@@ -11,14 +11,14 @@ from paddock.base.metrics import CollectorRegistry
 from paddock.base.supervise import keep_running
 from paddock.kube.client import Client
 from paddock.kube.metrics import KubeMetrics
-from paddock.runners.service import RunnerService
+from paddock.runners.processes.dispatch import RunnerService
 from paddock.web.app import Pages, create_app
-from paddock.web.doorkeeper import Doorkeeper
 from paddock.web.front import front_parts
 from paddock.web.guard import LOOPBACK
 from paddock.web.ledger_reader import LedgerReader
 from paddock.web.live import Live
 from paddock.web.runbooks import Runbooks
+from paddock.web.session_authentication import SessionAuthentication
 from paddock.web.shell import Site
 from paddock.web.watched import Sources, Watched
 
@@ -37,19 +37,21 @@ class ReadingPage:
         names: Collection[str] = (),
         healthy: Callable[[], str | None],
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         registry: CollectorRegistry,
         metrics: KubeMetrics,
     ) -> None:
         """`names` are the host names that the page answers to besides those of loopback, which port-forwarding uses."""
-        self._clock, self._chance = clock, chance
-        self._sources = Sources.of(client, clock, chance, metrics, pools=service.pools, pods=service.dispatch.pods)
+        self._clock, self._rng = clock, rng
+        self._sources = Sources.of(client, clock, rng, metrics, pools=service.pools, pods=service.dispatch.pods)
         self._ledger = LedgerReader(service, clock, registry)
         watched = Watched(self._sources, clock, ledger=self._ledger)
         runbooks = Runbooks()
-        self._live = Live(lambda: front_parts(watched.seen(), runbooks.href), clock, f"{chance.getrandbits(32):08x}")
+        self._live = Live(lambda: front_parts(watched.seen(), runbooks.href), clock, f"{rng.getrandbits(32):08x}")
         watched.on_change(self._live.touch)
-        pages = Pages(watched, self._live, Site(environment), Doorkeeper(None, clock, chance), None, runbooks=runbooks)
+        pages = Pages(
+            watched, self._live, Site(environment), SessionAuthentication(None, clock, rng), None, runbooks=runbooks
+        )
         self.app: ASGIApp = create_app(pages, registry, healthy=healthy, names={*LOOPBACK, *names})
 
     async def run(self) -> None:
@@ -58,7 +60,7 @@ class ReadingPage:
         work |= {"page's ledger": self._read, "live page": self._live.run}
         async with asyncio.TaskGroup() as group:
             for name, run in work.items():
-                group.create_task(keep_running(name, run, self._clock, self._chance), name=name)
+                group.create_task(keep_running(name, run, self._clock, self._rng), name=name)
 
     def end(self) -> None:
         self._live.end()

@@ -15,16 +15,16 @@ from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL
 from paddock.runners.ledger.views import RunningJob
-from paddock.web.seen import Seen
+from paddock.web.page_data import PageData
 
-__all__ = ["STATES", "Group", "State", "Tile", "groups_of", "tile_states"]
+__all__ = ["STATES", "Group", "Tile", "TileState", "groups_of", "tile_states"]
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TileState:
     """A state of a Mac as people are shown it: a word, and a letter for where there is no room for words."""
 
     name: str
@@ -33,22 +33,22 @@ class State:
     meaning: str
 
 
-STATES: Final[Mapping[str, State]] = {
+STATES: Final[Mapping[str, TileState]] = {
     state.name: state
     for state in (
-        State("busy", "busy", "B", "a job runs on it"),
-        State("ready", "ready", "R", "up, and no job is running on it"),
-        State("setup", "setting up", "S", "claimed, and being bootstrapped"),
-        State("claiming", "claiming", "C", "being claimed by a machine"),
-        State("free", "free", "F", "pooled: the next machine takes it"),
-        State("wiping", "reinstalling", "W", "given back: its disk is wiped before anybody else gets it"),
-        State("draining", "draining", "D", "takes no more jobs; what runs finishes"),
-        State("failing", "recovering", "!", "its bootstrap failed, or its Node is quiet; it is being brought back"),
-        State("quarantined", "quarantined", "Q", "set aside by a person; nobody claims it"),
-        State("stranded", "stranded", "X", "nobody owns it, and it bills"),
-        State("foreign", "foreign", "\u2013", "not ours; never touched"),
-        State("gone", "gone", "✕", "the cloud does not show it any more"),
-        State("unknown", "unknown", "?", "not judged yet"),
+        TileState("busy", "busy", "B", "a job runs on it"),
+        TileState("ready", "ready", "R", "up, and no job is running on it"),
+        TileState("setup", "setting up", "S", "claimed, and being bootstrapped"),
+        TileState("claiming", "claiming", "C", "being claimed by a machine"),
+        TileState("free", "free", "F", "pooled: the next machine takes it"),
+        TileState("wiping", "reinstalling", "W", "given back: its disk is wiped before anybody else gets it"),
+        TileState("draining", "draining", "D", "takes no more jobs; what runs finishes"),
+        TileState("failing", "recovering", "!", "its bootstrap failed, or its Node is quiet; it is being brought back"),
+        TileState("quarantined", "quarantined", "Q", "set aside by a person; nobody claims it"),
+        TileState("stranded", "stranded", "X", "nobody owns it, and it bills"),
+        TileState("foreign", "foreign", "\u2013", "not ours; never touched"),
+        TileState("gone", "gone", "✕", "the cloud does not show it any more"),
+        TileState("unknown", "unknown", "?", "not judged yet"),
     )
 }
 """In the order in which the legend tells them."""
@@ -99,7 +99,7 @@ class _Around:
     jobs: Mapping[str, RunningJob]
 
 
-def groups_of(seen: Seen) -> tuple[Group, ...]:
+def groups_of(seen: PageData) -> tuple[Group, ...]:
     """Every Mac, by zone and fleet. The order depends on names alone, so that tiles stay where they are."""
     around = _Around(
         machines={machine.metadata.uid: machine for machine in seen.machines},

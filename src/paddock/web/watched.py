@@ -13,7 +13,7 @@ from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
 from paddock.web.ledger_reader import LedgerReader
-from paddock.web.seen import Seen
+from paddock.web.page_data import PageData
 
 __all__ = ["Sources", "Watched"]
 
@@ -36,7 +36,7 @@ class Sources:
         cls,
         client: Client,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         metrics: KubeMetrics,
         *,
         hosts: Informer[ScalewayAppleSiliconHost] | None = None,
@@ -52,7 +52,7 @@ class Sources:
             if given is not None:
                 return given
             name = f"page {kind.RESOURCE.qualified}"
-            own.append(Informer(client, kind, clock=clock, chance=chance, metrics=metrics, name=name))
+            own.append(Informer(client, kind, clock=clock, rng=rng, metrics=metrics, name=name))
             return own[-1]
 
         return cls(
@@ -91,13 +91,13 @@ class Watched:
         for informer in self.sources.every():
             informer.add_handler(lambda _: tell())
 
-    def seen(self) -> Seen:
+    def seen(self) -> PageData:
         """This moment, from the caches and the ledger's last answer."""
         sources, ledger = self.sources, self.ledger
         if ledger is not None:
             ledger.looked()
         problems = [informer.problem for informer in sources.every() if informer.problem is not None]
-        return Seen(
+        return PageData(
             now=self._clock.now(),
             hosts=sources.hosts.reader.list(),
             machines=sources.machines.reader.list(),
@@ -115,7 +115,7 @@ class Watched:
             heard_ago=min(informer.last_event_age() for informer in sources.every()),
         )
 
-    async def look(self) -> Seen:
+    async def look(self) -> PageData:
         """This moment, with the ledger asked if its last answer is old."""
         if self.ledger is not None:
             await self.ledger.fresh()

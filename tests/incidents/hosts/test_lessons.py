@@ -34,7 +34,7 @@ from paddock.kube.conditions import get_condition, is_true
 from paddock.kube.objects import ObjectMeta, OwnerReference
 from paddock.kube.resource import Resource
 from paddock.simulator.cloud import Fault, FaultKind
-from paddock.simulator.fleet_world import POOL, FleetWorld, PaperBootstrap
+from paddock.simulator.fleet_world import POOL, FakeBootstrap, FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
@@ -263,20 +263,20 @@ async def test_a_version_pin_is_refused_before_any_host_is_touched_and_names_the
 async def test_no_host_is_claimed_while_the_fleets_key_cannot_be_registered(world: World) -> None:
     """L36: a host ordered or wiped before a fleet's key was registered never gets the key, and "SSH is not available"."""
 
-    async def no_key(_self: PaperBootstrap, _machine: Machine) -> str | None:
+    async def no_key(_self: FakeBootstrap, _machine: Machine) -> str | None:
         return "ssh_key: quota exceeded"
 
-    async def key(_self: PaperBootstrap, _machine: Machine) -> str | None:
+    async def key(_self: FakeBootstrap, _machine: Machine) -> str | None:
         return None
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PaperBootstrap, "prepare_claim", no_key)
+        patch.setattr(FakeBootstrap, "prepare_claim", no_key)
         fleet = FleetWorld(world, hosts=1, settings=settings())
         await fleet.machine("m-1")
         assert "quota exceeded" in await until_ready_says(fleet, "m-1", "SSHKeyUnavailable")
         await fleet.clock.sleep(120)
         assert mutations(fleet) == []
-        patch.setattr(PaperBootstrap, "prepare_claim", key)
+        patch.setattr(FakeBootstrap, "prepare_claim", key)
         await fleet.all_ready(1)
 
 

@@ -113,7 +113,7 @@ async def test_a_host_adopted_since_the_scan_is_not_reclaimed() -> None:
         written.append(spec)
 
     def sweep(seen: list[list[Any]]) -> Sweep:
-        tools = SimpleNamespace(
+        context = SimpleNamespace(
             fresh=Scripted(seen, [lost]),
             cloud=SimpleNamespace(
                 list_servers=lambda _: answer([shown]),
@@ -125,7 +125,7 @@ async def test_a_host_adopted_since_the_scan_is_not_reclaimed() -> None:
             patch_host=patch_host,
             recorder=SimpleNamespace(record=lambda *_: None),
         )
-        return Sweep(tools, lambda: ["fr-par-1"], SweepMetrics(CollectorRegistry()))  # pyright: ignore[reportArgumentType]
+        return Sweep(context, lambda: ["fr-par-1"], SweepMetrics(CollectorRegistry()))  # pyright: ignore[reportArgumentType]
 
     raced = sweep([[bystander], [bystander], [bystander, adopter]])
     await raced.cycle()
@@ -141,7 +141,7 @@ async def test_a_host_adopted_since_the_scan_is_not_reclaimed() -> None:
 
 @simulated(seeds=2)
 async def test_report_only_mode_mutates_nothing_but_still_counts_strays_on_the_gauge(world: World) -> None:
-    """`report-only mode mutates nothing but still counts strays on the gauge`."""
+    """`report-only mode mutates nothing but still counts orphans on the gauge`."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     fleet.cloud.add_host(f"{OURS}builders-fleet-rg4h9-c295c", server_type="M2-L")
     fleet.cloud.add_host("apple-silicon-romantic-haibt", server_type="M2-L")
@@ -157,7 +157,7 @@ async def test_list_servers_shows_the_id_and_the_name_of_every_server(world: Wor
     """`ListServers … unit tests`."""
     fleet = FleetWorld(world, hosts=3, operators=0)
     async with ScalewayClient(
-        fleet.cloud.settings(), fleet.clock, world.chance("client"), fleet.cloud.transport()
+        fleet.cloud.settings(), fleet.clock, world.rng("client"), fleet.cloud.transport()
     ) as client:
         listed = await client.list_servers("fr-par-1")
     assert {(each.id, each.name) for each in listed} == {(each.id, each.name) for each in fleet.pool}

@@ -84,7 +84,7 @@ async def rebooted(world: World, status: str | None, *, gone: bool = False) -> t
     if gone:
         fleet.cloud.delete_host(server_id)
     async with ScalewayClient(
-        fleet.cloud.settings(), fleet.clock, world.chance("client"), fleet.cloud.transport()
+        fleet.cloud.settings(), fleet.clock, world.rng("client"), fleet.cloud.transport()
     ) as client:
         if status == "rebooting":
             await client.reboot("fr-par-1", server_id)

@@ -268,14 +268,14 @@ async def test_one_zones_failure_neither_hides_another_zone_nor_counts_as_none(w
     await fleet.ready.wait()
     await fleet.clock.sleep(60)
     assert orphans(fleet) == 2
-    real = fleet.running["operator-0"].tools.cloud.list_servers
+    real = fleet.running["operator-0"].context.cloud.list_servers
 
     async def no_third_zone(zone: str, **how: Any) -> Any:
         if zone == "fr-par-3":
             raise IncompleteList("the pages do not add up")
         return await real(zone, **how)
 
-    fleet.running["operator-0"].tools.cloud.list_servers = no_third_zone  # pyright: ignore[reportAttributeAccessIssue]
+    fleet.running["operator-0"].context.cloud.list_servers = no_third_zone  # pyright: ignore[reportAttributeAccessIssue]
     fleet.cloud.add_host(f"{OURS}c", server_type="M2-L", zone="fr-par-1")
     await fleet.clock.sleep(120)
     assert orphans(fleet) == 3

@@ -3,26 +3,26 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from integration.dispatch.rig import Rig, until
-from integration.ledger.rig import ACME, BOLT, job
-from unit.runners_pool.built import SETTINGS, pool
+from integration.runners.dispatch.rig import Rig, until
+from integration.runners.ledger.rig import ACME, BOLT, job
+from unit.runners.pools.built import SETTINGS, pool
 
 from paddock.clients.github import errors as github
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL
-from paddock.runners.pods.shape import pod_of
+from paddock.runners.pools.pod_template import pod_of
 
 
 async def test_a_job_that_finds_its_pods_token_gets_nobody_elses_job_with_it(rig: Rig):
     """Lesson 1: the token speaks for the whole pool, and job code could read it and ask for more."""
     await rig.accounts(ACME, BOLT, vcpus=60)
-    desk, other = await rig.desk(), await rig.desk()
+    dispatcher, other = await rig.dispatcher(), await rig.dispatcher()
     pod = await rig.cluster.pod(1)
     await rig.bench.queue(job(1), job(2, BOLT))
-    assert (await desk.ask(pod, wait=5)).status_code == 200
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200
     (mine,) = await rig.ledger.claims.all()
     # With root in its VM it wipes every mark, asks every process, and goes on after its own job is over.
     await rig.cluster.label(pod, {OWNER_LABEL: None, ACCOUNT_LABEL: None})
-    for process in (desk, other):
+    for process in (dispatcher, other):
         assert (await process.ask(pod, wait=1)).status_code == 410
     assert mine.job_id is not None
     await rig.ledger.jobs.completed(
@@ -32,11 +32,11 @@ async def test_a_job_that_finds_its_pods_token_gets_nobody_elses_job_with_it(rig
         completed_at=rig.bench.clock.now(),
         runner_name=mine.runner_name,
     )
-    for process in (desk, other):
+    for process in (dispatcher, other):
         assert (await process.ask(pod, wait=1)).status_code == 410
     left = {1, 2} - {mine.job_id}
     assert [await rig.bench.status(number) for number in left] == ["queued"]
-    assert len(rig.forge.minted) == 1
+    assert len(rig.github.minted) == 1
     # On Linux it does not even find it.
     (runner,) = pod_of(pool("lin", os="linux", runtime_class="kata-qemu"), "p", SETTINGS)["spec"]["containers"]
     assert all("token" not in mount["name"] for mount in runner["volumeMounts"])
@@ -45,9 +45,9 @@ async def test_a_job_that_finds_its_pods_token_gets_nobody_elses_job_with_it(rig
 async def test_one_job_that_can_never_be_minted_does_not_stop_the_line(rig: Rig):
     """Lesson 11: every Pod took the same head of the line, failed, and went away with nothing."""
     await rig.accounts(ACME, BOLT, vcpus=600)
-    desk = await rig.desk()
+    dispatcher = await rig.dispatcher()
     tried: list[str] = []
-    mint: Callable[..., Awaitable[Any]] = rig.forge.mint
+    mint: Callable[..., Awaitable[Any]] = rig.github.mint
 
     async def poisoned(installation_id: int, repository: str, **more: Any) -> Any:
         tried.append(repository)
@@ -55,11 +55,11 @@ async def test_one_job_that_can_never_be_minted_does_not_stop_the_line(rig: Rig)
             raise github.Invalid("a label that GitHub does not take")
         return await mint(installation_id, repository, **more)
 
-    rig.forge.mint = poisoned  # pyright: ignore[reportAttributeAccessIssue]
+    rig.github.mint = poisoned  # pyright: ignore[reportAttributeAccessIssue]
     await rig.bench.queue(job(1, repository="org1/poison", age=900))
     await rig.bench.queue(*(job(10 + n, age=90 - n) for n in range(4)), *(job(20 + n, BOLT, age=50) for n in range(4)))
     pods = [await rig.cluster.pod(number) for number in range(8)]
-    answers = [await desk.ask(pod, wait=5) for pod in pods]
+    answers = [await dispatcher.ask(pod, wait=5) for pod in pods]
     assert [answer.status_code for answer in answers] == [200] * 8
     assert {answer.json()["workflow_job_id"] for answer in answers} == {10, 11, 12, 13, 20, 21, 22, 23}
     assert tried.count("org1/poison") == 1, "it rests, and longer each time; its place in the line stays"
@@ -72,26 +72,26 @@ async def test_an_account_that_is_called_otherwise_at_github_gets_its_runners(ri
     """Lesson 12: runners were asked for under the account's name here, and the organisation there was another: 404 for ever."""
     await rig.accounts(ACME)
     await rig.ledger.accounts.enrol(ACME, "acme-incorporated", installation_id=1001)
-    desk, pod = await rig.desk(), await rig.cluster.pod(1)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
     await rig.bench.queue(job(1, repository="acme/app"))
-    assert (await desk.ask(pod, wait=5)).status_code == 200
-    (minted,) = rig.forge.minted
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200
+    (minted,) = rig.github.minted
     assert (minted["installation"], minted["repository"]) == (1001, "acme/app"), "the owner is the repository's"
 
 
 async def test_a_deploy_of_the_dispatcher_touches_no_job_that_runs(rig: Rig):
     """Lesson 5: a rolling restart ended builds. The ledger is all that a new process needs, and it kills nothing."""
     await rig.accounts(ACME, vcpus=60)
-    desk = await rig.desk()
+    dispatcher = await rig.dispatcher()
     pods = [await rig.cluster.pod(number) for number in range(3)]
     await rig.bench.queue(*(job(number) for number in (1, 2, 3)))
     for pod in pods:
-        assert (await desk.ask(pod, wait=5)).status_code == 200
+        assert (await dispatcher.ask(pod, wait=5)).status_code == 200
     before = await rig.ledger.claims.all()
     for _ in range(3):
-        await desk.kill()
+        await dispatcher.kill()
         rig.bench.clock.advance(60)
-        desk = await rig.desk()
+        dispatcher = await rig.dispatcher()
         stale = await rig.ledger.recovery.stale(
             claimed_before=rig.bench.clock.now(), silent_since=rig.bench.clock.now()
         )
@@ -100,5 +100,5 @@ async def test_a_deploy_of_the_dispatcher_touches_no_job_that_runs(rig: Rig):
     assert {await rig.bench.status(number) for number in (1, 2, 3)} == {"running"}
     fresh = await rig.cluster.pod(9)
     await rig.bench.queue(job(4))
-    assert (await desk.ask(fresh, wait=5)).json()["workflow_job_id"] == 4
-    await until(lambda: len(rig.forge.minted) == 4)
+    assert (await dispatcher.ask(fresh, wait=5)).json()["workflow_job_id"] == 4
+    await until(lambda: len(rig.github.minted) == 4)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from integration.healing_jobs.scripted import (
+from integration.runners.healing_jobs.scripted import (
     ORGANISATION,
     REPOSITORY,
     Cluster,
@@ -10,12 +10,12 @@ from integration.healing_jobs.scripted import (
     attempt,
     runner,
 )
-from integration.ledger.rig import ACME, POOL, START, Bench, job, pod
+from integration.runners.ledger.rig import ACME, POOL, START, Bench, job, pod
 
-from paddock.clients.github import ForgeJob, Unavailable
-from paddock.runners.healing.claims import LeftClaims
-from paddock.runners.healing.orphans import OrphanedJobs
-from paddock.runners.healing.queued import LongQueued, UnheardJobs
+from paddock.clients.github import GitHubJob, Unavailable
+from paddock.runners.healing.left_claims import LeftClaims
+from paddock.runners.healing.orphaned_jobs import OrphanedJobs
+from paddock.runners.healing.queued_jobs import LongQueued, UnheardJobs
 from paddock.runners.healing.redelivery import Redelivery
 from paddock.runners.ledger import Moved, Outcome
 from paddock.runners.settings import HealingSettings
@@ -26,13 +26,13 @@ SETTINGS = HealingSettings()
 class Story:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.forge = ScriptedForge()
+        self.github = ScriptedForge()
         self.cluster = Cluster("uid-other")
         ledger, clock = bench.ledger, bench.clock
-        self.claims = LeftClaims(ledger, self.forge, SETTINGS, clock)
-        self.orphans = OrphanedJobs(ledger, self.forge, self.cluster, SETTINGS, clock)
-        self.queued = LongQueued(ledger, self.forge, SETTINGS, clock)
-        self.redelivery = Redelivery(ledger, {"app": self.forge}, SETTINGS, clock)
+        self.claims = LeftClaims(ledger, self.github, SETTINGS, clock)
+        self.orphans = OrphanedJobs(ledger, self.github, self.cluster, SETTINGS, clock)
+        self.queued = LongQueued(ledger, self.github, SETTINGS, clock)
+        self.redelivery = Redelivery(ledger, {"app": self.github}, SETTINGS, clock)
 
     async def runs(self, *numbers: int) -> None:
         for number in numbers:
@@ -59,9 +59,9 @@ async def test_rows_that_said_running_for_ever_are_settled_or_served_within_six_
     """Lesson 2."""
     story = await _story(bench)
     await story.runs(1, 2, 3)
-    story.forge.says(10, "completed", conclusion="success", runner_name="runner-1-mint")
-    story.forge.says(11, "queued")
-    story.forge.says(12, "in_progress", runner_name="runner-3-mint")
+    story.github.says(10, "completed", conclusion="success", runner_name="runner-1-mint")
+    story.github.says(11, "queued")
+    story.github.says(12, "in_progress", runner_name="runner-3-mint")
     assert sorted(await story.minutes(6)) == ["orphan_completed", "orphan_requeued"]
     assert [await bench.status(number) for number in (10, 11, 12)] == ["completed", "queued", "running"]
 
@@ -80,7 +80,7 @@ async def test_an_answer_that_never_reached_its_pod_strands_its_job_for_minutes_
     """Leak matrix: crash after the commit and before the 200; the Pod waits on and is never registered."""
     story = await _story(bench)
     await story.runs(1)
-    story.forge.says(10, "queued")
+    story.github.says(10, "queued")
     assert (await bench.claim(1)).outcome is Outcome.POD_IN_USE
     assert await story.minutes(6) == ["orphan_requeued"]
     assert (await bench.claim(1)).outcome is Outcome.POD_SPENT  # the Pod itself never serves a second tenant
@@ -93,7 +93,7 @@ async def test_a_runner_that_died_before_it_registered_is_replaced_as_soon_as_it
     """Lesson 19: it used to wait for the five-minute floor although the stop was known."""
     story = await _story(bench)
     await story.runs(1)
-    story.forge.says(10, "queued")
+    story.github.says(10, "queued")
     bench.clock.advance(20)
     stopped = await bench.ledger.recovery.pod_stopped("uid-1", bench.clock.now(), by="controller", why="stopped")
     report = await story.orphans.check([one.job_id for one in stopped.unsettled], "uid-1")
@@ -109,7 +109,7 @@ async def test_the_quick_way_also_works_when_jobs_were_shuffled_between_runners(
     await bench.running(3)
     stopped = await bench.ledger.recovery.pod_stopped("uid-1", bench.clock.now(), by="controller", why="stopped")
     assert [one.job_id for one in stopped.unsettled] == [11]
-    story.forge.says(11, "queued")
+    story.github.says(11, "queued")
     report = await story.orphans.check([11], "uid-1")
     assert [heal.kind for heal in report.healed] == ["orphan_requeued"]
     assert await bench.status(10) == "running"
@@ -118,8 +118,8 @@ async def test_the_quick_way_also_works_when_jobs_were_shuffled_between_runners(
 async def test_a_lost_stop_report_is_made_up_for_by_the_list_of_pods(bench: Bench):
     story = await _story(bench)
     await story.runs(1, 2)
-    story.forge.says(10, "queued")
-    story.forge.says(11, "queued")
+    story.github.says(10, "queued")
+    story.github.says(11, "queued")
     story.cluster.alive.discard("uid-1")
     assert await story.minutes(2) == ["orphan_requeued"]
     assert await bench.status(11) == "running"
@@ -129,7 +129,7 @@ async def test_a_job_that_a_sibling_runs_never_stays_queued_here(bench: Bench):
     """Lesson 13: `in_progress` was lost, and the job was served a second time, for nothing."""
     story = await _story(bench)
     await bench.queue(job(10, age=601))
-    story.forge.says(10, "in_progress", runner_name="another-of-ours", started_at=START)
+    story.github.says(10, "in_progress", runner_name="another-of-ours", started_at=START)
     assert await story.minutes(1) == ["queued_started"]
     assert (await bench.claim(1)).outcome is Outcome.EMPTY
 
@@ -138,10 +138,10 @@ async def test_a_runner_that_waits_online_keeps_the_job_it_was_minted_for(bench:
     """Lesson 13: freeing it because it had not started yet gave one job to two runners."""
     story = await _story(bench)
     await story.runs(1)
-    story.forge.says(10, "queued")
-    story.forge.places[ORGANISATION] = [runner(1, online=True)]
+    story.github.says(10, "queued")
+    story.github.places[ORGANISATION] = [runner(1, online=True)]
     assert await story.minutes(60) == []
-    story.forge.places[ORGANISATION] = [runner(1, online=False)]  # its watchdog ended it
+    story.github.places[ORGANISATION] = [runner(1, online=False)]  # its watchdog ended it
     assert await story.minutes(6) == ["orphan_requeued"]
 
 
@@ -151,7 +151,7 @@ async def test_an_account_with_nine_idle_macs_gets_its_slots_back(bench: Bench):
     await story.runs(*range(1, 11))
     for number in range(1, 10):
         await bench.completed(job(9 + number), conclusion="cancelled")
-    story.forge.says(19, "in_progress", runner_name="runner-10-mint")
+    story.github.says(19, "in_progress", runner_name="runner-10-mint")
     await bench.queue(job(50))
     assert (await bench.claim("x")).outcome is not Outcome.CLAIMED
     assert await story.minutes(5) == ["completed_claim"] * 9
@@ -163,9 +163,9 @@ async def test_an_outage_of_ours_longer_than_the_window_loses_no_announcement(be
     story = await _story(bench)
     await bench.ledger.deliveries.store("before", "workflow_job", b"{}")
     bench.clock.advance(3600)
-    story.forge.attempts = [attempt(n, f"guid-{n}", 502, ago=-60.0 * n) for n in range(1, 60)]
+    story.github.attempts = [attempt(n, f"guid-{n}", 502, ago=-60.0 * n) for n in range(1, 60)]
     assert await story.minutes(1) == ["redelivered"] * 25
-    assert story.forge.redelivered == list(range(1, 26))
+    assert story.github.redelivered == list(range(1, 26))
     assert await story.minutes(2) == ["redelivered"] * 34
 
 
@@ -173,7 +173,7 @@ async def test_a_redelivery_hours_later_is_known_as_a_repeat(bench: Bench):
     """Lesson 22: a window of five minutes for repeats was shorter than the time after which GitHub delivers again."""
     story = await _story(bench)
     assert await bench.ledger.deliveries.store("a", "workflow_job", b"{}")
-    story.forge.attempts = [attempt(1, "a", 504, ago=0)]
+    story.github.attempts = [attempt(1, "a", 504, ago=0)]
     for _ in range(3):
         bench.clock.advance(3600)
         assert await story.minutes(1) == []
@@ -184,12 +184,12 @@ async def test_an_announcement_that_github_never_tried_to_deliver_is_found_by_as
     """L9: no entry in the delivery log, so that redelivery cannot help."""
     story = await _story(bench)
     await bench.queue(job(10))
-    story.forge.waiting[REPOSITORY] = [ForgeJob(job_id=20, status="queued", created_at=START)]
+    story.github.waiting[REPOSITORY] = [GitHubJob(job_id=20, status="queued", created_at=START)]
 
-    async def announce(installation_id: int, repository: str, found: ForgeJob) -> bool:
+    async def announce(installation_id: int, repository: str, found: GitHubJob) -> bool:
         return await bench.ledger.jobs.enqueue(job(found.job_id, repository=repository)) is Moved.QUEUED
 
-    worker = UnheardJobs(bench.ledger, story.forge, announce, SETTINGS, bench.clock)
+    worker = UnheardJobs(bench.ledger, story.github, announce, SETTINGS, bench.clock)
     bench.clock.advance(61)
     assert [heal.kind for heal in (await worker.heal()).healed] == ["queued_found"]
     assert await bench.status(20) == "queued"
@@ -200,14 +200,14 @@ async def test_an_hour_without_github_changes_nothing_and_the_first_answer_heals
     await story.runs(1, 2)
     await bench.queue(job(30, age=700))
     for number in (10, 11, 30):
-        story.forge.job_answers[number] = Unavailable("503", status=503)
-    story.forge.attempts = Unavailable("503", status=503)
+        story.github.job_answers[number] = Unavailable("503", status=503)
+    story.github.attempts = Unavailable("503", status=503)
     before = await bench.ledger.claims.all()
     assert await story.minutes(60) == []
     assert await bench.ledger.claims.all() == before
-    story.forge.attempts = []
+    story.github.attempts = []
     for number in (10, 11, 30):
-        story.forge.says(number, "completed", conclusion="success")
+        story.github.says(number, "completed", conclusion="success")
     healed = await story.minutes(1)
     assert sorted(healed) == ["orphan_completed", "orphan_completed", "queued_completed"]
 
@@ -217,7 +217,7 @@ async def test_a_build_that_runs_for_five_days_is_left_alone(bench: Bench):
     story = await _story(bench)
     await story.runs(1)
     await bench.started(job(10), 1)
-    story.forge.says(10, "in_progress", runner_name="runner-1-mint")
+    story.github.says(10, "in_progress", runner_name="runner-1-mint")
     for _ in range(20):
         bench.clock.advance(timedelta(hours=6).total_seconds())
         assert await story.minutes(1) == []

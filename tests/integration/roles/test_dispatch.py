@@ -1,10 +1,10 @@
 """The dispatch process lives through a leak and a burst, and its role fits it: nothing missing, nothing wider."""
 
-from integration.jobs.world import World
 from integration.roles.recording import Right
+from integration.runners.jobs.world import World
 
 from paddock.embedded.postgres import EmbeddedPostgres
-from paddock.runners.roles import dispatch_roles
+from paddock.runners.processes.roles import dispatch_roles
 from paddock.simulator.pods import Hang
 
 EXPLAINED = {
@@ -23,7 +23,7 @@ EXPLAINED = {
 async def test_dispatch_and_healing_need_every_right_of_their_role_and_no_other(server: EmbeddedPostgres) -> None:
     async with World(server.dsn, "jobs_role", macs=3).living() as world:
         page = world.read_page()
-        world.pods.mishaps.next.append(Hang.HANGS_AFTER_JOB)
+        world.pods.runner_faults.next.append(Hang.HANGS_AFTER_JOB)
         world.submit(4)
         await world.until("every job is over in every ledger", world.all_done, within=60.0)
         await world.nothing_is_left()

@@ -1,4 +1,4 @@
-"""The host half lives a long life, and its role fits it: nothing missing, nothing wider."""
+"""The host subsystem lives a long life, and its role fits it: nothing missing, nothing wider."""
 
 import asyncio
 from typing import Any
@@ -66,7 +66,7 @@ class Keys:
 
 
 async def _whole_life(world: World) -> Requests:
-    """Everything that the host half does at some time, once."""
+    """Everything that the host subsystem does at some time, once."""
     fleet = RecordedFleet(
         world,
         Requests(),

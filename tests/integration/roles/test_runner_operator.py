@@ -1,4 +1,4 @@
-"""The operator's runner half lives through everything that it does, and its role fits it: nothing missing, nothing wider."""
+"""The operator's runner subsystem lives through everything that it does, and its role fits it: nothing missing, nothing wider."""
 
 import asyncio
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from integration.roles.deployed import OPERATOR_ROLES, files
 from integration.roles.recording import Requests, Right, install
-from simulation.runners_scaling.rig import ScalingWorld
+from simulation.runners.scaling.rig import ScalingWorld
 
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
@@ -15,7 +15,7 @@ from paddock.kube.errors import ConflictError, NotFoundError
 from paddock.kube.objects import ObjectMeta, OwnerReference
 from paddock.kube.roles import Role
 from paddock.runners.api import FLEET_LABEL, POOL_LABEL, RunnerPool
-from paddock.runners.roles import OPERATOR_CLUSTER_RULES, OPERATOR_RUNNERS_RULES
+from paddock.runners.processes.roles import OPERATOR_CLUSTER_RULES, OPERATOR_RUNNERS_RULES
 from paddock.simulator.process import World, simulate
 
 ROLES = (

@@ -15,7 +15,7 @@ from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.recovery import Tiers
 from paddock.hosts.settings import HostSettings
-from paddock.simulator.faults import Call, Crash, Fail, Fault, LoseAnswer, Moment
+from paddock.simulator.faults import Crash, EffectCall, Fail, Fault, FaultMoment, LoseAnswer
 from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World, simulate
 from paddock.simulator.realwait import unguarded
@@ -46,7 +46,7 @@ class Cut:
 
 
 Kind = Fault | Cut
-INTERRUPTIONS: tuple[Fault, ...] = (Crash(Moment.BEFORE), Crash(Moment.AFTER), LoseAnswer(), Fail())
+INTERRUPTIONS: tuple[Fault, ...] = (Crash(FaultMoment.BEFORE), Crash(FaultMoment.AFTER), LoseAnswer(), Fail())
 _FROM_HERE = "from here on calls are interrupted"
 _UNTIL_HERE = "from here on calls are left alone"
 
@@ -126,12 +126,12 @@ def until_here(world: World) -> None:
     world.faults.announce(_UNTIL_HERE)
 
 
-def effects(call: Call) -> bool:
+def effects(call: EffectCall) -> bool:
     """What changes anything. Events are told, not relied upon; leases have tests of their own."""
     return call.method != "GET" and "/events" not in call.path and "/leases" not in call.path
 
 
-def who_has_it(call: Call) -> bool:
+def who_has_it(call: EffectCall) -> bool:
     """Effects on the cloud, and what a Host intends: who has it, and whether it is given back."""
     return effects(call) and ("/servers/" in call.path or call.path.rpartition("/")[0].endswith("siliconhosts"))
 
@@ -140,7 +140,7 @@ def interrupt_everywhere(
     scenario: Scenario,
     *,
     kinds: Sequence[Kind] = INTERRUPTIONS,
-    only: Callable[[Call], bool] = effects,
+    only: Callable[[EffectCall], bool] = effects,
     seeds: int = 1,
 ) -> int:
     """Run the scenario undisturbed and, for each of its calls and each kind, once disturbed. The number of those runs.
@@ -166,7 +166,7 @@ class _Branches:
 
     AT_A_TIME = 2
 
-    def __init__(self, kinds: Sequence[Kind], only: Callable[[Call], bool]) -> None:
+    def __init__(self, kinds: Sequence[Kind], only: Callable[[EffectCall], bool]) -> None:
         self.begun = 0
         self._kinds = kinds
         self._only = only
@@ -194,7 +194,7 @@ class _Branches:
 
         return run
 
-    def _branch(self, world: World, kind: Kind, call: Call) -> bool:
+    def _branch(self, world: World, kind: Kind, call: EffectCall) -> bool:
         """Whether this process is the copy in which this call gets this fault."""
         self._reached = (self._reached or call.name == _FROM_HERE) and call.name != _UNTIL_HERE
         if self._outlet is not None or not self._reached or not call.process or not self._only(call):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.simulator.cloud.state import Host as CloudHost
-from paddock.simulator.fleet_world import POOL, PaperMacs, Touch, Wipe
+from paddock.simulator.fleet_world import POOL, FakeMacs, Touch, Wipe
 
 __all__ = ["Picture", "unsafe", "unsettled"]
 
@@ -28,7 +28,7 @@ class Picture:
     hosts: Sequence[ScalewayAppleSiliconHost]
     machines: Sequence[ScalewayAppleSiliconMachine]
     wipes: Sequence[Wipe]
-    macs: PaperMacs
+    macs: FakeMacs
     elsewhere: Collection[str] = field(default_factory=frozenset)
     leaving: Collection[str] = field(default_factory=frozenset)
 

@@ -3,7 +3,7 @@
 from simulation.hosts.interrupting import Cut, Ward, effects, from_here, interrupt_everywhere, small_fleet, who_has_it
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.simulator.faults import Crash, Fail, Late, LoseAnswer, Moment
+from paddock.simulator.faults import Crash, Fail, FaultMoment, Late, LoseAnswer
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -29,7 +29,7 @@ async def _change_of_tenant_under_two_candidates(world: World) -> None:
 
 
 def test_a_leader_that_is_killed_at_any_effect_leaves_nothing_that_the_next_cannot_finish() -> None:
-    interrupt_everywhere(_change_of_tenant_under_two_candidates, kinds=[Crash(Moment.AFTER)], only=who_has_it)
+    interrupt_everywhere(_change_of_tenant_under_two_candidates, kinds=[Crash(FaultMoment.AFTER)], only=who_has_it)
 
 
 def test_a_leader_that_is_cut_off_at_any_effect_harms_nobody() -> None:
@@ -47,7 +47,7 @@ def test_a_call_of_a_deposed_leader_that_arrives_under_the_next_one_harms_nobody
 async def test_two_leaders_that_do_not_know_of_each_other_never_share_a_host(world: World) -> None:
     fleet = small_fleet(world, hosts=2, operators=2, elect=False)
     world.faults.inject(
-        LoseAnswer(), Late(3.0), Fail(), Crash(Moment.AFTER), where=effects, probability=0.08, until=120.0
+        LoseAnswer(), Late(3.0), Fail(), Crash(FaultMoment.AFTER), where=effects, probability=0.08, until=120.0
     )
     ward = Ward(fleet)
     for name in ("m-1", "m-2", "m-3"):
@@ -72,7 +72,7 @@ async def _change_of_tenant_with_a_stale_cache(world: World) -> None:
 
 def test_a_change_of_tenants_survives_interruptions_with_a_cache_that_shows_the_past() -> None:
     interrupt_everywhere(
-        _change_of_tenant_with_a_stale_cache, kinds=[Crash(Moment.AFTER), LoseAnswer()], only=who_has_it
+        _change_of_tenant_with_a_stale_cache, kinds=[Crash(FaultMoment.AFTER), LoseAnswer()], only=who_has_it
     )
 
 

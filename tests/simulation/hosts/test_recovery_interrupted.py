@@ -2,7 +2,7 @@
 
 from simulation.hosts.interrupting import Ward, effects, from_here, interrupt_everywhere, small_fleet, until_here
 
-from paddock.simulator.faults import Call
+from paddock.simulator.faults import EffectCall
 from paddock.simulator.process import World
 
 
@@ -40,6 +40,6 @@ def test_giving_a_broken_host_back_survives_every_interruption_of_every_effect()
     assert interrupt_everywhere(_a_broken_host_is_replaced, only=_decisions) >= 50
 
 
-def _decisions(call: Call) -> bool:
+def _decisions(call: EffectCall) -> bool:
     """All effects but what the inventory mirrors into a Host's status, which the claim's test interrupts."""
     return effects(call) and not ("siliconhosts/" in call.path and call.path.endswith("/status"))

@@ -7,7 +7,7 @@ from simulation.hosts.interrupting import Ward, from_here, interrupt_everywhere,
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.lifecycle import RELEASE_POLICY
-from paddock.simulator.faults import Crash, LoseAnswer, Moment
+from paddock.simulator.faults import Crash, FaultMoment, LoseAnswer
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 
@@ -57,7 +57,7 @@ async def _the_host_of_one_serves_the_next(world: World) -> None:
 
 def test_the_next_tenant_gets_a_clean_host_whatever_interrupts_the_change() -> None:
     """The second machine waits for the host from the moment the first lets go: it is never early."""
-    kinds = (Crash(Moment.AFTER), LoseAnswer())
+    kinds = (Crash(FaultMoment.AFTER), LoseAnswer())
     assert interrupt_everywhere(_the_host_of_one_serves_the_next, kinds=kinds, only=who_has_it) >= 20
 
 

@@ -44,8 +44,8 @@ async def test_report_only_shows_a_stranded_host_and_touches_nothing(world: Worl
     await fleet.force_delete("m-1")
     await world.clock.sleep(6 * CYCLE)
     operator = fleet.running["operator-0"]
-    stranded = [finding for finding in operator.sweep.findings if finding.verdict.state == "stranded"]
-    assert [finding.server.id for finding in stranded] == [servers["m-1"]]
+    orphaned = [finding for finding in operator.sweep.findings if finding.verdict.state == "stranded"]
+    assert [finding.server.id for finding in orphaned] == [servers["m-1"]]
     assert (await fleet.hosts())[servers["m-1"]].status.state == "stranded"
     assert len([entry for entry in fleet.cloud.audit if entry.effect]) == before
     assert fleet.wipes == []

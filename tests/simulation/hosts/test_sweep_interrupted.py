@@ -10,12 +10,12 @@ async def _a_stranded_host_is_reclaimed(world: World) -> None:
     await fleet.machine("m-1")
     await fleet.machine("m-2")
     await fleet.all_ready(2, within=900)
-    stranded = next(m.status.server_id for m in await fleet.machines() if m.metadata.name == "m-1")
+    orphaned = next(m.status.server_id for m in await fleet.machines() if m.metadata.name == "m-1")
     from_here(world)
     await fleet.force_delete("m-1")
     await Ward(fleet).healthy()
-    assert fleet.cloud.host(stranded).install >= 2
-    assert {wipe.server_id for wipe in fleet.wipes} == {stranded}
+    assert fleet.cloud.host(orphaned).install >= 2
+    assert {wipe.server_id for wipe in fleet.wipes} == {orphaned}
 
 
 def test_a_reclaim_survives_every_interruption_of_every_effect() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.base.backoff import Backoff
-from paddock.base.chance import seeded
+from paddock.base.rng import seeded
 
 backoffs = st.builds(
     Backoff,

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from paddock.base.backoff import Backoff
-from paddock.base.chance import seeded
 from paddock.base.clock import LoopClock
+from paddock.base.rng import seeded
 from paddock.base.supervise import keep_running
 from paddock.simulator.loop import run
 

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from paddock.base.chance import unseeded
 from paddock.base.clock import SystemClock
+from paddock.base.http_server import Tls, bind, listening
+from paddock.base.rng import unseeded
 from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.certificates import Certificates
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.kubeconfig import write_kubeconfig
-from paddock.embedded.listening import Tls, bind, listening
 from paddock.embedded.store.memory import MemoryStore
 from paddock.hosts import api
 from paddock.kube import config

@@ -58,7 +58,7 @@ def set_up(cluster: Cluster, ledger: LedgerService) -> Scene:
     scene.put(host(FREE_ID))
     scene.put(Node(metadata=_meta("blue-1", "", **{FLEET_LABEL: "blue"}), spec=NodeSpec(provider_id="scw://x")))
     _runners(scene)
-    ledger.json.update(books())
+    ledger.json.update(retirement())
     return scene
 
 
@@ -109,7 +109,7 @@ def _event(about: Any, reason: str, message: str) -> Event:
     )
 
 
-def books() -> dict[str, Any]:
+def retirement() -> dict[str, Any]:
     """What the ledger's routes answer."""
     at = rfc3339(NOW)
     job = {

@@ -189,12 +189,12 @@ def test_it_starts_leads_answers_its_probes_and_gives_the_lease_back_when_it_is_
 async def test_the_probes_say_what_is_not_well():
     import httpx2
 
-    from paddock.base.chance import seeded
     from paddock.base.clock import SystemClock
     from paddock.base.metrics import CollectorRegistry
+    from paddock.base.rng import seeded
     from paddock.kube.manager import Manager
 
-    manager = Manager(clock=SystemClock(), chance=seeded("probes"))
+    manager = Manager(clock=SystemClock(), rng=seeded("probes"))
     transport = httpx2.ASGITransport(app=probes_app(manager.healthz, manager.readyz))  # pyright: ignore[reportArgumentType]
     async with httpx2.AsyncClient(transport=transport, base_url="http://probes") as client:
         assert (await client.get("/healthz")).status_code == 200

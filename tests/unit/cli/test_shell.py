@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from unit.cli.scene import Scene
 
 from paddock.cli import main, progress
+from paddock.cli.connections import DECLINED, FAILED, TROUBLE
 from paddock.cli.kind import ALL_KINDS, kinds
-from paddock.cli.reaching import DECLINED, FAILED, TROUBLE
 
 HEAVY = ("asyncio", "httpx2", "msgspec", "yaml", "starlette", "psycopg", "asyncssh", "paddock.kube", "paddock.hosts")
 

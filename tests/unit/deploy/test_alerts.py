@@ -56,8 +56,8 @@ def test_whoever_exports_an_alert_s_metrics_is_missed_when_it_falls_silent(name:
     """A metric that is exported only once something happened cannot be missed; another one of its module stands for it."""
     missed = {
         exported()[metric].module
-        for twin, rule in ALERTS.items()
-        if is_twin(twin)
+        for simulated, rule in ALERTS.items()
+        if is_twin(simulated)
         for metric in names_in(rule["expr"])
     }  # fmt: skip
     assert {exported()[metric].module for metric in names_in(ALERTS[name]["expr"])} <= missed

@@ -22,9 +22,10 @@ from unit.deploy.rendering import (
 )
 
 from paddock import __version__
-from paddock.cli import main, reaching
-from paddock.runners import internal_api, webhook
+from paddock.cli import connections, main
 from paddock.runners.dispatch import http as dispatch
+from paddock.runners.http import internal
+from paddock.runners.webhooks import receive
 
 WITH_DISPATCH = {"dispatch": {"enabled": True}}
 WITH_CLUSTER_API = {
@@ -336,7 +337,7 @@ def test_the_namespace_of_running_jobs_outlives_the_release():
 def test_only_the_webhook_and_the_pods_endpoints_are_published():
     (ingress,) = of_kind("Ingress", FULL)
     paths = ingress["spec"]["rules"][0]["http"]["paths"]
-    answered = {webhook.PATH, dispatch.PATH, f"{internal_api.PREFIX}/pods/progress"}
+    answered = {receive.PATH, dispatch.PATH, f"{internal.PREFIX}/pods/progress"}
     assert {(path["path"], path["pathType"]) for path in paths} == {(path, "Exact") for path in answered}
 
 
@@ -377,7 +378,7 @@ def test_the_chart_is_of_the_program_s_version():
 
 def test_the_command_line_finds_the_service_that_it_asks():
     (service,) = [s for s in of_kind("Service", FULL) if s["metadata"]["name"].endswith("-dispatch")]
-    wanted = {name: value for name, _, value in (pair.partition("=") for pair in reaching._DISPATCH.split(","))}
+    wanted = {name: value for name, _, value in (pair.partition("=") for pair in connections._DISPATCH.split(","))}
     assert wanted.items() <= service["metadata"]["labels"].items()
     assert "metrics" in {port["name"] for port in service["spec"]["ports"]}
 

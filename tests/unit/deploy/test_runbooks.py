@@ -21,7 +21,7 @@ OF_HALF = {"hosts": ("Machines", "Hosts", "Fleets", "Clusters"), "runners": ("Ru
 
 def named_by_explanations() -> Iterator[str]:
     """Every page that `paddock why` can name: the values of `runbook=` in the source."""
-    for path in (ROOT / "src" / "paddock").rglob("why*.py"):
+    for path in (*(ROOT / "src" / "paddock").rglob("why*.py"), *(ROOT / "src" / "paddock").rglob("explain*.py")):
         module = ast.parse(path.read_text())
         tables = {
             target.id: node.value

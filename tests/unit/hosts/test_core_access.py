@@ -18,7 +18,7 @@ from paddock.hosts.core_access import (
     End,
     Given,
     Issue,
-    Keep,
+    KeepAccess,
     Provide,
     Renew,
     Rest,
@@ -54,7 +54,7 @@ def ours(issued: datetime = NOW, life: timedelta = timedelta(days=7), **changes:
     return SecretObject(metadata=replace(meta, **changes), data={VALUE: b"a kubeconfig"})
 
 
-def judged(secret: SecretObject | None, **given: Any) -> Given | Issue | Renew | Keep:
+def judged(secret: SecretObject | None, **given: Any) -> Given | Issue | Renew | KeepAccess:
     asked = {"infra_uid": "infra-1", "account_uid": "account-1", "endpoint": HERE, "now": NOW, **given}
     return secret_step(secret, **asked)
 
@@ -133,7 +133,7 @@ def test_a_secret_of_ours_that_would_not_work_for_long_is_renewed(
 def test_a_token_is_renewed_in_its_last_third_and_looked_at_in_time_before(life: int, age: float):
     spent = timedelta(seconds=age * life)
     step = judged(ours(NOW, timedelta(seconds=life)), now=NOW + spent)
-    if isinstance(step, Keep):
+    if isinstance(step, KeepAccess):
         assert spent <= timedelta(seconds=life * 2 / 3)
         assert step.seconds <= LOOK_AGAIN.total_seconds()
         assert spent + timedelta(seconds=step.seconds) < timedelta(seconds=life), "the next look is before its end"

@@ -25,7 +25,7 @@ from paddock.hosts.claim import claim_marker
 from paddock.hosts.lifecycle import (
     KNOWN_ZONES,
     BadInput,
-    Keep,
+    KeepBinding,
     LetGo,
     NotVerifiedYet,
     RecordRelease,
@@ -93,10 +93,10 @@ class TestOwnership:
         return ownership(of or machine(server_id=SERVER_ID), its_host, rivals)
 
     def test_a_host_whose_claim_names_the_machine_is_kept(self):
-        assert self.whose(host(spec={"claim": claim()}, cloud_name="m-1")) == Keep()
+        assert self.whose(host(spec={"claim": claim()}, cloud_name="m-1")) == KeepBinding()
 
     def test_a_claim_is_kept_whatever_name_the_last_look_showed(self):
-        assert self.whose(host(spec={"claim": claim()}, cloud_name=FREE_NAME)) == Keep()
+        assert self.whose(host(spec={"claim": claim()}, cloud_name=FREE_NAME)) == KeepBinding()
 
     def test_a_host_that_the_inventory_has_not_seen_is_waited_for(self):
         assert isinstance(self.whose(None), WaitForInventory)
@@ -146,8 +146,8 @@ class TestOwnership:
         judged = host(spec={"claim": held, "release": release() if releasing else None}, state=state, cloud_name=name)
         others = [machine("m-2", uid=OTHER_UID, server_id=SERVER_ID)] if rivals else []
         decided = self.whose(judged, rivals=others)
-        assert isinstance(decided, Keep | WriteMissingClaim | LetGo)
-        if isinstance(decided, Keep):
+        assert isinstance(decided, KeepBinding | WriteMissingClaim | LetGo)
+        if isinstance(decided, KeepBinding):
             assert its_claim == UID
             assert not releasing
         if isinstance(decided, WriteMissingClaim):

@@ -120,7 +120,7 @@ def _seeds_order(
         return None
     assert isinstance(server, Server)
     if names.kind_of(server.name, recorded.pool_prefix) is not names.NameKind.POOLED:
-        return release.Rename(release.fresh_pool_name(host, recorded), server.name)
+        return release.RenameForRelease(release.fresh_pool_name(host, recorded), server.name)
     return release.Reinstall(recorded.os_family)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paddock.hosts.fencing import Hands, LeaseTooShortError
+from paddock.hosts.fenced_cloud import FencedCloud, LeaseTooShortError
 from paddock.hosts.settings import HostSettings
 
 
@@ -62,15 +62,15 @@ MUTATIONS = [
 @pytest.mark.parametrize(("call", "arguments"), MUTATIONS)
 async def test_no_mutation_is_sent_under_a_lease_that_may_end_before_it_arrives(call: str, arguments: tuple[Any, ...]):
     cloud = Silent()
-    hands = Hands(cloud, lambda: 10.0, 10.0)  # pyright: ignore[reportArgumentType]
+    fenced_cloud = FencedCloud(cloud, lambda: 10.0, 10.0)  # pyright: ignore[reportArgumentType]
     with pytest.raises(LeaseTooShortError):
-        await getattr(hands, call)(*arguments)
+        await getattr(fenced_cloud, call)(*arguments)
     assert cloud.asked == []
 
 
 @pytest.mark.parametrize(("call", "arguments"), MUTATIONS)
 async def test_a_mutation_is_sent_while_the_lease_has_more_left_than_it_may_take(call: str, arguments: tuple[Any, ...]):
     cloud = Silent()
-    hands = Hands(cloud, lambda: 10.1, 10.0)  # pyright: ignore[reportArgumentType]
-    await getattr(hands, call)(*arguments)
+    fenced_cloud = FencedCloud(cloud, lambda: 10.1, 10.0)  # pyright: ignore[reportArgumentType]
+    await getattr(fenced_cloud, call)(*arguments)
     assert cloud.asked == [call]

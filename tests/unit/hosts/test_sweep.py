@@ -6,65 +6,65 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.hosts.strays import State, Verdict
+from paddock.hosts.orphans import HostState, Verdict
 from paddock.hosts.sweep import (
     HealLedger,
     Leave,
+    OrphanHistory,
     Reclaim,
-    Sightings,
     counts_as_orphan,
     judge,
     owners_vanished,
 )
 
 OURS = "tuist-tuist-"
-STRANDED = Verdict(State.STRANDED, "NoOwner", "no machine owns it")
+ORPHANED = Verdict(HostState.ORPHANED, "NoOwner", "no machine owns it")
 REASONS = [
-    (State.POOLED, "Free"),
-    (State.POOLED, "NotUsableYet"),
-    (State.POOLED, "DeadClaim"),
-    (State.CLAIMING, "Claimed"),
-    (State.CLAIMING, "ClaimPending"),
-    (State.RELEASING, "ReleaseRecorded"),
-    (State.RELEASING, "ReleasePending"),
-    (State.OWNED, "Claimed"),
-    (State.OWNED, "NamedByName"),
-    (State.OWNED, "NamedByServerID"),
-    (State.FOREIGN, "NotOurName"),
-    (State.STRANDED, "NoOwner"),
-    (State.STRANDED, "OwnerHasAnother"),
-    (State.STRANDED, "ClaimAbandoned"),
+    (HostState.POOLED, "Free"),
+    (HostState.POOLED, "NotUsableYet"),
+    (HostState.POOLED, "DeadClaim"),
+    (HostState.CLAIMING, "Claimed"),
+    (HostState.CLAIMING, "ClaimPending"),
+    (HostState.RELEASING, "ReleaseRecorded"),
+    (HostState.RELEASING, "ReleasePending"),
+    (HostState.OWNED, "Claimed"),
+    (HostState.OWNED, "NamedByName"),
+    (HostState.OWNED, "NamedByServerID"),
+    (HostState.FOREIGN, "NotOurName"),
+    (HostState.ORPHANED, "NoOwner"),
+    (HostState.ORPHANED, "OwnerHasAnother"),
+    (HostState.ORPHANED, "ClaimAbandoned"),
 ]
 
 
 def test_a_stranded_host_of_ours_is_reclaimed_on_its_second_sighting():
-    assert isinstance(judge(f"{OURS}m-1", STRANDED, 1, OURS), Leave)
-    assert judge(f"{OURS}m-1", STRANDED, 2, OURS) == Reclaim("no machine owns it")
+    assert isinstance(judge(f"{OURS}m-1", ORPHANED, 1, OURS), Leave)
+    assert judge(f"{OURS}m-1", ORPHANED, 2, OURS) == Reclaim("no machine owns it")
 
 
 def test_without_a_claim_name_prefix_everything_is_only_reported():
-    left = judge(f"{OURS}m-1", STRANDED, 99, "")
+    left = judge(f"{OURS}m-1", ORPHANED, 99, "")
     assert isinstance(left, Leave)
     assert "--orphan-reclaim-claim-name-prefix" in left.reason
 
 
 def test_a_name_outside_our_namespace_is_left_alone_and_says_so():
-    left = judge("apple-silicon-romantic-haibt", STRANDED, 99, OURS)
+    left = judge("apple-silicon-romantic-haibt", ORPHANED, 99, OURS)
     assert isinstance(left, Leave)
     assert OURS in left.reason
 
 
 def test_a_marker_that_nobody_recorded_is_finished_by_the_sweep():
     for state, reason, name in (
-        (State.CLAIMING, "ClaimPending", "tuist-claim-pending-x"),
-        (State.RELEASING, "ReleasePending", "tuist-release-pending-x"),
+        (HostState.CLAIMING, "ClaimPending", "tuist-claim-pending-x"),
+        (HostState.RELEASING, "ReleasePending", "tuist-release-pending-x"),
     ):
         assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, OURS), Reclaim)
         assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, ""), Leave)
 
 
 def test_a_dead_claim_is_taken_back_on_its_second_sighting_even_when_only_reporting():
-    dead = Verdict(State.POOLED, "DeadClaim", "its machine is gone")
+    dead = Verdict(HostState.POOLED, "DeadClaim", "its machine is gone")
     for prefix in ("", OURS):
         assert isinstance(judge("tuist-pool-x", dead, 1, prefix), Leave)
         assert isinstance(judge("tuist-pool-x", dead, 2, prefix), HealLedger)
@@ -75,9 +75,9 @@ UNRECORDED = ("ClaimPending", "ReleasePending", "DeadClaim")
 
 @pytest.mark.parametrize(
     ("state", "reason"),
-    [each for each in REASONS if each[0] is not State.STRANDED and each[1] not in UNRECORDED],
+    [each for each in REASONS if each[0] is not HostState.ORPHANED and each[1] not in UNRECORDED],
 )
-def test_what_has_an_owner_or_is_on_its_way_is_left_alone(state: State, reason: str):
+def test_what_has_an_owner_or_is_on_its_way_is_left_alone(state: HostState, reason: str):
     left = judge(f"{OURS}m-1", Verdict(state, reason, "why"), 99, OURS)
     assert left == Leave("why")
 
@@ -85,35 +85,35 @@ def test_what_has_an_owner_or_is_on_its_way_is_left_alone(state: State, reason: 
 @given(
     kind=st.sampled_from(REASONS),
     name=st.sampled_from([f"{OURS}m-1", "m-2", "tuist-pool-x", "tuist-claim-pending-x", "tuist-release-pending-x", ""]),
-    sightings=st.integers(0, 5),
+    observations=st.integers(0, 5),
     prefix=st.sampled_from(["", OURS]),
 )
 def test_every_verdict_has_an_action_and_a_reclaim_has_passed_every_brake(
-    kind: Any, name: str, sightings: int, prefix: str
+    kind: Any, name: str, observations: int, prefix: str
 ):
     state, reason = kind
-    action = judge(name, Verdict(state, reason, "why"), sightings, prefix)
+    action = judge(name, Verdict(state, reason, "why"), observations, prefix)
     assert action.reason
     if isinstance(action, Reclaim):
         assert prefix
-        assert sightings >= 2
+        assert observations >= 2
         assert name.startswith((prefix, "tuist-claim-pending-", "tuist-release-pending-"))
-        assert state is State.STRANDED or reason in ("ClaimPending", "ReleasePending")
+        assert state is HostState.ORPHANED or reason in ("ClaimPending", "ReleasePending")
     if isinstance(action, HealLedger):
         assert reason == "DeadClaim"
-        assert sightings >= 2
+        assert observations >= 2
 
 
 def test_the_gauge_counts_what_nobody_owns():
     assert {state for state, reason in REASONS if counts_as_orphan(Verdict(state, reason, ""))} == {
-        State.STRANDED,
-        State.FOREIGN,
+        HostState.ORPHANED,
+        HostState.FOREIGN,
     }
 
 
 def test_sightings_in_a_row_are_counted_and_any_change_begins_anew():
-    assert Sightings().count("a", "m-1", "NoOwner") == 1
-    seen = Sightings({"a": ("m-1", "NoOwner", 3)})
+    assert OrphanHistory().count("a", "m-1", "NoOwner") == 1
+    seen = OrphanHistory({"a": ("m-1", "NoOwner", 3)})
     assert seen.count("a", "m-1", "NoOwner") == 4
     assert seen.count("a", "m-2", "NoOwner") == 1
     assert seen.count("a", "m-1", "ClaimAbandoned") == 1

@@ -31,7 +31,7 @@ class World:
     def __init__(self, reconcile, **options) -> None:
         self.api = FakeApi()
         self.metrics = KubeMetrics()
-        self.informer = Informer(client_of(self.api), Thing, clock=LoopClock(), chance=random.Random(1))
+        self.informer = Informer(client_of(self.api), Thing, clock=LoopClock(), rng=random.Random(1))
         self.seen: list[str] = []
 
         async def recorded(request: Request) -> Result:
@@ -39,7 +39,7 @@ class World:
             return await reconcile(request)
 
         self.controller = Controller(
-            "test", recorded, clock=LoopClock(), chance=random.Random(1), metrics=self.metrics, **options
+            "test", recorded, clock=LoopClock(), rng=random.Random(1), metrics=self.metrics, **options
         )
 
     def running(self):

@@ -48,7 +48,7 @@ class StableSpec(Struct, frozen=True, kw_only=True):
     main: Door | None = None
     size: int | str = 0
     enabled: bool = True
-    stamp: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] = "2026-01-01T00:00:00Z"
+    assign: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] = "2026-01-01T00:00:00Z"
 
 
 class StableStatus(Struct, frozen=True):

@@ -14,7 +14,7 @@ from paddock.kube.metrics import KubeMetrics
 
 
 def recorder_of(api: FakeApi, **options) -> EventRecorder:
-    return EventRecorder(client_of(api), "paddock", clock=LoopClock(), chance=random.Random(1), **options)
+    return EventRecorder(client_of(api), "paddock", clock=LoopClock(), rng=random.Random(1), **options)
 
 
 def events(api: FakeApi) -> list[dict]:

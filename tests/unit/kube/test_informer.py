@@ -13,11 +13,11 @@ from unit.kube.virtual_time import virtual
 
 from paddock.base.clock import LoopClock
 from paddock.kube.informer import Informer
-from paddock.kube.store import Change
+from paddock.kube.store import CacheChange
 
 
 def informer_of(api: FakeApi, **options) -> Informer[Thing]:
-    return Informer(client_of(api), Thing, clock=LoopClock(), chance=random.Random(1), **options)
+    return Informer(client_of(api), Thing, clock=LoopClock(), rng=random.Random(1), **options)
 
 
 def record(informer: Informer[Thing]) -> list[tuple[str, str]]:
@@ -339,7 +339,7 @@ async def test_handlers_get_old_and_new():
     api = FakeApi()
     api.put(COLLECTION, raw("a", size=1))
     informer = informer_of(api)
-    changes: list[Change[Thing]] = []
+    changes: list[CacheChange[Thing]] = []
     informer.add_handler(changes.append)
     async with running(informer.run()):
         await informer.synced.wait()

@@ -30,7 +30,7 @@ class Candidate:
             namespace="ns",
             identity=name,
             clock=LoopClock(),
-            chance=random.Random(seed),
+            rng=random.Random(seed),
         )
         self.acting = False
         self.terms = 0
@@ -125,26 +125,26 @@ def _by(call: Call, identity: str) -> bool:
 async def test_two_never_act_at_once_while_the_server_fails_at_random():
     for seed in range(15):
         api = FakeApi()
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         api.latency = 0.05
         state = {"mood": "well"}
 
-        def fault(call: Call, chance=chance, state=state):
+        def fault(call: Call, rng=rng, state=state):
             match state["mood"]:
                 case "away":
                     raise AwayError
-                case "flaky" if chance.random() < 0.5:
+                case "flaky" if rng.random() < 0.5:
                     return status(500, "InternalError")
             return None
 
         api.faults.append(fault)
-        api.hang = lambda _call, chance=chance, state=state: state["mood"] == "hangs" and chance.random() < 0.7
+        api.hang = lambda _call, rng=rng, state=state: state["mood"] == "hangs" and rng.random() < 0.7
         candidates = [Candidate(api, name, seed * 10 + i) for i, name in enumerate("abc")]
         async with running(*(c.run() for c in candidates)):
             for _ in range(400):
                 await asyncio.sleep(0.5)
-                if chance.random() < 0.05:
-                    state["mood"] = chance.choice(["well", "well", "away", "flaky", "hangs"])
+                if rng.random() < 0.05:
+                    state["mood"] = rng.choice(["well", "well", "away", "flaky", "hangs"])
                 acting = [c for c in candidates if c.acting]
                 assert len(acting) <= 1, f"seed {seed}"
                 holding = [c for c in candidates if c.elector.lease_left() > 0]
@@ -248,7 +248,7 @@ def test_durations_that_cannot_work_are_refused():
             namespace="y",
             identity="z",
             clock=LoopClock(),
-            chance=random.Random(1),
+            rng=random.Random(1),
             lease_duration=10,
             renew_deadline=10,
         )

@@ -26,14 +26,12 @@ def quiet():
 
 class Process:
     def __init__(self, api: FakeApi, *, elect: bool = False, identity: str = "a", seconds: float = 0.0) -> None:
-        clock, chance = LoopClock(), random.Random(identity)
+        clock, rng = LoopClock(), random.Random(identity)
         self.log: list[str] = []
         self.metrics = KubeMetrics()
-        self.informer = Informer(client_of(api), Thing, clock=clock, chance=chance)
-        elector = LeaderElector(
-            client_of(api), name="paddock", namespace="ns", identity=identity, clock=clock, chance=chance
-        )
-        self.manager = Manager(clock=clock, chance=chance, metrics=self.metrics, elector=elector if elect else None)
+        self.informer = Informer(client_of(api), Thing, clock=clock, rng=rng)
+        elector = LeaderElector(client_of(api), name="paddock", namespace="ns", identity=identity, clock=clock, rng=rng)
+        self.manager = Manager(clock=clock, rng=rng, metrics=self.metrics, elector=elector if elect else None)
 
         async def reconcile(request: Request) -> Result:
             self.log.append(f"begin {request.name}")
@@ -41,7 +39,7 @@ class Process:
             self.log.append(f"end {request.name}")
             return Done()
 
-        self.controller = Controller("things", reconcile, clock=clock, chance=chance).watches(self.informer)
+        self.controller = Controller("things", reconcile, clock=clock, rng=rng).watches(self.informer)
         self.manager.add_controller(self.controller)
 
     def failures(self, name: str) -> float:

@@ -17,7 +17,7 @@ from paddock.kube.workqueue import QueueClosedError, Schedule, WorkQueue
 
 
 def queue_of(**options) -> WorkQueue[str]:
-    return WorkQueue("test", clock=LoopClock(), chance=random.Random(1), **options)
+    return WorkQueue("test", clock=LoopClock(), rng=random.Random(1), **options)
 
 
 def now() -> float:
@@ -84,7 +84,7 @@ async def test_a_timer_that_rings_a_hair_early_does_not_make_the_queue_spin():
             assert self.rings < 10
             await asyncio.sleep(max(0.0, seconds - 1e-9))
 
-    queue: WorkQueue[str] = WorkQueue("test", clock=Early(), chance=random.Random(1))
+    queue: WorkQueue[str] = WorkQueue("test", clock=Early(), rng=random.Random(1))
     queue.add_after("a", 10)
     assert await asyncio.wait_for(queue.get(), 11) == "a"
 
@@ -104,7 +104,7 @@ async def test_many_workers_never_share_a_key():
     queue = queue_of()
     busy: set[str] = set()
     served = 0
-    chance = random.Random(3)
+    rng = random.Random(3)
 
     async def work():
         nonlocal served
@@ -112,16 +112,16 @@ async def test_many_workers_never_share_a_key():
             key = await queue.get()
             assert key not in busy
             busy.add(key)
-            await asyncio.sleep(chance.random())
+            await asyncio.sleep(rng.random())
             busy.remove(key)
             served += 1
             queue.done(key)
 
     async with running(*(work() for _ in range(8))):
         for _ in range(300):
-            queue.add(str(chance.randrange(12)))
-            queue.add_after(str(chance.randrange(12)), chance.random())
-            await asyncio.sleep(chance.random() / 10)
+            queue.add(str(rng.randrange(12)))
+            queue.add_after(str(rng.randrange(12)), rng.random())
+            await asyncio.sleep(rng.random() / 10)
         await asyncio.sleep(10)
         assert not busy
         assert len(queue) == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import httpx2
 import pytest
-from unit.clients.stepped_clock import SteppedClock
+from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.base.secrets import Secret
 from paddock.cli.poll import hand_over
@@ -38,7 +38,7 @@ async def poll(*answers: httpx2.Response | Exception, tokens: Iterable[str] = ("
     service, clock, given = Service(answers), SteppedClock(), iter(tokens)
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(service)) as http:
         client = PollClient(
-            http, "http://dispatch.test", lambda: Secret(next(given)), clock=clock, chance=random.Random(1)
+            http, "http://dispatch.test", lambda: Secret(next(given)), clock=clock, rng=random.Random(1)
         )
         return await client.next(), service, clock
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import httpx2
 import pytest
-from unit.clients.stepped_clock import SteppedClock
+from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.base.secrets import Secret
 from paddock.runners.poll_client import PollClient, Served
@@ -29,7 +29,7 @@ async def second_request_at(seed: int, first: httpx2.Response | Exception, wait:
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(service)) as http:
         client = PollClient(
-            http, "http://dispatch.test", lambda: Secret("t"), clock=clock, chance=random.Random(seed), wait=wait
+            http, "http://dispatch.test", lambda: Secret("t"), clock=clock, rng=random.Random(seed), wait=wait
         )
         assert isinstance(await client.next(), Served)
     return asked[1] - asked[0]

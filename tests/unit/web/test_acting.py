@@ -10,18 +10,18 @@ from typing import Any
 import httpx2
 import pytest
 from unit.hosts.made import NOW
-from unit.web.painted import TOKEN, painted, painted_pages
+from unit.web.page_fixture import TOKEN, painted, painted_pages
 
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
 from paddock.base.metrics import CollectorRegistry
+from paddock.base.rng import seeded
 from paddock.kube.builtin import Pod
 from paddock.kube.decoding import Listing
 from paddock.runners.api import OPERATOR_DRAIN_LABEL
 from paddock.simulator.transport import InProcessTransport
 from paddock.web.actions import Actor, plan
 from paddock.web.app import create_app
-from paddock.web.doorkeeper import COOKIE, Doorkeeper
+from paddock.web.session_authentication import COOKIE, SessionAuthentication
 
 ORIGIN = "http://127.0.0.1:8080"
 MACHINE, HOST = "mac-fleet-00000", "00000000-0000-4000-8000-000000000000"
@@ -44,7 +44,7 @@ class Cluster:
         self.changes.append(("delete", name, how))
 
 
-class Desk:
+class Dispatcher:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.pages = painted_pages(lambda: painted(12, now=NOW), actor=Actor(self.cluster))  # pyright: ignore[reportArgumentType]
@@ -52,12 +52,12 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def desk() -> Dispatcher:
+    return Dispatcher()
 
 
 @pytest.fixture
-async def browser(desk: Desk) -> AsyncIterator[httpx2.AsyncClient]:
+async def browser(desk: Dispatcher) -> AsyncIterator[httpx2.AsyncClient]:
     async with httpx2.AsyncClient(transport=InProcessTransport(desk.app), base_url=ORIGIN) as client:
         yield client
 
@@ -98,7 +98,9 @@ async def test_signing_in_never_leads_to_another_site(browser: httpx2.AsyncClien
     assert answer.headers["location"] == "/"
 
 
-async def test_the_plan_says_what_it_ends_and_offers_to_drain_first(browser: httpx2.AsyncClient, desk: Desk) -> None:
+async def test_the_plan_says_what_it_ends_and_offers_to_drain_first(
+    browser: httpx2.AsyncClient, desk: Dispatcher
+) -> None:
     await signed_in(browser)
     text = (await browser.get(f"/actions/release/{MACHINE}")).text
     assert "1 running job of acme, 14 min in" in text
@@ -107,7 +109,7 @@ async def test_the_plan_says_what_it_ends_and_offers_to_drain_first(browser: htt
     assert desk.cluster.changes == []
 
 
-async def test_a_confirmed_release_deletes_that_very_machine(browser: httpx2.AsyncClient, desk: Desk) -> None:
+async def test_a_confirmed_release_deletes_that_very_machine(browser: httpx2.AsyncClient, desk: Dispatcher) -> None:
     await signed_in(browser)
     fields = await form(browser, f"/actions/release/{MACHINE}")
     answer = await browser.post(
@@ -118,7 +120,7 @@ async def test_a_confirmed_release_deletes_that_very_machine(browser: httpx2.Asy
 
 
 async def test_a_job_that_came_since_the_plan_was_shown_is_shown_again_and_not_ended(
-    browser: httpx2.AsyncClient, desk: Desk
+    browser: httpx2.AsyncClient, desk: Dispatcher
 ) -> None:
     await signed_in(browser)
     fields = await form(browser, f"/actions/release/{MACHINE}")
@@ -134,7 +136,9 @@ async def test_a_job_that_came_since_the_plan_was_shown_is_shown_again_and_not_e
 
 
 @pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://127.0.0.1:9999", "http://127.0.0.1"])
-async def test_a_form_of_another_page_does_nothing(browser: httpx2.AsyncClient, desk: Desk, origin: str | None) -> None:
+async def test_a_form_of_another_page_does_nothing(
+    browser: httpx2.AsyncClient, desk: Dispatcher, origin: str | None
+) -> None:
     await signed_in(browser)
     fields = await form(browser, f"/actions/drain/{MACHINE}")
     headers = {"origin": origin} if origin is not None else {}
@@ -142,7 +146,9 @@ async def test_a_form_of_another_page_does_nothing(browser: httpx2.AsyncClient, 
     assert desk.cluster.changes == []
 
 
-async def test_a_form_without_the_token_of_this_session_does_nothing(browser: httpx2.AsyncClient, desk: Desk) -> None:
+async def test_a_form_without_the_token_of_this_session_does_nothing(
+    browser: httpx2.AsyncClient, desk: Dispatcher
+) -> None:
     await signed_in(browser)
     for token in ("", "0" * 64):
         answer = await browser.post(f"/actions/drain/{MACHINE}", data={"form_token": token}, headers={"origin": ORIGIN})
@@ -152,7 +158,7 @@ async def test_a_form_without_the_token_of_this_session_does_nothing(browser: ht
     assert desk.cluster.changes == []
 
 
-async def test_nothing_is_changed_by_a_get(browser: httpx2.AsyncClient, desk: Desk) -> None:
+async def test_nothing_is_changed_by_a_get(browser: httpx2.AsyncClient, desk: Dispatcher) -> None:
     await signed_in(browser)
     for verb in ("release", "drain", "undrain", "quarantine", "unquarantine"):
         await browser.get(f"/actions/{verb}/{MACHINE}")
@@ -160,7 +166,7 @@ async def test_nothing_is_changed_by_a_get(browser: httpx2.AsyncClient, desk: De
 
 
 async def test_drain_quarantine_and_a_pods_drain_are_patches_of_that_very_object(
-    browser: httpx2.AsyncClient, desk: Desk
+    browser: httpx2.AsyncClient, desk: Dispatcher
 ) -> None:
     await signed_in(browser)
     for verb, name in (("drain", MACHINE), ("quarantine", HOST), ("drain-pod", "macos-runner-00000")):
@@ -173,7 +179,7 @@ async def test_drain_quarantine_and_a_pods_drain_are_patches_of_that_very_object
     assert patches[2]["metadata"]["labels"] == {OPERATOR_DRAIN_LABEL: "true"}
 
 
-async def test_a_quarantine_needs_a_reason(browser: httpx2.AsyncClient, desk: Desk) -> None:
+async def test_a_quarantine_needs_a_reason(browser: httpx2.AsyncClient, desk: Dispatcher) -> None:
     await signed_in(browser)
     fields = await form(browser, f"/actions/quarantine/{HOST}")
     answer = await browser.post(f"/actions/quarantine/{HOST}", data={**fields, "why": "  "}, headers={"origin": ORIGIN})
@@ -206,7 +212,7 @@ def test_a_session_ends_after_twelve_hours_and_cannot_be_forged() -> None:
             return super().now() + self.ahead
 
     clock = Moved()
-    door = Doorkeeper(TOKEN, clock, seeded(1))
+    door = SessionAuthentication(TOKEN, clock, seeded(1))
     visitor = door.admit(TOKEN.reveal(), "Ada\nLovelace")
     assert visitor is not None
     assert visitor.who == "Ada Lovelace"
@@ -221,14 +227,14 @@ def test_processes_that_share_the_token_know_each_others_sessions_and_no_others(
     from paddock.base.secrets import Secret
 
     clock = SystemClock()
-    visitor = Doorkeeper(TOKEN, clock, seeded(1)).admit(TOKEN.reveal(), "Ada")
+    visitor = SessionAuthentication(TOKEN, clock, seeded(1)).admit(TOKEN.reveal(), "Ada")
     assert visitor is not None
-    assert Doorkeeper(TOKEN, clock, seeded(2)).visitor(request(visitor.cookie)) == visitor
-    assert Doorkeeper(Secret("another"), clock, seeded(1)).visitor(request(visitor.cookie)) is None
+    assert SessionAuthentication(TOKEN, clock, seeded(2)).visitor(request(visitor.cookie)) == visitor
+    assert SessionAuthentication(Secret("another"), clock, seeded(1)).visitor(request(visitor.cookie)) is None
 
 
 def test_only_an_open_house_gives_sessions_to_anybody() -> None:
     clock = SystemClock()
-    assert Doorkeeper(TOKEN, clock, seeded(1)).welcome(request("")) is None
-    assert Doorkeeper(None, clock, seeded(1), open_house=True).welcome(request("")) is None
-    assert Doorkeeper(TOKEN, clock, seeded(1), open_house=True).welcome(request("")) is not None
+    assert SessionAuthentication(TOKEN, clock, seeded(1)).welcome(request("")) is None
+    assert SessionAuthentication(None, clock, seeded(1), open_house=True).welcome(request("")) is None
+    assert SessionAuthentication(TOKEN, clock, seeded(1), open_house=True).welcome(request("")) is not None

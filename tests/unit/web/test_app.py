@@ -12,14 +12,14 @@ import httpx2
 import pytest
 from prometheus_client import Gauge
 from unit.hosts.made import NOW
-from unit.web.painted import painted, painted_pages
+from unit.web.page_fixture import painted, painted_pages
 
 from paddock.base.metrics import CollectorRegistry
 from paddock.kube.builtin import Event, ObjectReference
 from paddock.kube.objects import ObjectMeta
 from paddock.simulator.transport import InProcessTransport
 from paddock.web.app import create_app
-from paddock.web.seen import Seen
+from paddock.web.page_data import PageData
 
 HTML = {"accept": "text/html"}
 
@@ -146,7 +146,7 @@ async def test_files_are_named_by_what_is_in_them_and_then_kept_for_ever(browser
 async def test_the_head_of_the_page_is_sent_before_anything_is_looked_at(site: Site) -> None:
     looked = asyncio.Event()
 
-    async def look() -> Seen:
+    async def look() -> PageData:
         await looked.wait()
         return painted(12, now=NOW)
 
@@ -253,11 +253,13 @@ async def test_what_nobody_has_heard_of_is_not_found(browser: httpx2.AsyncClient
 
 
 async def test_without_a_token_every_page_is_for_reading() -> None:
-    from paddock.base.chance import seeded
     from paddock.base.clock import SystemClock
-    from paddock.web.doorkeeper import Doorkeeper
+    from paddock.base.rng import seeded
+    from paddock.web.session_authentication import SessionAuthentication
 
-    pages = painted_pages(lambda: painted(12, now=NOW), doorkeeper=Doorkeeper(None, SystemClock(), seeded(1)))
+    pages = painted_pages(
+        lambda: painted(12, now=NOW), sessions_auth=SessionAuthentication(None, SystemClock(), seeded(1))
+    )
     app = create_app(pages, CollectorRegistry(), healthy=lambda: None)
     async with httpx2.AsyncClient(transport=InProcessTransport(app), base_url="http://localhost") as browser:
         for path in ("/sign-in", "/actions/drain/mac-fleet-00000"):

@@ -7,31 +7,31 @@ from typing import Any
 
 import pytest
 from unit.hosts.made import NOW
-from unit.web.painted import painted
+from unit.web.page_fixture import painted
 from unit.web.test_acting import Cluster
 
-from paddock.base.chance import seeded
 from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
 from paddock.embedded.fault_panel import SimulatedFaults
 from paddock.embedded.outage import Outage
 from paddock.runners.settings import HealingSettings
 from paddock.simulator.github.faults import FaultKind
-from paddock.simulator.pods import Hang, Mishaps
-from paddock.web.seen import Seen
+from paddock.simulator.pods import Hang, RunnerFaults
+from paddock.web.page_data import PageData
 
 
 class World:
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: PageData) -> None:
         self.cluster = Cluster()
         self.injected: list[Any] = []
-        self.mishaps = Mishaps()
+        self.runner_faults = RunnerFaults()
         clock = SystemClock()
         runners = SimpleNamespace(
-            github=SimpleNamespace(inject=self.injected.append), pods=SimpleNamespace(mishaps=self.mishaps)
+            github=SimpleNamespace(inject=self.injected.append), pods=SimpleNamespace(runner_faults=self.runner_faults)
         )
         self.outage = Outage(clock)
-        twins: Any = (self.cluster, lambda: seen, SimpleNamespace(), runners, self.outage)
-        self.panel = SimulatedFaults(*twins, healing=HealingSettings(), reclaims=False, clock=clock, chance=seeded(1))
+        simulators: Any = (self.cluster, lambda: seen, SimpleNamespace(), runners, self.outage)
+        self.panel = SimulatedFaults(*simulators, healing=HealingSettings(), reclaims=False, clock=clock, rng=seeded(1))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def test_a_forced_deletion_takes_the_finalizer_first_and_names_the_very_ma
 async def test_runners_and_webhooks_go_wrong_once_each(world: World) -> None:
     for name in ("lose-answer", "never-registers", "hangs-after-job", "lose-webhook"):
         assert await world.panel.strike(name) is not None
-    assert world.mishaps.next == [Hang.LOSES_ANSWER, Hang.NEVER_REGISTERS, Hang.HANGS_AFTER_JOB]
+    assert world.runner_faults.next == [Hang.LOSES_ANSWER, Hang.NEVER_REGISTERS, Hang.HANGS_AFTER_JOB]
     assert [(fault.kind, fault.operations, fault.times) for fault in world.injected] == [
         (FaultKind.UNDELIVERED, ("queued",), 1)
     ]
@@ -80,7 +80,7 @@ async def test_a_killed_dispatcher_is_away_and_cannot_be_killed_twice(world: Wor
 
 
 async def test_where_nothing_runs_there_is_nothing_to_break_and_a_wrong_name_is_no_fault() -> None:
-    empty = World(Seen(now=NOW))
+    empty = World(PageData(now=NOW))
     for name in ("force-delete-machine", "delete-node", "wedge-sshd", "seal-password"):
         assert await empty.panel.strike(name) is None
     assert empty.panel.struck() == ()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from unit.hosts.made import NOW, host
-from unit.web.painted import painted
+from unit.web.page_fixture import painted
 
 from paddock.base.clock import SystemClock
 from paddock.kube.builtin import Event, ObjectReference
@@ -19,7 +19,7 @@ from paddock.web import assets
 from paddock.web.assets import asset
 from paddock.web.front import front_frame, front_inside, front_parts
 from paddock.web.live import Live
-from paddock.web.seen import Seen
+from paddock.web.page_data import PageData
 from paddock.web.shell import Site
 from paddock.web.tiles import STATES
 
@@ -45,7 +45,7 @@ class Elements(HTMLParser):
         return [attrs for name, attrs in self.seen if name == tag and with_.items() <= attrs.items()]
 
 
-def page(seen: Seen) -> Elements:
+def page(seen: PageData) -> Elements:
     live = Live(lambda: front_parts(seen, lambda name: f"/runbooks/{name}"), SystemClock())
     before, after = front_frame(Site("simulated cloud · fr-par-1"))
     return Elements(f"{before}{front_inside(live.now(), seen.now)}{after}")
@@ -67,7 +67,7 @@ def test_every_mac_is_said_in_words_large_or_small(hosts: int) -> None:
 
 def test_what_cannot_be_known_is_a_dash_and_never_a_zero() -> None:
     seen = painted(4)
-    away = Seen(now=seen.now, hosts=seen.hosts, machines=seen.machines, runners=True, ledger=None)
+    away = PageData(now=seen.now, hosts=seen.hosts, machines=seen.machines, runners=True, ledger=None)
     shown = page(away)
     assert shown.text.count("\u2013") >= 4
     assert "does not answer" in shown.text
@@ -75,13 +75,13 @@ def test_what_cannot_be_known_is_a_dash_and_never_a_zero() -> None:
 
 def test_an_installation_without_a_runner_half_does_not_miss_it() -> None:
     seen = painted(4)
-    shown = page(Seen(now=seen.now, hosts=seen.hosts[:2], machines=seen.machines, runners=False))
+    shown = page(PageData(now=seen.now, hosts=seen.hosts[:2], machines=seen.machines, runners=False))
     assert "No GitHub App is configured" in shown.text
     assert "does not answer" not in shown.text
 
 
 def test_an_empty_world_teaches_what_comes_next() -> None:
-    assert "the first look at the cloud is under way" in page(Seen(now=NOW)).text
+    assert "the first look at the cloud is under way" in page(PageData(now=NOW)).text
 
 
 def test_a_problem_has_its_reason_what_is_being_done_the_command_and_the_runbook() -> None:
@@ -109,7 +109,7 @@ def test_whatever_objects_say_is_text_and_never_html() -> None:
         last_timestamp=NOW,
     )
     mac = host(NASTY, spec={"zone": NASTY, "quarantine": NASTY}, state="stranded", cloud_name=NASTY, conditions=said)
-    shown = page(Seen(now=NOW, hosts=[mac], events=[event], told=[NASTY]))
+    shown = page(PageData(now=NOW, hosts=[mac], events=[event], told=[NASTY]))
     assert len(shown.all("script")) == 2
     assert [image["src"] for image in shown.all("img")] == [asset("paddock.svg")]
     assert shown.text.count(NASTY) >= 5
@@ -117,7 +117,7 @@ def test_whatever_objects_say_is_text_and_never_html() -> None:
 
 def test_nor_is_it_on_a_page_of_many_macs() -> None:
     macs = [host(f"{NASTY}{number}", state="stranded", cloud_name=NASTY) for number in range(80)]
-    shown = page(Seen(now=NOW, hosts=macs))
+    shown = page(PageData(now=NOW, hosts=macs))
     assert len(shown.all("script")) == 2
     assert len([a for a in shown.all("a") if NASTY in (a.get("title") or "")]) == 80
     assert len([li for li in shown.all("li") if NASTY in (li.get("id") or "")]) == 80
@@ -134,7 +134,7 @@ def test_the_same_thing_happening_to_many_is_one_line() -> None:
         )
         for number in range(30)
     ]
-    assert "and 29 more" in page(Seen(now=NOW, events=events)).text
+    assert "and 29 more" in page(PageData(now=NOW, events=events)).text
 
 
 @pytest.mark.parametrize("hosts", [30, 200])

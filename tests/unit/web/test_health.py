@@ -10,10 +10,10 @@ from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetStatus
 from paddock.kube.builtin import Pod, PodSpec, PodStatus
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.runners.api import RUNNER_LABEL, RunnerPool, RunnerPoolSpec, RunnerPoolStatus
-from paddock.runners.ledger.views import Strip
-from paddock.web.health import Health, survey
+from paddock.runners.ledger.views import QueueSummary
+from paddock.web.health import FleetHealth, survey
 
-CALM = Strip(0.0, 0, 0, 0, 0, 2, 2, 7)
+CALM = QueueSummary(0.0, 0, 0, 0, 0, 2, 2, 7)
 LONG_AGO = NOW - timedelta(hours=1)
 
 
@@ -36,12 +36,12 @@ def pod(name: str, **meta: Any) -> Pod:
     )
 
 
-def look(**seen: Any) -> Health:
+def look(**seen: Any) -> FleetHealth:
     nothing: dict[str, Any] = dict.fromkeys(("hosts", "machines", "fleets", "pools", "pods"), ())
     return survey(**{**nothing, "strip": CALM, "now": NOW, **seen})
 
 
-def abouts(health: Health) -> list[str]:
+def abouts(health: FleetHealth) -> list[str]:
     return [problem.about for problem in health.problems]
 
 
@@ -92,7 +92,7 @@ def test_jobs_come_before_macs_and_macs_before_money():
     health = look(
         hosts=[host(state="stranded", conditions=said("NoOwner"))],
         machines=[machine(conditions=said("BootstrapFailed"))],
-        strip=Strip(900.0, 3, 0, 0, 0, 0, 0, 0),
+        strip=QueueSummary(900.0, 3, 0, 0, 0, 0, 0, 0),
         pools=[pool(conditions=said("NoHealthyNode", "no Node"))],
     )
     assert abouts(health) == ["queue", "pool macs", "machine m-1", f"host {SERVER_ID}"]
@@ -118,7 +118,7 @@ def test_a_quarantined_host_is_listed_and_no_reason_for_alarm():
 
 
 def test_a_release_is_a_problem_only_when_it_takes_much_longer_than_a_wipe():
-    def given_back(minutes: int) -> Health:
+    def given_back(minutes: int) -> FleetHealth:
         return look(hosts=[host(spec={"release": release(requested_at=later(minutes=-minutes))}, state="releasing")])
 
     assert given_back(30).ok

@@ -12,7 +12,7 @@ from paddock.simulator.loop import run
 from paddock.web.live import Live, Part
 
 
-class Desk:
+class Dispatcher:
     """What is shown, and how often it was looked at."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ def told(frame: bytes) -> dict[str, str]:
     return msgspec.json.decode(data.removeprefix("data: "))
 
 
-async def started(desk: Desk) -> tuple[Live, asyncio.Task[None]]:
+async def started(desk: Dispatcher) -> tuple[Live, asyncio.Task[None]]:
     live = Live(desk.look, LoopClock(), "run")
     return live, asyncio.create_task(live.run())
 
@@ -47,7 +47,7 @@ async def soon(stream: AsyncIterator[bytes], within: float = 10.0) -> dict[str, 
 
 def test_a_page_without_a_version_gets_everything_first_and_then_only_what_changed() -> None:
     async def main() -> None:
-        desk = Desk()
+        desk = Dispatcher()
         live, task = await started(desk)
         stream = live.stream()
         assert await soon(stream) == desk.parts
@@ -61,7 +61,7 @@ def test_a_page_without_a_version_gets_everything_first_and_then_only_what_chang
 
 def test_a_page_that_was_just_loaded_is_not_sent_again_what_it_has() -> None:
     async def main() -> None:
-        desk = Desk()
+        desk = Dispatcher()
         live, task = await started(desk)
         loaded = live.now()
         assert await soon(live.stream(loaded.version)) == {}
@@ -75,7 +75,7 @@ def test_a_page_that_was_just_loaded_is_not_sent_again_what_it_has() -> None:
 
 def test_the_version_of_another_run_means_nothing() -> None:
     async def main() -> None:
-        desk = Desk()
+        desk = Dispatcher()
         live, task = await started(desk)
         live.now()
         for strange in ("other-1", "run-", "run-x", "1", f"run-{'9' * 5000}"):
@@ -108,7 +108,7 @@ def test_a_part_is_left_out_where_the_part_that_holds_it_is_sent() -> None:
 
 def test_nothing_is_sent_when_nothing_changed() -> None:
     async def main() -> None:
-        live, task = await started(Desk())
+        live, task = await started(Dispatcher())
         stream = live.stream()
         await soon(stream)
         for _ in range(5):
@@ -123,7 +123,7 @@ def test_nothing_is_sent_when_nothing_changed() -> None:
 
 def test_changes_that_come_together_are_looked_at_once() -> None:
     async def main() -> None:
-        desk = Desk()
+        desk = Dispatcher()
         live, task = await started(desk)
         stream = live.stream()
         await soon(stream)
@@ -141,7 +141,7 @@ def test_changes_that_come_together_are_looked_at_once() -> None:
 
 def test_nothing_is_looked_at_while_nobody_looks() -> None:
     async def main() -> None:
-        desk = Desk()
+        desk = Dispatcher()
         live, task = await started(desk)
         for _ in range(10):
             live.touch()
@@ -154,7 +154,7 @@ def test_nothing_is_looked_at_while_nobody_looks() -> None:
 
 def test_a_page_that_opens_takes_no_change_away_from_one_that_is_open() -> None:
     async def main() -> None:
-        desk = Desk()
+        desk = Dispatcher()
         live, task = await started(desk)
         first = live.stream()
         await soon(first)
@@ -171,7 +171,7 @@ def test_a_page_that_opens_takes_no_change_away_from_one_that_is_open() -> None:
 
 def test_a_page_that_does_not_read_is_let_go_and_the_others_are_not() -> None:
     async def main() -> None:
-        desk = Desk()
+        desk = Dispatcher()
         live, task = await started(desk)
         slow, quick = live.stream(), live.stream()
         await soon(slow)
@@ -189,7 +189,7 @@ def test_a_page_that_does_not_read_is_let_go_and_the_others_are_not() -> None:
 
 def test_the_end_closes_every_stream() -> None:
     async def main() -> None:
-        live, task = await started(Desk())
+        live, task = await started(Dispatcher())
         stream = live.stream()
         await soon(stream)
         live.end()
@@ -202,7 +202,7 @@ def test_the_end_closes_every_stream() -> None:
 
 def test_pages_that_open_together_share_one_look_and_miss_nothing() -> None:
     async def main() -> None:
-        desk = Desk()
+        desk = Dispatcher()
         live, task = await started(desk)
         await asyncio.sleep(1)
         first = live.now()

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 from unit.hosts.made import NOW, host
-from unit.web.painted import painted
+from unit.web.page_fixture import painted
 
 from paddock.web.money import money_of
-from paddock.web.seen import Seen
+from paddock.web.page_data import PageData
 from paddock.web.tiles import groups_of
 
 
-def of(seen: Seen):
+def of(seen: PageData):
     return money_of(groups_of(seen), seen.hosts, seen.now)
 
 
@@ -24,18 +24,18 @@ def test_every_mac_of_ours_is_in_exactly_one_share() -> None:
 
 
 def test_what_is_stranded_costs_and_does_nothing() -> None:
-    money = of(Seen(now=NOW, hosts=[host("a", state="stranded", price_per_hour="0.30")]))
+    money = of(PageData(now=NOW, hosts=[host("a", state="stranded", price_per_hour="0.30")]))
     assert {share.name: share.per_hour for share in money.shares if share.macs} == {"stranded": 0.30}
     assert money.useful == 0.0
 
 
 def test_a_host_that_is_not_ours_or_gone_costs_us_nothing() -> None:
     hosts = [host("a", state="foreign", price_per_hour="9"), host("b", state="gone", price_per_hour="9")]
-    assert of(Seen(now=NOW, hosts=hosts)).per_hour == 0.0
+    assert of(PageData(now=NOW, hosts=hosts)).per_hour == 0.0
 
 
 def test_a_price_that_is_not_known_is_said_and_not_guessed() -> None:
-    assert of(Seen(now=NOW, hosts=[host("a")])).unpriced == 1
+    assert of(PageData(now=NOW, hosts=[host("a")])).unpriced == 1
 
 
 def test_the_next_mac_that_may_go_is_the_one_whose_floor_ends_first() -> None:
@@ -44,5 +44,5 @@ def test_the_next_mac_that_may_go_is_the_one_whose_floor_ends_first() -> None:
         host("b", deletable_at=NOW + timedelta(hours=2)),
         host("c"),
     ]
-    money = of(Seen(now=NOW, hosts=hosts))
+    money = of(PageData(now=NOW, hosts=hosts))
     assert (money.in_floor, money.next_releasable) == (2, NOW + timedelta(hours=2))

@@ -6,14 +6,14 @@ from datetime import timedelta
 from itertools import pairwise
 
 from unit.hosts.made import NOW
-from unit.web.painted import painted
+from unit.web.page_fixture import painted
 
 from paddock.hosts.why import why_host
+from paddock.runners.http.readonly import JobPage
 from paddock.runners.ledger import Job, Session, Transition
-from paddock.runners.readonly_api import JobPage
-from paddock.web.laps import laps_of
 from paddock.web.links import about_href, linked
 from paddock.web.objects import page_of
+from paddock.web.phases import laps_of
 from paddock.web.timeline import of_transitions, timeline
 
 
@@ -58,16 +58,16 @@ def job(**fields) -> Job:
 
 def test_the_whole_wait_is_shown_in_order_although_github_counts_in_whole_seconds() -> None:
     session = Session(**{**dict.fromkeys(Session.__struct_fields__, None), "job_started_at": at(30)})
-    laps = laps_of(JobPage(job(), None, None, [session], []), at(90))
-    assert [lap.name for lap in laps] == ["queued", "claimed", "handed over", "running"]
-    assert laps[0].began == at(0)
-    assert laps[-1].ended == at(90)
-    assert all(one.ended <= after.began for one, after in pairwise(laps))
+    phases = laps_of(JobPage(job(), None, None, [session], []), at(90))
+    assert [phase.name for phase in phases] == ["queued", "claimed", "handed over", "running"]
+    assert phases[0].began == at(0)
+    assert phases[-1].ended == at(90)
+    assert all(one.ended <= after.began for one, after in pairwise(phases))
 
 
 def test_a_job_that_still_waits_has_one_lap_until_now() -> None:
-    (lap,) = laps_of(JobPage(job(claimed_at=None, started_at=None), None, None, [], []), at(600))
-    assert (lap.name, lap.ended - lap.began) == ("queued", timedelta(minutes=10))
+    (phase,) = laps_of(JobPage(job(claimed_at=None, started_at=None), None, None, [], []), at(600))
+    assert (phase.name, phase.ended - phase.began) == ("queued", timedelta(minutes=10))
 
 
 def test_a_timeline_is_newest_first_and_says_who_did_what() -> None:

@@ -6,7 +6,7 @@ import gzip
 import zlib
 from collections.abc import AsyncIterator
 
-from paddock.web.packing import packed
+from paddock.web.compression import packed
 
 
 async def pieces(*texts: bytes) -> AsyncIterator[bytes]:

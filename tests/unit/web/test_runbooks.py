@@ -8,13 +8,13 @@ from paddock.web.runbooks import Runbooks, rendered
 
 
 def test_only_files_of_the_folder_are_found(tmp_path: Path) -> None:
-    (tmp_path / "books").mkdir()
-    (tmp_path / "books" / "Stranded.md").write_text("# Stranded\n")
+    (tmp_path / "runbooks").mkdir()
+    (tmp_path / "runbooks" / "Stranded.md").write_text("# Stranded\n")
     (tmp_path / "secret.md").write_text("no")
-    books = Runbooks(tmp_path / "books")
-    assert books.href("Stranded") == "/runbooks/Stranded"
-    assert books.href("../secret") is None
-    assert books.text("../secret") is None
+    runbooks = Runbooks(tmp_path / "runbooks")
+    assert runbooks.href("Stranded") == "/runbooks/Stranded"
+    assert runbooks.href("../secret") is None
+    assert runbooks.text("../secret") is None
 
 
 def test_headings_lists_and_code_are_rendered_and_html_is_text() -> None:

@@ -6,19 +6,19 @@ from datetime import timedelta
 
 import pytest
 from unit.hosts.made import NOW, claim, host, machine, release
-from unit.web.painted import painted
+from unit.web.page_fixture import painted
 
 from paddock.kube.builtin import Node, NodeSpec, Pod, PodSpec, PodStatus
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL
-from paddock.web.seen import Seen
+from paddock.web.page_data import PageData
 from paddock.web.tiles import STATES, Tile, groups_of, tile_states
 
 READY = machine("m-1", host_name="a", ready=True, phase="Ready")
 
 
 def one(*hosts, **around) -> Tile:
-    (group,) = groups_of(Seen(now=NOW, hosts=hosts, **around))
+    (group,) = groups_of(PageData(now=NOW, hosts=hosts, **around))
     (tile,) = group.tiles
     return tile
 
@@ -109,7 +109,7 @@ def test_tiles_stay_in_their_place_when_states_change() -> None:
 
 def test_the_same_world_gives_the_same_tiles_in_whatever_order_it_is_listed() -> None:
     seen = painted(24)
-    shuffled = Seen(
+    shuffled = PageData(
         now=seen.now,
         hosts=list(reversed(seen.hosts)),
         machines=list(reversed(seen.machines)),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli.connections import TROUBLE, Reach, connected, reach_flags, run
 from paddock.cli.output import Column, listed, output_flag
 from paddock.cli.progress import showing
-from paddock.cli.reaching import TROUBLE, Reach, connected, reach_flags, run
 
 if TYPE_CHECKING:
     from paddock.cli.doctor.check import Check
@@ -50,10 +50,10 @@ async def examined(
     reach: Reach, accounts: list[str], account_namespace: str, environ: Mapping[str, str]
 ) -> "list[Check]":
     """Every check. What needs the cluster is left out, and said, where the cluster does not answer."""
+    from paddock.cli.connections import Problem
     from paddock.cli.doctor import outside, rights
     from paddock.cli.doctor.check import bad, good
     from paddock.cli.doctor.cluster import clock_check, cluster_checks
-    from paddock.cli.reaching import Problem
     from paddock.kube.errors import KubeError
 
     beyond = asyncio.gather(outside.cloud(environ), outside.github(environ))

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.connections import Problem, Reached, left_by_up
 from paddock.cli.doctor.check import Check, bad, good, unknown
-from paddock.cli.reaching import Problem, Reached, left_by_up
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Node

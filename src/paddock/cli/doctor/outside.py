@@ -12,8 +12,8 @@ _SHORTEST_SECRET = 20
 
 async def cloud(environ: Mapping[str, str]) -> list[Check]:
     """Whether the key may list servers, zone by zone: what the inventory does all day."""
-    from paddock.base.chance import unseeded
     from paddock.base.clock import SystemClock
+    from paddock.base.rng import unseeded
     from paddock.clients.scaleway import ScalewayClient, ScalewayError, ScalewaySettings, SettingsError
     from paddock.hosts.lifecycle import KNOWN_ZONES
 
@@ -38,8 +38,8 @@ async def cloud(environ: Mapping[str, str]) -> list[Check]:
 
 async def github(environ: Mapping[str, str]) -> list[Check]:
     """Whether the App's key opens GitHub, and whether its webhook's secret is one."""
-    from paddock.base.chance import unseeded
     from paddock.base.clock import SystemClock
+    from paddock.base.rng import unseeded
     from paddock.clients.github import GitHubClient, GitHubError, GitHubSettings, SettingsError
 
     if not environ.get("PADDOCK_GITHUB_APP_ID"):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paddock.cli.connections import Reached
 from paddock.cli.doctor.check import Check, bad, good, unknown
-from paddock.cli.reaching import Reached
 
 if TYPE_CHECKING:
     from paddock.kube.client import Client
@@ -106,7 +106,7 @@ async def of_account(reached: Reached, name: str, namespace: str) -> list[Check]
 def _rules(name: str, namespace: str) -> "list[tuple[Rule, str]]":
     """(rule, the namespace in which it must hold; empty for the whole cluster)"""
     from paddock.hosts import roles as hosts
-    from paddock.runners import roles as runners
+    from paddock.runners.processes import roles as runners
 
     if name == "dispatch":
         return [(rule, role.namespace) for role in runners.dispatch_roles(namespace) for rule in role.rules]

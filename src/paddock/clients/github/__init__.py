@@ -1,7 +1,19 @@
-"""GitHub: the contract (`Forge`), the client that keeps it, its values and its errors."""
+"""GitHub: the contract (`GitHub`), the client that keeps it, its values and its errors."""
 
 from paddock.clients.github.app_auth import APP
 from paddock.clients.github.client import GitHubClient
+from paddock.clients.github.contract import (
+    BudgetView,
+    GitHub,
+    GitHubJob,
+    GitHubRunner,
+    HookDelivery,
+    Installation,
+    JobStatus,
+    MintedRunner,
+    Priority,
+    RunnerPlace,
+)
 from paddock.clients.github.errors import (
     BudgetSpent,
     Conflict,
@@ -15,18 +27,6 @@ from paddock.clients.github.errors import (
     Unauthenticated,
     Unavailable,
 )
-from paddock.clients.github.forge import (
-    BudgetView,
-    Forge,
-    ForgeJob,
-    ForgeRunner,
-    HookDelivery,
-    Installation,
-    JobStatus,
-    MintedRunner,
-    Priority,
-    RunnerPlace,
-)
 from paddock.clients.github.settings import DEFAULT_API_URL, GitHubSettings
 from paddock.clients.github.signature import verify
 
@@ -37,11 +37,11 @@ __all__ = [
     "BudgetView",
     "Conflict",
     "Forbidden",
-    "Forge",
-    "ForgeJob",
-    "ForgeRunner",
+    "GitHub",
     "GitHubClient",
     "GitHubError",
+    "GitHubJob",
+    "GitHubRunner",
     "GitHubSettings",
     "HookDelivery",
     "IncompleteList",

@@ -16,8 +16,8 @@ from gidgethub.sansio import RateLimit
 from msgspec import Struct
 
 from paddock.base.clock import Clock
+from paddock.clients.github.contract import BudgetView, Priority
 from paddock.clients.github.errors import BudgetSpent
-from paddock.clients.github.forge import BudgetView, Priority
 from paddock.clients.github.refusals import LONGEST_ADVICE, WITHOUT_ADVICE, until_reset
 
 __all__ = ["MUTATION_POINTS", "READ_POINTS", "Budget", "Budgets", "Gauge"]

@@ -11,19 +11,19 @@ import httpx2
 
 from paddock.base.clock import Clock
 from paddock.clients.github.app_auth import APP
-from paddock.clients.github.calls import Call, Params
-from paddock.clients.github.connection import Connection
-from paddock.clients.github.errors import Conflict, IncompleteList, Invalid, NotFound
-from paddock.clients.github.forge import (
+from paddock.clients.github.connection import GitHubConnection
+from paddock.clients.github.contract import (
     BudgetView,
-    ForgeJob,
-    ForgeRunner,
+    GitHubJob,
+    GitHubRunner,
     HookDelivery,
     Installation,
     MintedRunner,
     Priority,
     RunnerPlace,
 )
+from paddock.clients.github.errors import Conflict, IncompleteList, Invalid, NotFound
+from paddock.clients.github.messages import GitHubRequest, Params
 from paddock.clients.github.model import (
     WAITING,
     MintAnswer,
@@ -52,7 +52,7 @@ _DATES_OUT_OF_ORDER = timedelta(minutes=1)
 
 
 class GitHubClient:
-    """Keeps the contract of `Forge` against the real API, or against the simulated one through `transport`.
+    """Keeps the contract of `GitHub` against the real API, or against the simulated one through `transport`.
 
     One instance a process, so that one budget per installation covers it all; close it, or use it as an async context
     manager. The calls of the App itself (installations, deliveries, tokens) have a budget of their own, shown as
@@ -63,11 +63,11 @@ class GitHubClient:
         self,
         settings: GitHubSettings,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._clock = clock
-        self._connection = Connection(settings, clock, chance, transport)
+        self._connection = GitHubConnection(settings, clock, rng, transport)
         self._no_organisation: dict[str, float] = {}
 
     async def __aenter__(self) -> Self:
@@ -114,12 +114,12 @@ class GitHubClient:
         self._no_organisation[owner.lower()] = self._clock.monotonic() + _NOT_AN_ORGANISATION_FOR
         return minted
 
-    async def runners(self, place: RunnerPlace) -> list[ForgeRunner]:
+    async def runners(self, place: RunnerPlace) -> list[GitHubRunner]:
         call = _get(place.installation_id, Priority.VERIFY, f"{_path(place)}/actions/runners")
         return [runner_of(wire) for wire in await read_all(self._connection, call, runner_page)]
 
     async def remove_runner(self, place: RunnerPlace, runner_id: int) -> None:
-        call = Call(
+        call = GitHubRequest(
             installation_id=place.installation_id,
             priority=Priority.CLEAN_UP,
             method="DELETE",
@@ -135,12 +135,12 @@ class GitHubClient:
 
     # Jobs
 
-    async def job(self, installation_id: int, repository: str, job_id: int) -> ForgeJob:
+    async def job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob:
         path = f"{_repository(repository)}/actions/jobs/{_number('job_id', job_id)}"
         answer = await self._connection.read(_get(installation_id, Priority.VERIFY, path), self._connection.deadline())
         return job_of(answer.shaped(WireJob))
 
-    async def waiting_jobs(self, installation_id: int, repository: str) -> list[ForgeJob]:
+    async def waiting_jobs(self, installation_id: int, repository: str) -> list[GitHubJob]:
         # A run counts as in progress as soon as one of its jobs is, while others of it may wait. A run that goes from
         # the one to the other between the two lists is in the second.
         base = f"{_repository(repository)}/actions/runs"
@@ -149,7 +149,7 @@ class GitHubClient:
         for status in ("queued", "in_progress"):
             call = _get(installation_id, Priority.CLEAN_UP, base, {"status": status})
             runs.update((run.id, None) for run in await read_all(self._connection, call, run_page, deadline=deadline))
-        waiting: dict[int, ForgeJob] = {}
+        waiting: dict[int, GitHubJob] = {}
         for run_id in runs:
             call = _get(installation_id, Priority.CLEAN_UP, f"{base}/{run_id}/jobs", {"filter": "latest"})
             try:
@@ -185,7 +185,7 @@ class GitHubClient:
             params = {"per_page": PAGE_SIZE, "cursor": cursor}
 
     async def redeliver(self, delivery_id: int) -> None:
-        call = Call(
+        call = GitHubRequest(
             installation_id=APP,
             priority=Priority.CLEAN_UP,
             method="POST",
@@ -199,7 +199,7 @@ class GitHubClient:
     # Minting
 
     async def _mint_at(self, place: RunnerPlace, body: dict[str, Any], deadline: float) -> MintedRunner:
-        call = Call(
+        call = GitHubRequest(
             installation_id=place.installation_id,
             priority=Priority.MINT,
             method="POST",
@@ -222,8 +222,8 @@ class GitHubClient:
         return True
 
 
-def _get(installation_id: int, priority: Priority, path: str, params: Params | None = None) -> Call:
-    return Call(installation_id=installation_id, priority=priority, method="GET", path=path, params=params)
+def _get(installation_id: int, priority: Priority, path: str, params: Params | None = None) -> GitHubRequest:
+    return GitHubRequest(installation_id=installation_id, priority=priority, method="GET", path=path, params=params)
 
 
 def _names(repository: str) -> tuple[str, str]:

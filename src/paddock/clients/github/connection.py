@@ -13,7 +13,7 @@ from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
 from paddock.clients.github.app_auth import APP, AppAuth, GrantedToken
 from paddock.clients.github.budget import MUTATION_POINTS, READ_POINTS, Budget, Budgets
-from paddock.clients.github.calls import Answer, Bearer, Call, Params
+from paddock.clients.github.contract import Priority
 from paddock.clients.github.errors import (
     BudgetSpent,
     Forbidden,
@@ -22,11 +22,11 @@ from paddock.clients.github.errors import (
     Unauthenticated,
     Unavailable,
 )
-from paddock.clients.github.forge import Priority
+from paddock.clients.github.messages import Bearer, GitHubRequest, GitHubResponse, Params
 from paddock.clients.github.refusals import advice, refusal, server_time, until_reset
 from paddock.clients.github.settings import GitHubSettings
 
-__all__ = ["Connection"]
+__all__ = ["GitHubConnection"]
 
 _KEEPS_METHOD = frozenset({307, 308})
 _MOVED = frozenset({301, 302, *_KEEPS_METHOD})
@@ -35,24 +35,24 @@ _MOST_MOVES = 2
 _log = get_logger("github")
 
 
-class Connection:
+class GitHubConnection:
     """Sends requests to one API as one App.
 
     Reads are repeated, with jitter and within their deadline, after what may pass. Mutations are sent at most once; the
     exceptions are answers that prove that nothing happened: a 401 (a new credential is tried, once) and a redirect that
-    keeps the method. What cannot be sent within `patience` because of the budget is refused at once with BudgetSpent.
+    keeps the method. What cannot be sent within `timeout` because of the budget is refused at once with BudgetSpent.
     """
 
     def __init__(
         self,
         settings: GitHubSettings,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self.budgets = Budgets(clock)
         self._auth = AppAuth(settings, clock, self._grant)
         self._http = httpx2.AsyncClient(
@@ -77,7 +77,7 @@ class Connection:
         seconds = self._settings.list_timeout if whole_list else self._settings.call_timeout
         return self._clock.monotonic() + seconds
 
-    async def read(self, call: Call, deadline: float) -> Answer:
+    async def read(self, call: GitHubRequest, deadline: float) -> GitHubResponse:
         """The answer of a GET, asked for again while that can help, then the last error."""
         deadline = min(deadline, self.deadline())
         failures = 0
@@ -89,20 +89,20 @@ class Connection:
             except (Unavailable, RateLimited) as error:
                 failures += 1
                 wanted = error.retry_after if isinstance(error, RateLimited) else 0.0
-                pause = self._settings.backoff.delay(failures, self._chance, wanted)
+                pause = self._settings.backoff.delay(failures, self._rng, wanted)
                 late = self._clock.monotonic() + pause >= deadline
-                if failures >= self._settings.read_attempts or late or wanted > self._settings.patience:
+                if failures >= self._settings.read_attempts or late or wanted > self._settings.timeout:
                     raise
                 _log.debug("read_repeated", path=call.path, failures=failures, pause=round(pause, 3))
                 await self._clock.sleep(pause)
 
-    async def mutate(self, call: Call, deadline: float) -> Answer:
+    async def mutate(self, call: GitHubRequest, deadline: float) -> GitHubResponse:
         """The answer of a mutation. Its effect happened at most once; an error says what is known of it."""
         return await self._authorised(call, deadline)
 
     # Credentials
 
-    async def _authorised(self, call: Call, deadline: float) -> Answer:
+    async def _authorised(self, call: GitHubRequest, deadline: float) -> GitHubResponse:
         credential = await self._credential(call, deadline)
         try:
             return await self._followed(call, credential, deadline)
@@ -119,7 +119,7 @@ class Connection:
             self._auth.refused(call.installation_id, credential)
             raise
 
-    async def _credential(self, call: Call, deadline: float) -> Secret:
+    async def _credential(self, call: GitHubRequest, deadline: float) -> Secret:
         try:
             async with asyncio.timeout(self._rest(call, deadline)):
                 return await self._auth.credential(call.installation_id)
@@ -127,7 +127,7 @@ class Connection:
             raise Unavailable(f"{call.where}: no credential in time; nothing was sent") from None
 
     async def _grant(self, installation_id: int) -> GrantedToken:
-        call = Call(
+        call = GitHubRequest(
             installation_id=APP,
             priority=Priority.MINT,  # without a token nothing else can be sent
             method="POST",
@@ -149,7 +149,7 @@ class Connection:
 
     # Sending
 
-    async def _followed(self, call: Call, credential: Secret, deadline: float) -> Answer:
+    async def _followed(self, call: GitHubRequest, credential: Secret, deadline: float) -> GitHubResponse:
         """The answer; what GitHub says has moved within its API (a renamed repository) is asked for there."""
         target = call.path
         params = call.params
@@ -163,7 +163,7 @@ class Connection:
         return self._judged(call, credential, await self._exchange(call, target, params, credential, deadline))
 
     async def _exchange(
-        self, call: Call, target: str, params: Params | None, credential: Secret, deadline: float
+        self, call: GitHubRequest, target: str, params: Params | None, credential: Secret, deadline: float
     ) -> httpx2.Response:
         budget = self.budgets.of(call.installation_id)
         await self._turn(budget, call, deadline)
@@ -193,11 +193,11 @@ class Connection:
             budget.landed(call.priority, headers, sent=sent)
         return response
 
-    def _judged(self, call: Call, credential: Secret, response: httpx2.Response) -> Answer:
+    def _judged(self, call: GitHubRequest, credential: Secret, response: httpx2.Response) -> GitHubResponse:
         budget = self.budgets.of(call.installation_id)
         if response.is_success:
             budget.welcome()
-            return Answer(call, response.status_code, response.headers, response.content)
+            return GitHubResponse(call, response.status_code, response.headers, response.content)
         error = refusal(
             call.where,
             response.status_code,
@@ -211,7 +211,9 @@ class Connection:
             error.retry_after = self._held(budget, call, error, response.headers, self._clock.now())
         raise error
 
-    def _held(self, budget: Budget, call: Call, error: RateLimited, headers: httpx2.Headers, now: datetime) -> float:
+    def _held(
+        self, budget: Budget, call: GitHubRequest, error: RateLimited, headers: httpx2.Headers, now: datetime
+    ) -> float:
         """For how long to leave GitHub alone; the budget sees to it."""
         wanted = advice(headers, now)
         if wanted is None and headers.get("x-ratelimit-remaining") == "0" and until_reset(headers, now) is not None:
@@ -220,10 +222,10 @@ class Connection:
         _log.warning("held_by_github", installation_id=call.installation_id, path=call.path, seconds=round(seconds, 1))
         return seconds
 
-    async def _turn(self, budget: Budget, call: Call, deadline: float) -> None:
+    async def _turn(self, budget: Budget, call: GitHubRequest, deadline: float) -> None:
         """Take from the budget, waiting a moment where that is all it needs."""
         points = MUTATION_POINTS if call.mutation else READ_POINTS
-        latest = min(self._clock.monotonic() + self._settings.patience, deadline)
+        latest = min(self._clock.monotonic() + self._settings.timeout, deadline)
         while True:
             try:
                 return budget.take(call.priority, points)
@@ -232,7 +234,7 @@ class Connection:
                     raise
                 await self._clock.sleep(spent.retry_after)
 
-    def _rest(self, call: Call, deadline: float) -> float:
+    def _rest(self, call: GitHubRequest, deadline: float) -> float:
         rest = deadline - self._clock.monotonic()
         if rest <= 0:
             raise Unavailable(f"{call.where}: no time left; nothing was sent")

@@ -6,9 +6,9 @@ from datetime import datetime
 from msgspec import Struct
 
 from paddock.base.secrets import Secret
-from paddock.clients.github.calls import Answer
+from paddock.clients.github.contract import GitHubJob, GitHubRunner, HookDelivery, Installation, JobStatus
 from paddock.clients.github.errors import Unavailable
-from paddock.clients.github.forge import ForgeJob, ForgeRunner, HookDelivery, Installation, JobStatus
+from paddock.clients.github.messages import GitHubResponse
 from paddock.clients.github.paging import Identified
 
 __all__ = [
@@ -123,31 +123,31 @@ class _RunnerPage(Struct):
     runners: list[WireRunner]
 
 
-def job_page(answer: Answer) -> tuple[int | None, Sequence[WireJob]]:
+def job_page(answer: GitHubResponse) -> tuple[int | None, Sequence[WireJob]]:
     page = answer.shaped(_JobPage)
     return page.total_count, page.jobs
 
 
-def run_page(answer: Answer) -> tuple[int | None, Sequence[WireRun]]:
+def run_page(answer: GitHubResponse) -> tuple[int | None, Sequence[WireRun]]:
     page = answer.shaped(_RunPage)
     return page.total_count, page.workflow_runs
 
 
-def runner_page(answer: Answer) -> tuple[int | None, Sequence[WireRunner]]:
+def runner_page(answer: GitHubResponse) -> tuple[int | None, Sequence[WireRunner]]:
     page = answer.shaped(_RunnerPage)
     return page.total_count, page.runners
 
 
-def installation_page(answer: Answer) -> tuple[int | None, Sequence[WireInstallation]]:
+def installation_page(answer: GitHubResponse) -> tuple[int | None, Sequence[WireInstallation]]:
     return None, answer.shaped(list[WireInstallation])
 
 
-def job_of(wire: WireJob) -> ForgeJob:
+def job_of(wire: WireJob) -> GitHubJob:
     """The job; raises Unavailable for a status that we do not know, of which nothing may be concluded."""
     status = _STATUS.get(wire.status)
     if status is None:
         raise Unavailable(f"job {wire.id} has the status {wire.status[:40]!r}, which is not known here")
-    return ForgeJob(
+    return GitHubJob(
         job_id=wire.id,
         status=status,
         conclusion=wire.conclusion,
@@ -167,8 +167,8 @@ def job_of(wire: WireJob) -> ForgeJob:
     )
 
 
-def runner_of(wire: WireRunner) -> ForgeRunner:
-    return ForgeRunner(
+def runner_of(wire: WireRunner) -> GitHubRunner:
+    return GitHubRunner(
         runner_id=wire.id,
         name=wire.name,
         online=wire.status == "online",

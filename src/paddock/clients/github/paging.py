@@ -17,11 +17,11 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from paddock.clients.github.calls import Answer, Call
-from paddock.clients.github.connection import Connection
+from paddock.clients.github.connection import GitHubConnection
 from paddock.clients.github.errors import IncompleteList
+from paddock.clients.github.messages import GitHubRequest, GitHubResponse
 
-__all__ = ["PAGE_SIZE", "Identified", "Page", "read_all"]
+__all__ = ["PAGE_SIZE", "ApiPage", "Identified", "read_all"]
 
 PAGE_SIZE = 100
 _MOST_PAGES = 200
@@ -35,10 +35,10 @@ class Identified(Struct):
 
 
 E = TypeVar("E", bound=Identified)
-PageOf = Callable[[Answer], tuple[int | None, Sequence[E]]]
+PageOf = Callable[[GitHubResponse], tuple[int | None, Sequence[E]]]
 
 
-class Page(Struct, Generic[E], frozen=True):
+class ApiPage(Struct, Generic[E], frozen=True):
     """What one answer holds. `total` is None where GitHub does not say it."""
 
     entries: Sequence[E]
@@ -51,15 +51,15 @@ class Page(Struct, Generic[E], frozen=True):
 
 
 class _Reader(Generic[E]):
-    def __init__(self, connection: Connection, call: Call, page_of: PageOf[E], deadline: float) -> None:
+    def __init__(self, connection: GitHubConnection, call: GitHubRequest, page_of: PageOf[E], deadline: float) -> None:
         self._connection = connection
         self._call = call
         self._deadline = deadline
         self._page_of = page_of
 
-    async def page(self, number: int) -> Page[E]:
+    async def page(self, number: int) -> ApiPage[E]:
         params = {**(self._call.params or {}), "per_page": PAGE_SIZE, "page": number}
-        call = Call(
+        call = GitHubRequest(
             installation_id=self._call.installation_id,
             priority=self._call.priority,
             method="GET",
@@ -68,15 +68,15 @@ class _Reader(Generic[E]):
         )
         answer = await self._connection.read(call, self._deadline)
         total, entries = self._page_of(answer)
-        return Page(entries, total, answer.next_page("page") is None)
+        return ApiPage(entries, total, answer.next_page("page") is None)
 
     def incomplete(self, reason: str) -> IncompleteList:
         return IncompleteList(f"GET {self._call.path}: {reason}")
 
 
 async def read_all(
-    connection: Connection,
-    call: Call,
+    connection: GitHubConnection,
+    call: GitHubRequest,
     page_of: PageOf[E],
     *,
     deadline: float | None = None,
@@ -111,7 +111,7 @@ async def _read_once(reader: _Reader[E]) -> list[E]:
     return await _twice(reader, first)
 
 
-async def _backwards(reader: _Reader[E], first: Page[E]) -> list[E]:
+async def _backwards(reader: _Reader[E], first: ApiPage[E]) -> list[E]:
     total = first.total or 0
     last = -(-total // PAGE_SIZE)
     seen: dict[int, E] = {}
@@ -126,7 +126,7 @@ async def _backwards(reader: _Reader[E], first: Page[E]) -> list[E]:
     return [seen[key] for key in sorted(seen)]
 
 
-async def _forwards(reader: _Reader[E], first: Page[E]) -> list[E]:
+async def _forwards(reader: _Reader[E], first: ApiPage[E]) -> list[E]:
     pages = [first]
     read = len(first.entries)
     while not _is_over(pages[-1], read):
@@ -137,7 +137,7 @@ async def _forwards(reader: _Reader[E], first: Page[E]) -> list[E]:
     return _checked(reader, pages)
 
 
-async def _twice(reader: _Reader[E], first: Page[E]) -> list[E]:
+async def _twice(reader: _Reader[E], first: ApiPage[E]) -> list[E]:
     before = await _forwards(reader, first)
     after = await _forwards(reader, await reader.page(1))
     if [entry.id for entry in before] != [entry.id for entry in after]:
@@ -145,13 +145,13 @@ async def _twice(reader: _Reader[E], first: Page[E]) -> list[E]:
     return after
 
 
-def _is_over(page: Page[E], read: int) -> bool:
+def _is_over(page: ApiPage[E], read: int) -> bool:
     if page.total is None:
         return page.is_last
     return read >= page.total or not page.entries
 
 
-def _checked(reader: _Reader[E], pages: Sequence[Page[E]]) -> list[E]:
+def _checked(reader: _Reader[E], pages: Sequence[ApiPage[E]]) -> list[E]:
     """The entries of the pages, if their totals agree, none is there twice and none is missing."""
     totals = {page.total for page in pages}
     if len(totals) > 1:

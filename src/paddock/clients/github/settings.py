@@ -36,9 +36,9 @@ _REMEDY = {
 class GitHubSettings:
     """Everything the client needs to know; raises SettingsError at construction for what cannot work.
 
-    `request_timeout` bounds one request, `call_timeout` a whole call of the `Forge` that is no list (the wait for the
+    `request_timeout` bounds one request, `call_timeout` a whole call of the `GitHub` that is no list (the wait for the
     budget and for a token, the fallback from organisation to repository, and every repeat included), `list_timeout` a
-    whole list. `patience` is the longest single wait for the budget: what would take longer is told to the caller.
+    whole list. `timeout` is the longest single wait for the budget: what would take longer is told to the caller.
     """
 
     app_id: str
@@ -52,7 +52,7 @@ class GitHubSettings:
     list_timeout: float = 120.0
     read_attempts: int = 4
     backoff: Backoff = field(default_factory=lambda: Backoff(base=0.3, cap=4.0))
-    patience: float = 2.0
+    timeout: float = 2.0
 
     def __post_init__(self) -> None:
         # The values themselves are never shown: a key that was put into the wrong variable must not reach a log.

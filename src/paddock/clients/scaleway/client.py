@@ -10,7 +10,7 @@ import httpx2
 from paddock.base.clock import Clock
 from paddock.clients.scaleway.billing_floor import floor_of
 from paddock.clients.scaleway.budget import RequestBudget
-from paddock.clients.scaleway.connection import Connection, shaped
+from paddock.clients.scaleway.connection import ScalewayConnection, shaped
 from paddock.clients.scaleway.credentials import FetchedServer, SealedFields, credentials_of
 from paddock.clients.scaleway.errors import (
     InvalidArguments,
@@ -53,13 +53,13 @@ class ScalewayClient:
         self,
         settings: ScalewaySettings,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         transport: httpx2.AsyncBaseTransport | None = None,
         budget: RequestBudget | None = None,
     ) -> None:
         self._clock = clock
         self._project_id = settings.project_id
-        self._connection = Connection(settings, clock, chance, transport, budget)
+        self._connection = ScalewayConnection(settings, clock, rng, transport, budget)
 
     async def __aenter__(self) -> Self:
         return self

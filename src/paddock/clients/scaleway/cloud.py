@@ -1,4 +1,4 @@
-"""The contract between the host half and whatever rents out Macs.
+"""The contract between the host subsystem and whatever rents out Macs.
 
 `ScalewayClient` keeps it against the real API; the simulated cloud keeps it through the same client. Whoever writes
 another implementation keeps these promises:

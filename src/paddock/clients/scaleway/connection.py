@@ -19,7 +19,7 @@ from paddock.clients.scaleway.errors import (
 )
 from paddock.clients.scaleway.settings import ScalewaySettings
 
-__all__ = ["Connection", "Params", "shaped"]
+__all__ = ["Params", "ScalewayConnection", "shaped"]
 
 T = TypeVar("T")
 Params = dict[str, str | int]
@@ -32,7 +32,7 @@ _LONGEST_HOLD = 60.0
 _log = get_logger("scaleway")
 
 
-class Connection:
+class ScalewayConnection:
     """Sends requests to one API with one key.
 
     Reads are repeated with jitter after 5xx, 429, broken connections and passed deadlines. Mutations are sent at most
@@ -44,13 +44,13 @@ class Connection:
         self,
         settings: ScalewaySettings,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         transport: httpx2.AsyncBaseTransport | None = None,
         budget: RequestBudget | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._budget = budget or RequestBudget(
             clock, rate=settings.requests_per_second, burst=settings.burst, queue=settings.queue
         )
@@ -78,7 +78,7 @@ class Connection:
                 hopeless = (error.retry_after or 0.0) > longest or (isinstance(error, RateLimited) and error.local)
                 if failures >= self._settings.read_attempts or hopeless:
                     raise
-                pause = self._settings.backoff.delay(failures, self._chance, error.retry_after)
+                pause = self._settings.backoff.delay(failures, self._rng, error.retry_after)
                 _log.debug("read_repeated", path=path, failures=failures, pause=round(pause, 3), error=error.message)
                 await self._clock.sleep(pause)
 

@@ -9,7 +9,7 @@ as many entries as it says. (In the order oldest first one creation and one dele
 
 from typing import Any
 
-from paddock.clients.scaleway.connection import Connection, Params
+from paddock.clients.scaleway.connection import Params, ScalewayConnection
 from paddock.clients.scaleway.errors import IncompleteList
 
 __all__ = ["PAGE_SIZE", "read_all"]
@@ -19,7 +19,9 @@ _MOST_PAGES = 1000
 _ATTEMPTS = 3
 
 
-async def read_all(connection: Connection, path: str, params: Params, key: str, identity: str) -> list[dict[str, Any]]:
+async def read_all(
+    connection: ScalewayConnection, path: str, params: Params, key: str, identity: str
+) -> list[dict[str, Any]]:
     """Every entry under `key`, proven complete. A list that changed while it was read is read again, a few times.
 
     `identity` is the field that tells entries apart.
@@ -34,7 +36,7 @@ async def read_all(connection: Connection, path: str, params: Params, key: str, 
 
 
 async def _read_once(
-    connection: Connection, path: str, params: Params, key: str, identity: str
+    connection: ScalewayConnection, path: str, params: Params, key: str, identity: str
 ) -> list[dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {}
     total: int | None = None

@@ -1,6 +1,6 @@
 """SSH: the contract (`Ssh`, `Shell`), the client that keeps it, the budget of dials, keys and errors."""
 
-from paddock.clients.ssh.client import AsyncSsh, Dial, Limits
+from paddock.clients.ssh.client import AsyncSsh, Dial, SshLimits
 from paddock.clients.ssh.contract import Completed, Shell, Ssh, Target, Upload
 from paddock.clients.ssh.dialing import BudgetedSsh, DialBudget, DialRules
 from paddock.clients.ssh.errors import (
@@ -36,12 +36,12 @@ __all__ = [
     "HostKeyUnpinned",
     "KeyPair",
     "KeyUnusable",
-    "Limits",
     "Redactor",
     "Refused",
     "Shell",
     "Ssh",
     "SshError",
+    "SshLimits",
     "Target",
     "TimedOut",
     "Unreachable",

@@ -34,7 +34,7 @@ from paddock.clients.ssh.redaction import Redactor
 if TYPE_CHECKING:
     import asyncssh
 
-__all__ = ["AsyncSsh", "Dial", "Limits", "tcp_connection"]
+__all__ = ["AsyncSsh", "Dial", "SshLimits", "tcp_connection"]
 
 Dial = Callable[[str, int], Awaitable[socket.socket]]
 """Opens the TCP connection to an address and a port; raises OSError as the operating system does."""
@@ -44,7 +44,7 @@ _HOST_KEY_ALGORITHMS = ["ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "r
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SshLimits:
     """What is kept of outputs (bytes), and how a silent connection is noticed (seconds, unanswered probes)."""
 
     stdout: int = 256 * 1024
@@ -76,15 +76,15 @@ async def tcp_connection(address: str, port: int) -> socket.socket:
 class AsyncSsh:
     """Keeps the contract of `Ssh` over real connections. One object serves any number of hosts and tasks."""
 
-    def __init__(self, *, dial: Dial = tcp_connection, limits: Limits | None = None) -> None:
+    def __init__(self, *, dial: Dial = tcp_connection, limits: SshLimits | None = None) -> None:
         self._dial = dial
-        self._limits = limits or Limits()
+        self._limits = limits or SshLimits()
 
     def connect(self, target: Target, *, timeout: float = 15.0) -> AbstractAsyncContextManager[Shell]:
         return self._logged_in(target, timeout)
 
     @asynccontextmanager
-    async def _logged_in(self, target: Target, timeout: float) -> AsyncIterator[Shell]:  # noqa: ASYNC109
+    async def _logged_in(self, target: Target, timeout: float) -> AsyncIterator[Shell]:
         import asyncssh
 
         try:
@@ -102,7 +102,7 @@ class AsyncSsh:
             with contextlib.suppress(OSError, asyncssh.Error):
                 await connection.wait_closed()
 
-    async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:  # noqa: ASYNC109
+    async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:
         try:
             connection, seen = await self._handshake(address, port, "nobody", [], _NEVER, timeout)
         except HostKeyChanged as shown:
@@ -117,7 +117,7 @@ class AsyncSsh:
         username: str,
         keys: list["asyncssh.SSHKey"],
         pinned: str | None,
-        timeout: float,  # noqa: ASYNC109
+        timeout: float,
     ) -> tuple["asyncssh.SSHClientConnection", str]:
         import asyncssh
 
@@ -164,7 +164,7 @@ class AsyncSsh:
             raise HostKeyUnpinned(f"{address} port {port} shows no host key")
         return connection, witness.seen
 
-    async def _dialed(self, address: str, port: int, timeout: float) -> socket.socket:  # noqa: ASYNC109
+    async def _dialed(self, address: str, port: int, timeout: float) -> socket.socket:
         try:
             return await asyncio.wait_for(self._dial(address, port), timeout)
         except ConnectionRefusedError as error:
@@ -222,7 +222,7 @@ def _translated(
 class _Shell:
     """One connection that is logged in."""
 
-    def __init__(self, connection: "asyncssh.SSHClientConnection", host_key: str, limits: Limits) -> None:
+    def __init__(self, connection: "asyncssh.SSHClientConnection", host_key: str, limits: SshLimits) -> None:
         self._connection = connection
         self._host_key = host_key
         self._limits = limits
@@ -238,19 +238,19 @@ class _Shell:
         arguments: Sequence[str] = (),
         secrets: Sequence[Secret] = (),
         upload: Upload | None = None,
-        timeout: float,  # noqa: ASYNC109
+        timeout: float,
     ) -> Completed:
         import asyncssh
 
         hidden = [*secrets, upload] if isinstance(upload, Secret) else list(secrets)
         redact = Redactor(hidden)
         stdout, stderr = Head(self._limits.stdout), Tail(self._limits.stderr)
-        command, feed = command_line(arguments), input_of(script, secrets, upload)
+        command, fanout = command_line(arguments), input_of(script, secrets, upload)
         try:
             async with asyncio.timeout(timeout):
                 process = await self._connection.create_process(command, encoding=None)
                 try:
-                    await _conversation(process, feed, stdout, stderr)
+                    await _conversation(process, fanout, stdout, stderr)
                 except (TimeoutError, asyncio.CancelledError):
                     process.terminate()  # Closing the channel alone would let it run on.
                     raise
@@ -268,9 +268,9 @@ class _Shell:
         return Completed(status, *texts, truncated=stdout.truncated or stderr.truncated)
 
 
-async def _conversation(process: Any, feed: AsyncIterator[bytes], stdout: Head, stderr: Tail) -> None:
+async def _conversation(process: Any, fanout: AsyncIterator[bytes], stdout: Head, stderr: Tail) -> None:
     """Feed the input while both outputs are read, so that neither side can wait for the other for ever."""
-    feeding = asyncio.create_task(_fed(process, feed))
+    feeding = asyncio.create_task(_fed(process, fanout))
     reading = [
         asyncio.create_task(_drained(process.stdout, stdout)),
         asyncio.create_task(_drained(process.stderr, stderr)),
@@ -285,10 +285,10 @@ async def _conversation(process: Any, feed: AsyncIterator[bytes], stdout: Head, 
         await asyncio.gather(feeding, *reading, return_exceptions=True)
 
 
-async def _fed(process: Any, feed: AsyncIterator[bytes]) -> None:
+async def _fed(process: Any, fanout: AsyncIterator[bytes]) -> None:
     # A broken pipe here means that the command has ended: how it ended is what counts, and the readers learn that.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        async for piece in feed:
+        async for piece in fanout:
             process.stdin.write(piece)
             await process.stdin.drain()
         process.stdin.write_eof()

@@ -76,7 +76,7 @@ class Shell(Protocol):
         arguments: Sequence[str] = (),
         secrets: Sequence[Secret] = (),
         upload: Upload | None = None,
-        timeout: float,  # noqa: ASYNC109 - the limit is part of what is asked of the host
+        timeout: float,
     ) -> Completed:
         """Run a script with `/bin/bash -s`, whatever the login shell is.
 
@@ -98,6 +98,6 @@ class Ssh(Protocol):
         """
         ...
 
-    async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:  # noqa: ASYNC109 - as above
+    async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:
         """The fingerprint a host shows, without logging in: a new one after a reinstall is the proof of the wipe."""
         ...

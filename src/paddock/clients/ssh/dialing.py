@@ -46,9 +46,9 @@ class _History:
 class DialBudget:
     """Grants turns to dial. It holds no connection: a turn ends when the dial has ended, not the session."""
 
-    def __init__(self, clock: Clock, chance: random.Random, rules: DialRules | None = None) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, rules: DialRules | None = None) -> None:
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._rules = rules or DialRules()
         self._hosts: dict[tuple[str, int], _History] = {}
         self._slots = asyncio.Semaphore(self._rules.parallel)
@@ -90,8 +90,8 @@ class DialBudget:
 
     def _distance(self, failures: int) -> float:
         if failures:
-            return self._rules.backoff.delay(failures, self._chance)
-        return self._rules.apart * (1.0 + self._chance.random())
+            return self._rules.backoff.delay(failures, self._rng)
+        return self._rules.apart * (1.0 + self._rng.random())
 
     def _forget(self) -> None:
         horizon = self._clock.monotonic() - self._rules.forget_after
@@ -110,13 +110,13 @@ class BudgetedSsh:
         return self._connected(target, timeout)
 
     @asynccontextmanager
-    async def _connected(self, target: Target, timeout: float) -> AsyncIterator[Shell]:  # noqa: ASYNC109
+    async def _connected(self, target: Target, timeout: float) -> AsyncIterator[Shell]:
         async with AsyncExitStack() as session:
             async with self._budget.turn(target.address, target.port):
                 shell = await session.enter_async_context(self._ssh.connect(target, timeout=timeout))
             # From here on the session belongs to the caller; only the dial was counted.
             yield shell
 
-    async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:  # noqa: ASYNC109
+    async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:
         async with self._budget.turn(address, port):
             return await self._ssh.host_key(address, port, timeout=timeout)

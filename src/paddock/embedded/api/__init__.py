@@ -3,7 +3,7 @@
 A request comes in through `http`, is taken apart by `calls` and `options`, judged by `access` and `rbac`, answered by
 `lists` and `watches` (reading), `writes` and `objects` (writing: `admission`, `deletion`), or `reviews`. `kinds` says what
 is served, `status` how a refusal reads, `selectors` who is selected. In the background: `housekeeping`, `garbage`,
-`binder`, which follow all changes through `feed`.
+`scheduler`, which follow all changes through `fanout`.
 
 The pure parts have folders of their own: `validation`, `builtin`, `ownership`, `patching`, `documents`.
 """

@@ -12,7 +12,7 @@ from paddock.embedded.api import status
 from paddock.embedded.api.documents import protobuf
 from paddock.embedded.api.kinds import Kind, Kinds
 
-__all__ = ["Call", "Target", "User", "aim", "decode_body", "flag", "verb_of"]
+__all__ = ["ApiCall", "Target", "User", "aim", "decode_body", "flag", "verb_of"]
 
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ACCEPTED = ("application/json", "application/yaml", _PROTOBUF)
@@ -42,7 +42,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """One request, ready to be answered."""
 
     method: str
@@ -94,7 +94,7 @@ def aim(kinds: Kinds, path: str) -> Target | None:
     return Target(group, version, plural, namespace, name, subresource, kind)
 
 
-def verb_of(call: Call, target: Target) -> str:
+def verb_of(call: ApiCall, target: Target) -> str:
     """The verb that authorisation is asked about."""
     match call.method:
         case "GET":
@@ -118,7 +118,7 @@ def flag(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "false").lower() in ("true", "1", "")
 
 
-def decode_body(call: Call) -> dict[str, Any]:
+def decode_body(call: ApiCall) -> dict[str, Any]:
     """The body as a JSON object, whether it came as JSON, YAML or protobuf; 400 or 415 when it is none of them."""
     kind = call.content_type
     if kind == _PROTOBUF:

@@ -4,11 +4,11 @@ from typing import Any
 
 from paddock.base.logs import get_logger
 from paddock.embedded.api.deletion import CLEANUP, DeleteOptions
-from paddock.embedded.api.feed import Feed
 from paddock.embedded.api.kinds import Kind, Kinds, kinds_from_crd
 from paddock.embedded.api.objects import Objects, Write
 from paddock.embedded.api.representation import decode
 from paddock.embedded.api.status import ApiFailure
+from paddock.embedded.api.watch_fanout import WatchFanout
 from paddock.embedded.store import Change, Key, Store
 
 __all__ = ["FIRST_NAMESPACES", "Housekeeping", "create_first_namespaces", "serve_stored_kinds"]
@@ -52,7 +52,7 @@ class Housekeeping:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with Feed(self._objects.store, self._objects.kinds).follow() as changes:
+        async with WatchFanout(self._objects.store, self._objects.kinds).follow() as changes:
             async for change in changes:
                 try:
                     await self._react(change)

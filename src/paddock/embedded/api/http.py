@@ -12,7 +12,7 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.embedded.api import status
 from paddock.embedded.api.access import Access
-from paddock.embedded.api.calls import Call, Target, User, aim, flag, verb_of
+from paddock.embedded.api.calls import ApiCall, Target, User, aim, flag, verb_of
 from paddock.embedded.api.documents import discovery, openapi, tables
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
@@ -41,7 +41,7 @@ log = get_logger("api")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """A finished answer, or a stream of frames."""
 
     code: int
@@ -59,12 +59,12 @@ class ApiServer:
     """
 
     def __init__(
-        self, objects: Objects, access: Access, clock: Clock, chance: random.Random, *, version: str = "v1.32.0"
+        self, objects: Objects, access: Access, clock: Clock, rng: random.Random, *, version: str = "v1.32.0"
     ) -> None:
         self._objects = objects
         self._access = access
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._version = version
         self._writes = Writes(objects)
         self._reviews = Reviews(objects, access)
@@ -81,10 +81,10 @@ class ApiServer:
         headers = _headers(scope["headers"])
         try:
             body = await _read_body(receive)
-            call = Call(
+            call = ApiCall(
                 scope["method"],
                 scope["path"],
-                Call.parse_query(scope.get("query_string", b"")),
+                ApiCall.parse_query(scope.get("query_string", b"")),
                 headers,
                 body,
                 User(""),
@@ -100,14 +100,14 @@ class ApiServer:
         else:
             await _finish(answer, send)
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _answer(self, call: ApiCall) -> HttpResponse:
         if call.path in _OPEN_PATHS:
             if call.path == "/readyz" and not self.ready:
-                return Answer(503, b"stopping", "text/plain")
-            return Answer(200, b"ok", "text/plain; charset=utf-8")
+                return HttpResponse(503, b"stopping", "text/plain")
+            return HttpResponse(200, b"ok", "text/plain; charset=utf-8")
         user = await self._access.authenticate(call.headers.get("authorization", ""))
         user = await self._access.acting_as(user, call.headers)
-        call = Call(call.method, call.path, call.query, call.headers, call.body, user)
+        call = ApiCall(call.method, call.path, call.query, call.headers, call.body, user)
         target = aim(self._objects.kinds, call.path)
         if target is None:
             return await self._document(call)
@@ -116,26 +116,26 @@ class ApiServer:
             raise status.not_acceptable([_JSON])
         reviewed = await self._reviews.answer(call, target)
         if reviewed is not None:
-            return Answer(201, _encode(reviewed))
+            return HttpResponse(201, _encode(reviewed))
         kind = target.kind
         if kind is None:
-            return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+            return HttpResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
         if not target.subresource and verb_of(call, target) not in kind.verbs:
             raise status.method_not_allowed()
         if call.method == "GET":
             return await self._read(call, kind, target)
         await self._authorize_making(call, kind, target)
         outcome = await self._writes.answer(call, kind, target)
-        return Answer(outcome.code, outcome.body, warnings=tuple(outcome.warnings))
+        return HttpResponse(outcome.code, outcome.body, warnings=tuple(outcome.warnings))
 
-    async def _authorize(self, call: Call, target: Target) -> None:
+    async def _authorize(self, call: ApiCall, target: Target) -> None:
         asked = Attributes(
             verb_of(call, target), target.group, target.plural, target.subresource, target.namespace, target.name
         )
         if not await self._access.authorizer.allows(call.user, asked):
             raise status.forbidden(asked.refusal(call.user), target.kind, target.name)
 
-    async def _authorize_making(self, call: Call, kind: Kind, target: Target) -> None:
+    async def _authorize_making(self, call: ApiCall, kind: Kind, target: Target) -> None:
         """A PUT or an apply that finds nothing makes the object, and needs the right to create it, too."""
         if call.method not in ("PUT", "PATCH") or target.subresource or not makes_what_is_absent(call, kind):
             return
@@ -146,55 +146,57 @@ class ApiServer:
 
     # Reading
 
-    async def _read(self, call: Call, kind: Kind, target: Target) -> Answer:
+    async def _read(self, call: ApiCall, kind: Kind, target: Target) -> HttpResponse:
         include = tables.include_of(call.query.get("includeObject"))
         if target.name:
             return await self._one(call, kind, target, include)
         namespace = target.namespace or None
         if flag(call.query, "watch"):
             frames = Frames(kind, self._clock, table=call.wants_table, include=include)
-            stream = await watch(self._objects.store, kind, namespace, call.query, frames, self._clock, self._chance)
-            return Answer(200, stream=stream)
+            stream = await watch(self._objects.store, kind, namespace, call.query, frames, self._clock, self._rng)
+            return HttpResponse(200, stream=stream)
         listing = await list_objects(self._objects.store, kind, namespace, call.query)
         if call.wants_table:
             rows = [seen(kind, record) for record in listing.records]
-            return Answer(200, _encode(tables.table(kind, rows, self._clock.now(), include, listing.metadata())))
+            return HttpResponse(200, _encode(tables.table(kind, rows, self._clock.now(), include, listing.metadata())))
         head = _encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": listing.metadata()})
         items = b",".join([listed(kind, record) for record in listing.records])
-        return Answer(200, b'%b,"items":[%b]}' % (head[:-1], items))
+        return HttpResponse(200, b'%b,"items":[%b]}' % (head[:-1], items))
 
-    async def _one(self, call: Call, kind: Kind, target: Target, include: tables.Include) -> Answer:
+    async def _one(self, call: ApiCall, kind: Kind, target: Target, include: tables.Include) -> HttpResponse:
         record = await self._objects.read(kind, target.namespace, target.name)
         if target.subresource == "scale" and kind.scale is not None:
-            return Answer(200, _encode(self._writes.scale_of(kind, decode(record))))
+            return HttpResponse(200, _encode(self._writes.scale_of(kind, decode(record))))
         if target.subresource and not (target.subresource == "status" and kind.status):
-            return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+            return HttpResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
         if call.wants_table:
             obj = seen(kind, record)
             meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-            return Answer(200, _encode(tables.table(kind, [obj], self._clock.now(), include, meta)))
-        return Answer(200, shown(kind, record))
+            return HttpResponse(200, _encode(tables.table(kind, [obj], self._clock.now(), include, meta)))
+        return HttpResponse(200, shown(kind, record))
 
     # Documents about the API itself
 
-    async def _document(self, call: Call) -> Answer:
+    async def _document(self, call: ApiCall) -> HttpResponse:
         if not await self._access.authorizer.allows(call.user, Attributes("get", path=call.path)) and not _public(call):
             raise status.forbidden(Attributes("get", path=call.path).refusal(call.user))
         kinds, path = self._objects.kinds, call.path.rstrip("/")
         if path in ("/api", "/apis"):
             core = path == "/api"
             if discovery.wants_aggregated(call.accept):
-                return Answer(200, _encode(discovery.aggregated(kinds, core=core)), discovery.AGGREGATED_CONTENT_TYPE)
-            return Answer(200, _encode(discovery.core_versions() if core else discovery.groups(kinds)))
+                return HttpResponse(
+                    200, _encode(discovery.aggregated(kinds, core=core)), discovery.AGGREGATED_CONTENT_TYPE
+                )
+            return HttpResponse(200, _encode(discovery.core_versions() if core else discovery.groups(kinds)))
         if path == "/version":
-            return Answer(200, _encode(self._version_info()))
+            return HttpResponse(200, _encode(self._version_info()))
         if path == "/openid/v1/jwks":
-            return Answer(200, _encode(self._access.issuer.jwks()), "application/jwk-set+json", _ISSUER_HEADERS)
+            return HttpResponse(200, _encode(self._access.issuer.jwks()), "application/jwk-set+json", _ISSUER_HEADERS)
         if path == "/.well-known/openid-configuration":
             server = f"https://{call.headers.get('host', 'localhost')}"
-            return Answer(200, _encode(self._access.issuer.discovery(server)), headers=_ISSUER_HEADERS)
+            return HttpResponse(200, _encode(self._access.issuer.discovery(server)), headers=_ISSUER_HEADERS)
         if path == "/openapi/v2":
-            return Answer(200, openapi.V2_DOCUMENT, openapi.V2_CONTENT_TYPE)
+            return HttpResponse(200, openapi.V2_DOCUMENT, openapi.V2_CONTENT_TYPE)
         found: dict[str, Any] | None = None
         headers: dict[str, str] = {}
         parts = path.strip("/").split("/")
@@ -214,10 +216,10 @@ class ApiServer:
             case _:
                 pass
         if found is None:
-            return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+            return HttpResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
         if parts[0] == "openapi" and "hash" in call.query:
             headers["Cache-Control"] = "public, immutable"
-        return Answer(200, _encode(found), headers=headers)
+        return HttpResponse(200, _encode(found), headers=headers)
 
     def _version_info(self) -> dict[str, str]:
         major, minor, _ = self._version.removeprefix("v").split(".", 2)
@@ -225,7 +227,7 @@ class ApiServer:
 
     # Streams
 
-    async def _stream(self, answer: Answer, receive: Receive, send: Send) -> None:
+    async def _stream(self, answer: HttpResponse, receive: Receive, send: Send) -> None:
         """Send frames until they end, the client leaves, or the server stops."""
         assert answer.stream is not None
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _JSON.encode())]})
@@ -260,7 +262,7 @@ def _headers(sent: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return headers
 
 
-def _public(call: Call) -> bool:
+def _public(call: ApiCall) -> bool:
     """Documents that every authenticated client may read, as the role `system:discovery` grants on a real server; and
     those about the issuer of tokens for every ServiceAccount (`system:service-account-issuer-discovery`).
     """
@@ -286,11 +288,11 @@ async def _read_body(receive: Receive) -> bytes:
             return b"".join(chunks)
 
 
-def _refusal(failure: ApiFailure) -> Answer:
-    return Answer(failure.code, _encode(failure.as_json()), headers=failure.headers)
+def _refusal(failure: ApiFailure) -> HttpResponse:
+    return HttpResponse(failure.code, _encode(failure.as_json()), headers=failure.headers)
 
 
-async def _finish(answer: Answer, send: Send) -> None:
+async def _finish(answer: HttpResponse, send: Send) -> None:
     headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
     headers += [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
     for warning in answer.warnings:

@@ -17,7 +17,7 @@ from paddock.embedded.api.status import Cause
 from paddock.embedded.api.validation.causes import forbidden, unsupported
 from paddock.embedded.store import CompactedError, FutureRevisionError, Record, Store
 
-__all__ = ["Listing", "Selection", "list_objects", "parse_revision", "selection_of"]
+__all__ = ["ObjectListing", "Selection", "list_objects", "parse_revision", "selection_of"]
 
 _CHUNK = 500
 _SELECTABLE = "field label not supported: {}"
@@ -40,7 +40,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ObjectListing:
     """One page of a list and what its metadata says."""
 
     records: list[Record]
@@ -76,7 +76,7 @@ def parse_revision(text: str) -> int:
     return int(text)
 
 
-async def list_objects(store: Store, kind: Kind, namespace: str | None, query: Mapping[str, str]) -> Listing:
+async def list_objects(store: Store, kind: Kind, namespace: str | None, query: Mapping[str, str]) -> ObjectListing:
     """One page, with the rules of a real server for resourceVersion, limit and continue."""
     selection = selection_of(kind, query)
     limit = _limit(query)
@@ -124,11 +124,11 @@ async def _collect(
     limit: int,
     revision: int | None,
     after: tuple[str, str] | None,
-) -> Listing:
+) -> ObjectListing:
     if selection.everything:
         page = await store.list(kind.resource, namespace, limit=limit, after=after, revision=revision)
         token = _write_token(page.revision, _place(page.records[-1])) if page.remaining else ""
-        return Listing(list(page.records), page.revision, token, page.remaining or None)
+        return ObjectListing(list(page.records), page.revision, token, page.remaining or None)
     found: list[Record] = []
     while True:
         page = await store.list(kind.resource, namespace, limit=_CHUNK if limit else 0, after=after, revision=revision)
@@ -139,9 +139,9 @@ async def _collect(
             found.append(record)
             if limit and len(found) == limit and (page.remaining or index + 1 < len(page.records)):
                 # More may follow; how many match is not counted, as on a real server.
-                return Listing(found, page.revision, _write_token(page.revision, _place(record)), None)
+                return ObjectListing(found, page.revision, _write_token(page.revision, _place(record)), None)
         if not page.remaining or not page.records:
-            return Listing(found, page.revision, "", None)
+            return ObjectListing(found, page.revision, "", None)
         after = _place(page.records[-1])
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 
-from paddock.base.chance import kube_suffix, new_uuid
 from paddock.base.clock import Clock, rfc3339
+from paddock.base.rng import kube_suffix, new_uuid
 from paddock.embedded.api import admission, status
 from paddock.embedded.api.builtin import catalogue as builtins
 from paddock.embedded.api.deletion import DeleteOptions, ended, marked_for_deletion
 from paddock.embedded.api.kinds import Kind, Kinds
-from paddock.embedded.api.ownership import apply as server_side
+from paddock.embedded.api.managed_fields import apply as server_side
 from paddock.embedded.api.representation import decode, shown
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.store import (
@@ -33,7 +33,7 @@ from paddock.embedded.store import (
     StoreUnavailableError,
 )
 
-__all__ = ["Objects", "Outcome", "Write"]
+__all__ = ["Objects", "Write", "WriteOutcome"]
 
 Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteOutcome:
     """What a write came to: the status code, the JSON to answer with, and warnings for the client."""
 
     code: int
@@ -77,11 +77,11 @@ class Outcome:
 class Objects:
     """Reads and writes of single objects, with the rules of a Kubernetes API server."""
 
-    def __init__(self, store: Store, kinds: Kinds, clock: Clock, chance: random.Random) -> None:
+    def __init__(self, store: Store, kinds: Kinds, clock: Clock, rng: random.Random) -> None:
         self.store = store
         self.kinds = kinds
         self.clock = clock
-        self._chance = chance
+        self._rng = rng
 
     async def find(self, kind: Kind, namespace: str, name: str) -> Record | None:
         return await self.store.get(Key(kind.resource, namespace, name))
@@ -94,7 +94,7 @@ class Objects:
 
     # Creating
 
-    async def create(self, kind: Kind, namespace: str, proposed: Json, write: Write) -> Outcome:
+    async def create(self, kind: Kind, namespace: str, proposed: Json, write: Write) -> WriteOutcome:
         """Store a new object, under its own name or under one generated from `metadata.generateName`."""
         meta = proposed.get("metadata") or {}
         admission.check_identity(kind, namespace, "", proposed)
@@ -125,14 +125,14 @@ class Objects:
         if not owned:
             meta.pop("managedFields", None)
         if not meta.get("name") and meta.get("generateName"):
-            meta["name"] = meta["generateName"][:_LONGEST_GENERATED_BASE] + kube_suffix(self._chance)
+            meta["name"] = meta["generateName"][:_LONGEST_GENERATED_BASE] + kube_suffix(self._rng)
         meta.pop("namespace", None)
         if kind.namespaced:
             meta["namespace"] = namespace
         if kind.status and kind.resource not in builtins.STATUS_AT_CREATION:
             new.pop("status", None)
         now = self.clock.now()
-        meta["uid"] = new_uuid(self._chance)
+        meta["uid"] = new_uuid(self._rng)
         meta["creationTimestamp"] = rfc3339(now)
         new["apiVersion"], new["kind"] = kind.api_version, kind.kind
         new, warnings = admission.shaped(kind, new, write.validation, patching=write.patching, repeated=write.repeated)
@@ -147,15 +147,15 @@ class Objects:
             )
         return new, warnings
 
-    async def _store_new(self, kind: Kind, new: Json, write: Write, warnings: list[str]) -> Outcome:
+    async def _store_new(self, kind: Kind, new: Json, write: Write, warnings: list[str]) -> WriteOutcome:
         meta = new["metadata"]
         key = Key(kind.resource, meta.get("namespace", ""), meta["name"])
         if write.dry_run:
             if await self.store.get(key) is not None:
                 raise ExistsError(f"{key} exists")
-            return Outcome(201, _encode(new), warnings)
+            return WriteOutcome(201, _encode(new), warnings)
         record = await _answered(self.store.create(key, admission.stored_form(kind, new)))
-        return Outcome(201, shown(kind, record), warnings)
+        return WriteOutcome(201, shown(kind, record), warnings)
 
     async def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
         if not kind.namespaced:
@@ -170,7 +170,7 @@ class Objects:
 
     # Changing
 
-    async def replace(self, kind: Kind, namespace: str, name: str, proposed: Json, write: Write) -> Outcome:
+    async def replace(self, kind: Kind, namespace: str, name: str, proposed: Json, write: Write) -> WriteOutcome:
         """PUT: the whole object, under the resourceVersion that the client read."""
         admission.check_identity(kind, namespace, name, proposed)
         if not (proposed.get("metadata") or {}).get("name"):
@@ -182,7 +182,7 @@ class Objects:
         admission.check_version_named(kind, name, proposed)
         return await self.change(kind, namespace, name, lambda _: copy.deepcopy(proposed), write)
 
-    async def _put_new(self, kind: Kind, namespace: str, proposed: Json, write: Write) -> Outcome:
+    async def _put_new(self, kind: Kind, namespace: str, proposed: Json, write: Write) -> WriteOutcome:
         meta = dict(proposed.get("metadata") or {})
         if meta.get("uid"):
             why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: "
@@ -192,7 +192,7 @@ class Objects:
 
     async def change(
         self, kind: Kind, namespace: str, name: str, propose: Callable[[Json], Json], write: Write
-    ) -> Outcome:
+    ) -> WriteOutcome:
         """Read, propose, admit, swap; again on a lost swap, unless the proposal names a version that has passed."""
         for _ in range(_LOST_SWAPS_BEFORE_GIVING_UP):
             record = await self.read(kind, namespace, name)
@@ -207,7 +207,7 @@ class Objects:
 
     async def apply(
         self, kind: Kind, namespace: str, name: str, applied: Json, write: Write, *, force: bool
-    ) -> Outcome:
+    ) -> WriteOutcome:
         """Server-side apply: create what is not there, merge by field ownership what is."""
         admission.check_identity(kind, namespace, name, applied)
         applied = copy.deepcopy(applied)
@@ -275,24 +275,24 @@ class Objects:
 
     async def _swap(
         self, kind: Kind, record: Record, old: Json, new: Json, write: Write, warnings: list[str]
-    ) -> Outcome | None:
+    ) -> WriteOutcome | None:
         """Store `new` in place of `record`; None when somebody was quicker."""
         if admission.same(old, new):
-            return Outcome(200, shown(kind, record), warnings)
+            return WriteOutcome(200, shown(kind, record), warnings)
         if write.dry_run:
-            return Outcome(200, _encode(new), warnings)
+            return WriteOutcome(200, _encode(new), warnings)
         try:
             if ended(kind, new):
                 await _answered(self.store.delete(record.key, record.revision))
-                return Outcome(200, _encode(new), warnings)
+                return WriteOutcome(200, _encode(new), warnings)
             update = self.store.update(record.key, admission.stored_form(kind, new), record.revision)
-            return Outcome(200, shown(kind, await _answered(update)), warnings)
+            return WriteOutcome(200, shown(kind, await _answered(update)), warnings)
         except (RevisionMismatchError, MissingError):
             return None
 
     # Deleting
 
-    async def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> Outcome:
+    async def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> WriteOutcome:
         """Remove an object, or mark it for those whose finalizers (or whose grace period) come first."""
         for _ in range(_LOST_SWAPS_BEFORE_GIVING_UP):
             record = await self.read(kind, namespace, name)
@@ -309,19 +309,19 @@ class Objects:
                 if marked is None:
                     return await self._remove(kind, record, meta["uid"], options)
                 if marked == old or options.dry_run:
-                    return Outcome(200, _encode({**marked, "apiVersion": kind.api_version}))
+                    return WriteOutcome(200, _encode({**marked, "apiVersion": kind.api_version}))
                 stored = await _answered(self.store.update(record.key, marked, record.revision))
-                return Outcome(200, shown(kind, stored))
+                return WriteOutcome(200, shown(kind, stored))
             except (RevisionMismatchError, MissingError):
                 continue
         raise status.conflict(kind, name)
 
-    async def _remove(self, kind: Kind, record: Record, uid: str, options: DeleteOptions) -> Outcome:
+    async def _remove(self, kind: Kind, record: Record, uid: str, options: DeleteOptions) -> WriteOutcome:
         if not options.dry_run:
             await _answered(self.store.delete(record.key, record.revision))
         if kind.resource in ("pods", "namespaces"):
-            return Outcome(200, shown(kind, record))
-        return Outcome(200, _encode(status.success(kind, record.key.name, uid)))
+            return WriteOutcome(200, shown(kind, record))
+        return WriteOutcome(200, _encode(status.success(kind, record.key.name, uid)))
 
 
 async def _answered(operation: Awaitable[Record]) -> Record:

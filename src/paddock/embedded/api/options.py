@@ -3,10 +3,10 @@
 from typing import Any
 
 from paddock.embedded.api import status
-from paddock.embedded.api.calls import Call, decode_body
+from paddock.embedded.api.calls import ApiCall, decode_body
 from paddock.embedded.api.deletion import DeleteOptions
+from paddock.embedded.api.duplicate_keys import repeated_fields
 from paddock.embedded.api.objects import Write
-from paddock.embedded.api.repeated import repeated_fields
 from paddock.embedded.api.status import Cause
 from paddock.embedded.api.validation.causes import forbidden, missing, unsupported
 
@@ -19,7 +19,7 @@ _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS = ("Foreground", "Background", "Orphan")
 
 
-def write_of(call: Call, subresource: str = "", *, patching: bool = False, applying: bool = False) -> Write:
+def write_of(call: ApiCall, subresource: str = "", *, patching: bool = False, applying: bool = False) -> Write:
     """How the write is meant; 422 names every parameter that is wrong."""
     query = call.query
     validation, dry_run = query.get("fieldValidation", ""), query.get("dryRun", "")
@@ -40,7 +40,7 @@ def write_of(call: Call, subresource: str = "", *, patching: bool = False, apply
     return Write(manager, validation or "Warn", bool(dry_run), subresource, patching, repeated)
 
 
-def delete_options(call: Call) -> DeleteOptions:
+def delete_options(call: ApiCall) -> DeleteOptions:
     """From the body, or from the query where that says more."""
     body = decode_body(call) if call.body else {}
     named: Json = {key: call.query[key] for key in ("propagationPolicy", "gracePeriodSeconds") if call.query.get(key)}

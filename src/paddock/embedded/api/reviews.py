@@ -4,7 +4,7 @@ from typing import Any
 
 from paddock.embedded.api import status
 from paddock.embedded.api.access import API_AUDIENCE, Access
-from paddock.embedded.api.calls import Call, Target, User, decode_body
+from paddock.embedded.api.calls import ApiCall, Target, User, decode_body
 from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.rbac import MASTERS, Attributes
 from paddock.embedded.api.representation import decode
@@ -25,7 +25,7 @@ class Reviews:
         self._objects = objects
         self._access = access
 
-    async def answer(self, call: Call, target: Target) -> Json | None:
+    async def answer(self, call: ApiCall, target: Target) -> Json | None:
         """The review's answer, or None when the call is not a review."""
         if call.method != "POST":
             return None

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from paddock.base.chance import new_uuid, unseeded
 from paddock.base.clock import Clock, rfc3339
+from paddock.base.rng import new_uuid, unseeded
 from paddock.base.secrets import Secret
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.status import ApiFailure, bad_request, invalid
@@ -91,13 +91,13 @@ class TokenIssuer:
         private_key_pem: Secret | str | bytes,
         issuer: str,
         clock: Clock,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self._key = _private_key(private_key_pem)
         self._public = self._key.public_key()
         self._algorithm = "RS256" if isinstance(self._key, rsa.RSAPrivateKey) else "ES256"
         self._clock = clock
-        self._chance = chance or unseeded()
+        self._rng = rng or unseeded()
         self.issuer = issuer
         der = self._public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
         self.key_id = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
@@ -161,7 +161,7 @@ class TokenIssuer:
             "iat": issued,
             "nbf": issued,
             "iss": self.issuer,
-            "jti": new_uuid(self._chance),
+            "jti": new_uuid(self._rng),
             "sub": f"system:serviceaccount:{meta['namespace']}:{meta['name']}",
             "kubernetes.io": facts,
         }

@@ -73,7 +73,7 @@ async def watch(
     query: Mapping[str, str],
     frames: Frames,
     clock: Clock,
-    chance: random.Random,
+    rng: random.Random,
 ) -> AsyncIterator[bytes]:
     """The frames of one watch, until its time is up, its history is gone, or the client leaves.
 
@@ -86,7 +86,7 @@ async def watch(
     if causes := _match_causes(query):
         raise status.invalid_options("ListOptions", causes)
     wanted = parse_revision(version) if version else 0
-    deadline = clock.monotonic() + _timeout(query, chance)
+    deadline = clock.monotonic() + _timeout(query, rng)
     bookmarks = flag(query, "allowWatchBookmarks")
     synthetic = initial if initial is not None else wanted == 0
     return _frames(
@@ -189,11 +189,11 @@ def _as_it_was(change: Change) -> Record:
     return replace(change.previous, value=_encode(was), revision=change.revision)
 
 
-def _timeout(query: Mapping[str, str], chance: random.Random) -> float:
+def _timeout(query: Mapping[str, str], rng: random.Random) -> float:
     text = query.get("timeoutSeconds", "")
     if text.isdecimal() and int(text) > 0:
         return float(text)
-    return chance.uniform(*_DEFAULT_TIMEOUT)
+    return rng.uniform(*_DEFAULT_TIMEOUT)
 
 
 def _match_causes(query: Mapping[str, str]) -> list[Cause]:

@@ -8,10 +8,10 @@ import msgspec
 from paddock.base.clock import rfc3339
 from paddock.embedded.api import status
 from paddock.embedded.api.builtin import catalogue as builtins
-from paddock.embedded.api.calls import Call, Target, decode_body, from_yaml
+from paddock.embedded.api.calls import ApiCall, Target, decode_body, from_yaml
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
-from paddock.embedded.api.objects import Objects, Outcome, Write
+from paddock.embedded.api.objects import Objects, Write, WriteOutcome
 from paddock.embedded.api.options import delete_options, delete_options_from, write_of
 from paddock.embedded.api.patching import patches
 from paddock.embedded.api.representation import decode
@@ -35,7 +35,7 @@ class Writes:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    async def answer(self, call: Call, kind: Kind, target: Target) -> Outcome:
+    async def answer(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
         if target.subresource not in ("", "status", "scale", "binding", "eviction", "finalize"):
             raise _no_such_page()
         match (call.method, bool(target.name)):
@@ -64,7 +64,7 @@ class Writes:
         if kind.namespaced and not target.namespace:
             raise status.method_not_allowed()
 
-    async def _put(self, call: Call, kind: Kind, target: Target) -> Outcome:
+    async def _put(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
         if target.subresource == "scale":
             return await self._scale(call, kind, target, lambda _: decode_body(call))
         if target.subresource == "finalize":
@@ -72,7 +72,7 @@ class Writes:
         write = write_of(call, self._checked(kind, target))
         return await self._objects.replace(kind, target.namespace, target.name, decode_body(call), write)
 
-    async def _patch(self, call: Call, kind: Kind, target: Target) -> Outcome:
+    async def _patch(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
         media = call.content_type
         accepted = [_JSON_PATCH, _MERGE_PATCH, *([] if kind.custom else [_STRATEGIC]), _APPLY]
         if media not in accepted:
@@ -86,7 +86,7 @@ class Writes:
         write = write_of(call, self._checked(kind, target), patching=True)
         return await self._objects.change(kind, target.namespace, target.name, change, write)
 
-    async def _apply(self, call: Call, kind: Kind, target: Target) -> Outcome:
+    async def _apply(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
         if target.subresource == "scale":
             raise status.unsupported_media_type([_JSON_PATCH, _MERGE_PATCH])
         write = write_of(call, self._checked(kind, target), patching=True, applying=True)
@@ -109,19 +109,19 @@ class Writes:
 
     # Subresources
 
-    async def _post_subresource(self, call: Call, kind: Kind, target: Target) -> Outcome:
+    async def _post_subresource(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
         if kind.resource == "pods" and target.subresource == "binding":
             return await self._bind(call, kind, target)
         if kind.resource == "pods" and target.subresource == "eviction":
             body = decode_body(call)
             options = delete_options_from(body.get("deleteOptions") or {})
             await self._objects.delete(kind, target.namespace, target.name, options)
-            return Outcome(
+            return WriteOutcome(
                 201, _encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
             )
         raise _no_such_page()
 
-    async def _bind(self, call: Call, kind: Kind, target: Target) -> Outcome:
+    async def _bind(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
         node = (decode_body(call).get("target") or {}).get("name", "")
 
         def bound(pod: Json) -> Json:
@@ -138,11 +138,11 @@ class Writes:
             return pod
 
         await self._objects.change(kind, target.namespace, target.name, bound, write_of(call, "binding"))
-        return Outcome(
+        return WriteOutcome(
             201, _encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
         )
 
-    async def _finalize(self, kind: Kind, target: Target, body: Json, write: Write) -> Outcome:
+    async def _finalize(self, kind: Kind, target: Target, body: Json, write: Write) -> WriteOutcome:
         """A namespace's own finalizers live in its spec and are emptied through this door only."""
         if kind.resource != "namespaces":
             raise _no_such_page()
@@ -175,7 +175,7 @@ class Writes:
             "status": scale_status,
         }
 
-    async def _scale(self, call: Call, kind: Kind, target: Target, change: Callable[[Json], Json]) -> Outcome:
+    async def _scale(self, call: ApiCall, kind: Kind, target: Target, change: Callable[[Json], Json]) -> WriteOutcome:
         if kind.scale is None:
             raise _no_such_page()
         scale = kind.scale
@@ -202,9 +202,9 @@ class Writes:
             return obj
 
         outcome = await self._objects.change(kind, target.namespace, target.name, scaled, write_of(call, "scale"))
-        return Outcome(200, _encode(self.scale_of(kind, msgspec.json.decode(outcome.body))), outcome.warnings)
+        return WriteOutcome(200, _encode(self.scale_of(kind, msgspec.json.decode(outcome.body))), outcome.warnings)
 
-    async def _delete_collection(self, call: Call, kind: Kind, target: Target) -> Outcome:
+    async def _delete_collection(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
         listing = await list_objects(self._objects.store, kind, target.namespace or None, call.query)
         options = delete_options(call)
         for record in listing.records:
@@ -214,17 +214,17 @@ class Writes:
                 if failure.code != 404:  # somebody else was quicker: gone is what was asked for
                     raise
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": listing.metadata()}
-        return Outcome(200, _encode({**head, "items": [decode(record) for record in listing.records]}))
+        return WriteOutcome(200, _encode({**head, "items": [decode(record) for record in listing.records]}))
 
 
-def makes_what_is_absent(call: Call, kind: Kind) -> bool:
+def makes_what_is_absent(call: ApiCall, kind: Kind) -> bool:
     """Whether this way of writing creates an object that is not there: every apply, and a PUT of some built-ins."""
     if call.method == "PATCH":
         return call.content_type == _APPLY
     return call.method == "PUT" and kind.resource in builtins.MADE_BY_PUT
 
 
-def _patch_body(call: Call) -> Any:
+def _patch_body(call: ApiCall) -> Any:
     try:
         return from_yaml(call.body)
     except Exception as error:

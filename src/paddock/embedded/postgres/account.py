@@ -9,14 +9,14 @@ from typing import Any
 
 from paddock.embedded.postgres.errors import DataFolderUnusableError
 
-__all__ = ["Account", "choose_account"]
+__all__ = ["OsAccount", "choose_account"]
 
 # `nobody` is shared with whatever else runs as nobody, so it comes last.
 _PREFERRED = ("postgres", "_postgres", "nobody")
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class OsAccount:
     """The account of the server, and the name of the one that may connect to it: ours.
 
     `lent` says that we are root and hand the server this account; else the server simply runs as we do.
@@ -58,7 +58,7 @@ class Account:
         return done.returncode == 0
 
 
-def choose_account(data: Path) -> Account:
+def choose_account(data: Path) -> OsAccount:
     """The account to run as: ours, or when we are root that of the existing data, else a preferred one."""
     euid = os.geteuid()
     try:
@@ -75,13 +75,13 @@ def choose_account(data: Path) -> Account:
                 f"{data} belongs to user id {owner} and this is {client}: start Paddock as its owner, "
                 "or choose another data folder"
             )
-        return Account(client, euid, os.getegid(), client, lent=False)
+        return OsAccount(client, euid, os.getegid(), client, lent=False)
     names = [entry for name in _PREFERRED if (entry := _entry(name)) is not None]
     if owner:
         names = [entry for entry in pwd.getpwall() if entry.pw_uid == owner] + names
     for entry in names:
         if entry.pw_uid != 0:
-            return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, client, lent=True)
+            return OsAccount(entry.pw_name, entry.pw_uid, entry.pw_gid, client, lent=True)
     raise DataFolderUnusableError(
         "this process is root, Postgres refuses to run as root, and there is neither an account named postgres nor "
         "nobody: start Paddock as an ordinary user, or give a DSN"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from paddock.embedded.postgres.account import Account
+from paddock.embedded.postgres.account import OsAccount
 from paddock.embedded.postgres.errors import PostgresNotFoundError
 
 __all__ = ["Binaries", "candidates", "choose", "wheel_parts"]
@@ -88,7 +88,7 @@ def wheel_parts(binaries: Binaries) -> tuple[Path, ...]:
     return tuple(folder for folder in (binaries.folder.parent, libraries) if folder.is_dir())
 
 
-def runs_as(binaries: Binaries, account: Account) -> bool:
+def runs_as(binaries: Binaries, account: OsAccount) -> bool:
     """Whether that account can reach and run the programs."""
     return _major(binaries.postgres, account) is not None
 
@@ -98,7 +98,7 @@ def _wheel_folder() -> Path | None:
     return Path(spec.origin).parent if spec is not None and spec.origin else None
 
 
-def _major(postgres: Path, account: Account | None) -> int | None:
+def _major(postgres: Path, account: OsAccount | None) -> int | None:
     """The major version that a program reports, or None if it is not there or does not run."""
     options = account.popen_options() if account is not None else {}
     try:

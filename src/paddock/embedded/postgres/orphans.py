@@ -47,9 +47,9 @@ async def end_orphans(data: Path, clock: Clock) -> None:
         return
     if _serves(found.pid, data):
         _log.warning("a predecessor left its Postgres running; stopping it", pid=found.pid)
-        for stop, patience in ((signal.SIGINT, 5.0), (signal.SIGQUIT, 2.0), (signal.SIGKILL, 2.0)):
+        for stop, timeout in ((signal.SIGINT, 5.0), (signal.SIGQUIT, 2.0), (signal.SIGKILL, 2.0)):
             _send(found.pid, stop)
-            if await _gone(lambda: _serves(found.pid, data), clock, patience):
+            if await _gone(lambda: _serves(found.pid, data), clock, timeout):
                 break
     # The parts of a server whose head was killed see that by themselves and leave; a new one must not meet them.
     if not await _gone(lambda: bool(_workers(data)), clock, 5.0):
@@ -63,8 +63,8 @@ async def end_orphans(data: Path, clock: Clock) -> None:
         (data / "postmaster.pid").unlink(missing_ok=True)
 
 
-async def _gone(there: Callable[[], bool], clock: Clock, patience: float) -> bool:
-    deadline = clock.monotonic() + patience
+async def _gone(there: Callable[[], bool], clock: Clock, timeout: float) -> bool:
+    deadline = clock.monotonic() + timeout
     while there():
         if clock.monotonic() >= deadline:
             return False

@@ -19,9 +19,9 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paddock.base.chance import kube_suffix
 from paddock.base.logs import get_logger
-from paddock.embedded.postgres.account import Account, choose_account
+from paddock.base.rng import kube_suffix
+from paddock.embedded.postgres.account import OsAccount, choose_account
 from paddock.embedded.postgres.binaries import Binaries, candidates, choose, runs_as, wheel_parts
 from paddock.embedded.postgres.errors import DataFolderUnusableError, PostgresNotFoundError
 
@@ -40,7 +40,7 @@ _LONGEST_SOCKET_FOLDER = 103 - len("/.s.PGSQL.5432")
 class Placement:
     """Everything that is needed to start a server."""
 
-    account: Account
+    account: OsAccount
     binaries: Binaries
     data: Path
 
@@ -51,7 +51,7 @@ def data_folder(folder: Path) -> Path:
     return Path(pointer.read_text(encoding="utf-8").strip()) if pointer.exists() else folder / "data"
 
 
-def place(folder: Path, chance: random.Random, shared_root: Path = SHARED_ROOT) -> Placement:
+def place(folder: Path, rng: random.Random, shared_root: Path = SHARED_ROOT) -> Placement:
     """Choose account, programs and data folder so that the one can use the others; an error names what is in the way.
 
     `folder` exists and is held by the caller.
@@ -61,7 +61,7 @@ def place(folder: Path, chance: random.Random, shared_root: Path = SHARED_ROOT) 
     version = data / "PG_VERSION"
     fitting = choose(list(candidates()), int(version.read_text(encoding="ascii")) if version.exists() else None)
     if account.lent and not account.reaches(folder) and data == folder / "data":
-        data = _elsewhere(folder, chance, shared_root)
+        data = _elsewhere(folder, rng, shared_root)
     for binaries in fitting:
         if not account.lent or runs_as(binaries, account):
             return Placement(account, binaries, data)
@@ -74,7 +74,7 @@ def place(folder: Path, chance: random.Random, shared_root: Path = SHARED_ROOT) 
     )
 
 
-def socket_folder(folder: Path, account: Account) -> Path:
+def socket_folder(folder: Path, account: OsAccount) -> Path:
     """A folder that only the server's account may enter, with a path short enough for a socket.
 
     Below the data folder where that works; else a fresh temporary one, which the caller removes when the server is gone.
@@ -99,7 +99,7 @@ def socket_folder(folder: Path, account: Account) -> Path:
     )
 
 
-def _elsewhere(folder: Path, chance: random.Random, shared_root: Path) -> Path:
+def _elsewhere(folder: Path, rng: random.Random, shared_root: Path) -> Path:
     """A data folder that the server can reach, and the pointer to it.
 
     The pointer is written first: should we die in between, the next start makes the folder that it names.
@@ -110,7 +110,7 @@ def _elsewhere(folder: Path, chance: random.Random, shared_root: Path) -> Path:
             _log.warning(
                 "an earlier database of this folder is left over; remove it if you do not need it", at=origin.parent
             )
-    home = shared_root / f"{folder.parent.name.lstrip('.') or 'data'}-{kube_suffix(chance, 8)}"
+    home = shared_root / f"{folder.parent.name.lstrip('.') or 'data'}-{kube_suffix(rng, 8)}"
     pointer = folder / _POINTER
     draft = pointer.with_suffix(".new")
     draft.write_text(f"{home / 'data'}\n", encoding="utf-8")
@@ -131,8 +131,8 @@ def make_home(data: Path, folder: Path) -> None:
 def _copied(binaries: Binaries, shared_root: Path) -> Binaries:
     """The wheel's programs, copied once to where the server's account can run them."""
     parts = wheel_parts(binaries)
-    stamp = int(binaries.postgres.stat().st_mtime)
-    home = shared_root / f"postgres-{binaries.major}-{stamp}"
+    assign = int(binaries.postgres.stat().st_mtime)
+    home = shared_root / f"postgres-{binaries.major}-{assign}"
     package = binaries.folder.parent.parent
     if not home.exists():
         _shared(shared_root, binaries.folder)

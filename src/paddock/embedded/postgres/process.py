@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from paddock.base.clock import Clock
-from paddock.embedded.postgres.account import Account
+from paddock.embedded.postgres.account import OsAccount
 
 __all__ = ["ended", "settings", "spawn", "stop"]
 
@@ -51,7 +51,7 @@ def settings(major: int, socket_folder: Path, rules: Path) -> dict[str, str]:
     return chosen
 
 
-def spawn(arguments: Sequence[str | Path], account: Account, output: IO[bytes]) -> "subprocess.Popen[bytes]":
+def spawn(arguments: Sequence[str | Path], account: OsAccount, output: IO[bytes]) -> "subprocess.Popen[bytes]":
     """Start a program as the account, in a session of its own.
 
     A session of its own, because Ctrl-C goes to everything in the terminal's foreground, and whoever uses the database
@@ -87,9 +87,9 @@ def _end_with_parent() -> Callable[[], None]:
     return arrange
 
 
-async def ended(process: "subprocess.Popen[bytes]", clock: Clock, patience: float, poll: float = _POLL) -> bool:
-    """Whether the process ends within `patience` seconds. Asks rather than waits, so it suits any event loop."""
-    deadline = clock.monotonic() + patience
+async def ended(process: "subprocess.Popen[bytes]", clock: Clock, timeout: float, poll: float = _POLL) -> bool:
+    """Whether the process ends within `timeout` seconds. Asks rather than waits, so it suits any event loop."""
+    deadline = clock.monotonic() + timeout
     while process.poll() is None:
         if clock.monotonic() >= deadline:
             return False
@@ -97,9 +97,9 @@ async def ended(process: "subprocess.Popen[bytes]", clock: Clock, patience: floa
     return True
 
 
-async def stop(process: "subprocess.Popen[bytes]", clock: Clock, patience: float) -> None:
+async def stop(process: "subprocess.Popen[bytes]", clock: Clock, timeout: float) -> None:
     """End a server: fast (transactions roll back, all is written), then at once, then by force; each leaves good data."""
-    for what, wait in ((signal.SIGINT, patience), (signal.SIGQUIT, 2.0), (signal.SIGKILL, 2.0)):
+    for what, wait in ((signal.SIGINT, timeout), (signal.SIGQUIT, 2.0), (signal.SIGKILL, 2.0)):
         if process.poll() is not None:
             return
         process.send_signal(what)

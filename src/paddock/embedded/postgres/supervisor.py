@@ -74,14 +74,14 @@ class EmbeddedPostgres:
         folder: Path,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         start_patience: float = 60.0,
         stop_patience: float = 5.0,
         shared_root: Path = SHARED_ROOT,
     ) -> None:
         self._folder = folder.resolve()
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._start_patience = start_patience
         self._stop_patience = stop_patience
         self._shared_root = shared_root.resolve()
@@ -120,7 +120,7 @@ class EmbeddedPostgres:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._lock = _take(self._folder / "lock")
         try:
-            placement = await asyncio.to_thread(place, self._folder, self._chance, self._shared_root)
+            placement = await asyncio.to_thread(place, self._folder, self._rng, self._shared_root)
             self._placement = placement
             await end_orphans(placement.data, self._clock)
             self._discard_old_socket()
@@ -242,7 +242,7 @@ class EmbeddedPostgres:
                 _log.error("Postgres ended by itself; starting it again", status=process.returncode)
                 self._process = None
             failures += 1
-            await self._clock.sleep(_RESTART.delay(failures, self._chance))
+            await self._clock.sleep(_RESTART.delay(failures, self._rng))
             try:
                 await end_orphans(self._placed.data, self._clock)
                 await self._launch()

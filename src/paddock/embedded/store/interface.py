@@ -13,12 +13,12 @@ __all__ = [
     "FutureRevisionError",
     "Key",
     "MissingError",
-    "Page",
     "Record",
     "RevisionMismatchError",
     "Store",
     "StoreError",
     "StoreOwnedElsewhereError",
+    "StorePage",
     "StoreUnavailableError",
     "Watch",
 ]
@@ -55,7 +55,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class StorePage:
     """Part of a list, ordered by (namespace, name). `remaining` counts what follows the last record."""
 
     records: tuple[Record, ...]
@@ -135,7 +135,7 @@ class Store(Protocol):
         limit: int = 0,
         after: tuple[str, str] | None = None,
         revision: int | None = None,
-    ) -> Page:
+    ) -> StorePage:
         """Records of a resource, in one namespace or in all, after (namespace, name), at a revision (None: newest)."""
         ...
 

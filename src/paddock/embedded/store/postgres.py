@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from paddock.base.backoff import Backoff
-from paddock.base.chance import new_uuid
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.rng import new_uuid
 from paddock.embedded.store.batch import Batch, decide
 from paddock.embedded.store.interface import (
     Key,
@@ -27,7 +27,7 @@ from paddock.embedded.store.interface import (
 )
 from paddock.embedded.store.operations import Create, Delete, Operation, Update, check_key
 from paddock.embedded.store.reads import ReadableStore
-from paddock.embedded.store.session import RefusedError, Session, SessionLostError
+from paddock.embedded.store.session import RefusedError, SessionLostError, StoreSession
 from paddock.embedded.store.state import HISTORY_LIMIT
 from paddock.embedded.store.watches import QUEUE_LIMIT
 
@@ -51,7 +51,7 @@ class PostgresStore(ReadableStore):
     """`Store` over one schema of a Postgres database, of which it is the only writer for as long as it is open.
 
     Open it with `open`, end it with `close`. While the database is away, reads and watches go on with what is known to be
-    durable; writes wait up to `patience` seconds and then fail with StoreUnavailableError, at once for as long as the
+    durable; writes wait up to `timeout` seconds and then fail with StoreUnavailableError, at once for as long as the
     outage lasts. A batch whose fate an outage left open is settled from the counter before any later write is decided.
     Opening forgets history: a watch from before gets CompactedError and lists again.
     """
@@ -61,9 +61,9 @@ class PostgresStore(ReadableStore):
         conninfo: str,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         schema: str,
-        patience: float,
+        timeout: float,
         lock_wait: float,
         history_limit: int,
         queue_limit: int,
@@ -71,12 +71,12 @@ class PostgresStore(ReadableStore):
         super().__init__(history_limit=history_limit, queue_limit=queue_limit)
         self._conninfo = conninfo
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._schema = schema
-        self._patience = patience
+        self._timeout = timeout
         self._lock_wait = lock_wait
-        self._incarnation = new_uuid(chance)
-        self._session: Session | None = None
+        self._incarnation = new_uuid(rng)
+        self._session: StoreSession | None = None
         self._waiting: deque[_Request] = deque()
         self._under_way: tuple[_Request, ...] = ()
         self._wake = asyncio.Event()
@@ -90,9 +90,9 @@ class PostgresStore(ReadableStore):
         conninfo: str,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         schema: str = "paddock_objects",
-        patience: float = 5.0,
+        timeout: float = 5.0,
         lock_wait: float = 2.0,
         history_limit: int = HISTORY_LIMIT,
         queue_limit: int = QUEUE_LIMIT,
@@ -105,14 +105,14 @@ class PostgresStore(ReadableStore):
         store = cls(
             conninfo,
             clock=clock,
-            chance=chance,
+            rng=rng,
             schema=schema,
-            patience=patience,
+            timeout=timeout,
             lock_wait=lock_wait,
             history_limit=history_limit,
             queue_limit=queue_limit,
         )
-        session = await Session.take(conninfo, schema, store._incarnation, clock, lock_wait=lock_wait)
+        session = await StoreSession.take(conninfo, schema, store._incarnation, clock, lock_wait=lock_wait)
         try:
             revision, records = await session.settle(schema, clock)
         except BaseException:
@@ -146,7 +146,7 @@ class PostgresStore(ReadableStore):
         self._wake.set()
         writer, self._writer = self._writer, None
         if writer is not None:
-            await asyncio.wait({writer}, timeout=0 if self._away else self._patience)
+            await asyncio.wait({writer}, timeout=0 if self._away else self._timeout)
             writer.cancel()
             await asyncio.wait({writer})
         self._break(StoreUnavailableError("the store is closed"))
@@ -227,7 +227,7 @@ class PostgresStore(ReadableStore):
         False means: certainly not, and its callers have been told that they cannot know.
         """
         # Armed before the batch leaves: a server that hangs is as far away as one that is gone.
-        alarm = asyncio.get_running_loop().call_later(self._patience, self._give_up_waiting)
+        alarm = asyncio.get_running_loop().call_later(self._timeout, self._give_up_waiting)
         try:
             while True:
                 assert self._session is not None  # only closing takes it away, and only when this task is over
@@ -261,7 +261,7 @@ class PostgresStore(ReadableStore):
         while True:
             session = None
             try:
-                session = await Session.take(
+                session = await StoreSession.take(
                     self._conninfo,
                     self._schema,
                     self._incarnation,
@@ -275,7 +275,7 @@ class PostgresStore(ReadableStore):
                     await session.close()
                 failures += 1
                 _log.info("the database of the store is still away", failures=failures, error=str(error))
-                await self._clock.sleep(_RECONNECT.delay(failures, self._chance))
+                await self._clock.sleep(_RECONNECT.delay(failures, self._rng))
             except BaseException:
                 if session is not None:
                     await session.close()

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from paddock.embedded.store.interface import Change, Key, Page, Record, StoreError, Watch
-from paddock.embedded.store.state import HISTORY_LIMIT, Name, State
+from paddock.embedded.store.interface import Change, Key, Record, StoreError, StorePage, Watch
+from paddock.embedded.store.state import HISTORY_LIMIT, Name, StoreState
 from paddock.embedded.store.watches import QUEUE_LIMIT, QueuedWatch, Watchers
 
 __all__ = ["ReadableStore"]
@@ -16,7 +16,7 @@ class ReadableStore:
     def __init__(
         self, revision: int = 0, *, history_limit: int = HISTORY_LIMIT, queue_limit: int = QUEUE_LIMIT
     ) -> None:
-        self._state = State(revision, history_limit=history_limit)
+        self._state = StoreState(revision, history_limit=history_limit)
         self._watchers = Watchers()
         self._queue_limit = queue_limit
         self._broken: StoreError | None = None
@@ -37,7 +37,7 @@ class ReadableStore:
         limit: int = 0,
         after: Name | None = None,
         revision: int | None = None,
-    ) -> Page:
+    ) -> StorePage:
         self._check()
         return self._state.page(resource, namespace, limit, after, revision)
 

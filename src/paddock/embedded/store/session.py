@@ -6,9 +6,9 @@ import psycopg
 from psycopg import sql
 
 from paddock.base.backoff import Backoff
-from paddock.base.chance import unseeded
 from paddock.base.clock import Clock
 from paddock.base.migrations import MigrationError, migrate
+from paddock.base.rng import unseeded
 from paddock.embedded.store.batch import Batch
 from paddock.embedded.store.interface import (
     Key,
@@ -18,7 +18,7 @@ from paddock.embedded.store.interface import (
     StoreUnavailableError,
 )
 
-__all__ = ["RefusedError", "Session", "SessionLostError"]
+__all__ = ["RefusedError", "SessionLostError", "StoreSession"]
 
 _LOCK_CLASS = 0x7061_6464  # "padd"; the other half of the lock's name is the schema's
 
@@ -76,7 +76,7 @@ SELECT set_config('search_path', %s, false),
 _PREDECESSOR = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s"
 
 
-class Session:
+class StoreSession:
     """A connection that holds the store's lock from its first moment to its last.
 
     The lock belongs to the same session as the writes: who holds it knows that every earlier owner's session is over,
@@ -148,7 +148,7 @@ class Session:
 
     @staticmethod
     async def _lock(connection: psycopg.AsyncConnection, schema: str, clock: Clock, lock_wait: float) -> None:
-        backoff, chance = Backoff(base=0.01, cap=0.25), unseeded()
+        backoff, rng = Backoff(base=0.01, cap=0.25), unseeded()
         deadline, tries = clock.monotonic() + lock_wait, 0
         while True:
             cursor = await connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [_LOCK_CLASS, schema])
@@ -161,7 +161,7 @@ class Session:
                     "stop that process, or give this one its own database or schema"
                 )
             tries += 1
-            await clock.sleep(backoff.delay(tries, chance))
+            await clock.sleep(backoff.delay(tries, rng))
 
     async def settle(self, schema: str, clock: Clock) -> tuple[int, list[Record]]:
         """Bring the tables up to date, put our name on them, and read everything: the revision and all records."""

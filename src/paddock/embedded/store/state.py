@@ -14,11 +14,11 @@ from paddock.embedded.store.interface import (
     CompactedError,
     FutureRevisionError,
     Key,
-    Page,
     Record,
+    StorePage,
 )
 
-__all__ = ["HISTORY_LIMIT", "Name", "Shelf", "State", "undone"]
+__all__ = ["HISTORY_LIMIT", "Name", "Shelf", "StoreState", "undone"]
 
 HISTORY_LIMIT = 10_000
 
@@ -98,7 +98,7 @@ def undone(newest_first: Iterable[Change], revision: int, resource: str) -> dict
     return past
 
 
-class State:
+class StoreState:
     """Records at `revision`, and every change after `floor`.
 
     Revisions have no gaps: the history holds exactly the changes floor + 1 … revision.
@@ -129,14 +129,16 @@ class State:
         shelf = self._shelves.get(key.resource)
         return None if shelf is None else shelf.get((key.namespace, key.name))
 
-    def page(self, resource: str, namespace: str | None, limit: int, after: Name | None, revision: int | None) -> Page:
+    def page(
+        self, resource: str, namespace: str | None, limit: int, after: Name | None, revision: int | None
+    ) -> StorePage:
         past: dict[Name, Record | None] = {}
         if revision is not None and revision != self.revision:
             self.check_reach(revision)
             past = undone(reversed(self._history), revision, resource)
         shelf = self._shelves.get(resource) or Shelf()
         records, remaining = shelf.page(namespace, limit, after, past)
-        return Page(records, self.revision if revision is None else revision, remaining)
+        return StorePage(records, self.revision if revision is None else revision, remaining)
 
     def since(self, revision: int, resource: str) -> Iterator[Change]:
         """The changes of a resource after `revision`, oldest first."""

@@ -1,4 +1,4 @@
-"""The kinds of the host half. The CustomResourceDefinitions are generated from these structs (`make crds`).
+"""The kinds of the host subsystem. The CustomResourceDefinitions are generated from these structs (`make crds`).
 
 **No field without a default may ever be added to a served version**: templates written before it could no longer be
 cloned, and a fleet would stay short with every alert green. `tests/unit/hosts` holds the list of required fields fixed.

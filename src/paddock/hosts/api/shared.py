@@ -1,4 +1,4 @@
-"""What the kinds of the host half share: groups, the finalizer, labels of the contract, printed columns."""
+"""What the kinds of the host subsystem share: groups, the finalizer, labels of the contract, printed columns."""
 
 from typing import Final
 

@@ -2,7 +2,7 @@
 
 from paddock.hosts.bootstrap.config_hash import config_hash
 from paddock.hosts.bootstrap.errors import BootstrapError, FailureKind, PlanError
-from paddock.hosts.bootstrap.outcome import Failed, Outcome, Progress, ProgressCallback, Ready
+from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, Ready, StepProgress
 from paddock.hosts.bootstrap.plan import (
     CarveOut,
     EgressFirewall,
@@ -29,9 +29,9 @@ __all__ = [
     "Payload",
     "PerHost",
     "PlanError",
-    "Progress",
     "ProgressCallback",
     "Ready",
     "Sequencing",
+    "StepProgress",
     "config_hash",
 ]

@@ -8,11 +8,11 @@ with the applied one the count would start over at every pass), or thirty quiet 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-__all__ = ["GaveUp", "Limits", "UpToDate", "Update", "Verdict", "WaitUntil", "decide"]
+__all__ = ["DriftLimits", "GaveUp", "UpToDate", "Update", "Verdict", "WaitUntil", "decide"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DriftLimits:
     """`max_failures=0` never gives up; `rearm_after` of zero never re-arms by time alone."""
 
     max_failures: int = 5
@@ -60,7 +60,7 @@ def decide(
     failed: str,
     last_failure: datetime | None,
     now: datetime,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: DriftLimits = DriftLimits(),  # noqa: B008 - frozen
 ) -> Verdict:
     """What to do about a Ready host whose last applied hash is `applied`.
 
@@ -88,7 +88,9 @@ def decide(
     )
 
 
-def _next_attempt(failures: int, last_failure: datetime | None, now: datetime, limits: Limits) -> Update | WaitUntil:
+def _next_attempt(
+    failures: int, last_failure: datetime | None, now: datetime, limits: DriftLimits
+) -> Update | WaitUntil:
     due = now if last_failure is None else last_failure + limits.between_attempts
     if now < due:
         return WaitUntil(due, f"the last update failed ({failures} of {limits.max_failures or 'any number of'})")

@@ -16,12 +16,11 @@ from paddock.hosts.bootstrap.config_hash import config_hash
 from paddock.hosts.bootstrap.errors import PlanError
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentities
-from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback
-from paddock.hosts.bootstrap.outcome import Progress as Said
+from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, StepProgress
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.run import Bootstrap
 from paddock.hosts.bootstrap.sequencing import Sequencing
-from paddock.hosts.controllers.tools import BootstrapFailed, Bootstrapped, Progress
+from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, ReportStep
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 
@@ -51,7 +50,7 @@ def fleet_of(machine: Machine, fleet: FleetConfig) -> FleetConfig:
 
 
 class FleetBootstrapper:
-    """Keeps the controller's contract (`controllers.tools.Bootstrapper`) with real steps over SSH.
+    """Keeps the controller's contract (`controllers.context.Bootstrapper`) with real steps over SSH.
 
     Its dials keep to a budget, `dials`: tell it to `forgive` a host that was rebooted or reinstalled. `endpoint` is where
     nodes find the API; without one, nodes get no identity.
@@ -65,7 +64,7 @@ class FleetBootstrapper:
         fleet: FleetConfig,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         endpoint: ApiEndpoint | None = None,
         cluster_role: str = "paddock-node",
         port: int = 22,
@@ -79,9 +78,9 @@ class FleetBootstrapper:
         self._endpoint = endpoint
         self._cluster_role = cluster_role
         self._port = port
-        self._sequencing = sequencing or Sequencing(clock, chance)
-        self.dials = DialBudget(clock, chance)
-        self._bootstrap = bootstrap or Bootstrap(BudgetedSsh(ssh, self.dials), clock, chance)
+        self._sequencing = sequencing or Sequencing(clock, rng)
+        self.dials = DialBudget(clock, rng)
+        self._bootstrap = bootstrap or Bootstrap(BudgetedSsh(ssh, self.dials), clock, rng)
         self._keys: dict[str, FleetKeys] = {}
 
     async def prepare_claim(self, machine: Machine) -> str | None:
@@ -96,17 +95,17 @@ class FleetBootstrapper:
         return config_hash(fleet_of(machine, self._fleet))
 
     async def bootstrap(
-        self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:
         return await self._perform(self._bootstrap.run, machine, host, credentials, progress)
 
     async def update(
-        self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:
         return await self._perform(self._bootstrap.update, machine, host, credentials, progress)
 
     async def restart_agent(
-        self, machine: Machine, host: Host, credentials: Credentials, progress: Progress
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:
         return await self._perform(self._bootstrap.restart_agent, machine, host, credentials, progress)
 
@@ -123,9 +122,9 @@ class FleetBootstrapper:
     # --- how -----------------------------------------------------------------------------------------------------
 
     async def _perform(
-        self, run: _Run, machine: Machine, host: Host, credentials: Credentials, progress: Progress
+        self, run: _Run, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:
-        async def told(said: Said) -> None:
+        async def told(said: StepProgress) -> None:
             if said.state == "started":
                 await progress(said.step)
 

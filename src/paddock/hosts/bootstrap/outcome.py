@@ -6,7 +6,7 @@ from typing import Literal
 
 from paddock.hosts.bootstrap.errors import FailureKind
 
-__all__ = ["Failed", "Outcome", "Progress", "ProgressCallback", "Ready", "silent"]
+__all__ = ["Failed", "Outcome", "ProgressCallback", "Ready", "StepProgress", "silent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ Outcome = Ready | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StepProgress:
     """Said before a step (`started`) and after it (everything else)."""
 
     step: str
@@ -66,8 +66,8 @@ class Progress:
         return f"step {self.number} of {self.of}, {self.step}, {self.state}{tail}"
 
 
-ProgressCallback = Callable[[Progress], Awaitable[None]]
+ProgressCallback = Callable[[StepProgress], Awaitable[None]]
 
 
-async def silent(_progress: Progress) -> None:
+async def silent(_progress: StepProgress) -> None:
     """For callers who do not want to know."""

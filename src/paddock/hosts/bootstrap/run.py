@@ -27,12 +27,12 @@ from paddock.clients.ssh import (
 )
 from paddock.hosts.bootstrap.config_hash import config_hash
 from paddock.hosts.bootstrap.errors import FailureKind, StepFailedError
-from paddock.hosts.bootstrap.outcome import Failed, Outcome, Progress, ProgressCallback, Ready, silent
+from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, Ready, StepProgress, silent
 from paddock.hosts.bootstrap.payload_source import PayloadFiles
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.steps import all_steps, live_steps
 from paddock.hosts.bootstrap.steps.payloads import restart_job
-from paddock.hosts.bootstrap.steps.step import Answer, Skipped, Step, StepShell
+from paddock.hosts.bootstrap.steps.step import Skipped, Step, StepResult, StepShell
 
 __all__ = ["REACH", "Bootstrap", "failure_kind"]
 
@@ -50,7 +50,7 @@ _KINDS: tuple[tuple[type[SshError], FailureKind], ...] = (
     (KeyUnusable, FailureKind.CONFIGURATION),
     (HostKeyUnpinned, FailureKind.CONFIGURATION),
 )
-Apply = Callable[[StepShell], Awaitable[Answer | Skipped]]
+Apply = Callable[[StepShell], Awaitable[StepResult | Skipped]]
 
 
 def failure_kind(error: SshError) -> FailureKind:
@@ -70,7 +70,7 @@ class Bootstrap:
         self,
         ssh: Ssh,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         *,
         reach_for: float = 300.0,
         dial_timeout: float = 15.0,
@@ -78,7 +78,7 @@ class Bootstrap:
     ) -> None:
         self._ssh = ssh
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._reach_for = reach_for
         self._dial_timeout = dial_timeout
         self._between_dials = between_dials
@@ -105,7 +105,7 @@ class Bootstrap:
                 host_key=host.host_key,
             )
 
-        async def restart(shell: StepShell) -> Answer:
+        async def restart(shell: StepShell) -> StepResult:
             return await restart_job(shell, agent, host, fleet)
 
         return await self._perform(host, fleet, [("restart-agent", 120.0, restart)], progress, reach_for=0.0)
@@ -134,13 +134,13 @@ class Bootstrap:
         changed: list[str] = []
         skipped: list[tuple[str, str]] = []
         notes: list[str] = []
-        await progress(Progress(REACH, 1, of, "started"))
+        await progress(StepProgress(REACH, 1, of, "started"))
         try:
             async with self._reached(host, reach_for) as shell:
                 host_key = shell.host_key
-                await progress(Progress(REACH, 1, of, "unchanged", "", self._clock.monotonic() - began))
+                await progress(StepProgress(REACH, 1, of, "unchanged", "", self._clock.monotonic() - began))
                 for number, (step, timeout, apply) in enumerate(steps, 2):
-                    await progress(Progress(step, number, of, "started"))
+                    await progress(StepProgress(step, number, of, "started"))
                     began = self._clock.monotonic()
                     result = await apply(StepShell(shell, self._clock, host, self._payloads, timeout))
                     took = self._clock.monotonic() - began
@@ -148,11 +148,11 @@ class Bootstrap:
                         changed.append(step)
                     if isinstance(result, Skipped):
                         skipped.append((step, result.reason))
-                        await progress(Progress(step, number, of, "skipped", result.reason, took))
+                        await progress(StepProgress(step, number, of, "skipped", result.reason, took))
                         continue
                     notes += [f"{step}: {text}" for text in result.notes]
                     said = ", ".join(result.changes)
-                    await progress(Progress(step, number, of, "changed" if said else "unchanged", said, took))
+                    await progress(StepProgress(step, number, of, "changed" if said else "unchanged", said, took))
         except StepFailedError as error:
             failed = Failed(
                 step=step,
@@ -179,7 +179,7 @@ class Bootstrap:
                 skipped=tuple(skipped),
                 notes=tuple(notes),
             )
-        await progress(Progress(step, number, of, "failed", failed.sentence, self._clock.monotonic() - began))
+        await progress(StepProgress(step, number, of, "failed", failed.sentence, self._clock.monotonic() - began))
         _log.warning("the host is not ready", address=host.address, node=host.node_name, step=step, why=failed.sentence)
         return failed
 
@@ -207,14 +207,14 @@ class Bootstrap:
                     yield shell
                     return
             assert failure is not None
-            wait = self._between_dials * self._chance.uniform(1.0, 1.5)
+            wait = self._between_dials * self._rng.uniform(1.0, 1.5)
             if self._clock.monotonic() + wait > deadline:
                 raise failure
             await self._clock.sleep(wait)
 
 
 def _applying(step: Step, host: PerHost, fleet: FleetConfig) -> Apply:
-    async def apply(shell: StepShell) -> Answer | Skipped:
+    async def apply(shell: StepShell) -> StepResult | Skipped:
         return await step.apply(shell, host, fleet)
 
     return apply

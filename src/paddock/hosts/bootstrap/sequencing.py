@@ -14,22 +14,22 @@ from paddock.base.clock import Clock
 __all__ = ["Sequencing", "start_delay"]
 
 
-def start_delay(uptime: float, spread: float, chance: random.Random) -> float:
+def start_delay(uptime: float, spread: float, rng: random.Random) -> float:
     """Seconds to put off a start: a share of what is left of the first `spread` seconds of this process.
 
     Later starts are not put off at all: Machines then come one by one by themselves.
     """
-    return chance.uniform(0.0, max(0.0, spread - uptime))
+    return rng.uniform(0.0, max(0.0, spread - uptime))
 
 
 class Sequencing:
     """One for a process. Hosts are let in in the order in which they asked; the same host is never let in twice."""
 
-    def __init__(self, clock: Clock, chance: random.Random, *, parallel: int = 16, spread: float = 20.0) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, *, parallel: int = 16, spread: float = 20.0) -> None:
         if parallel < 1:
             raise ValueError("parallel must be at least 1: nothing would ever be bootstrapped")
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._spread = spread
         self._slots = asyncio.Semaphore(parallel)
         self._hosts: dict[str, asyncio.Lock] = {}
@@ -40,7 +40,7 @@ class Sequencing:
     @asynccontextmanager
     async def turn(self, host: str) -> AsyncIterator[None]:
         """The block runs when it is this host's turn. Two runs on one host never overlap, even by mistake."""
-        await self._clock.sleep(start_delay(self._clock.monotonic() - self._started, self._spread, self._chance))
+        await self._clock.sleep(start_delay(self._clock.monotonic() - self._started, self._spread, self._rng))
         lock = self._hosts.setdefault(host, asyncio.Lock())
         self._waiting[host] = self._waiting.get(host, 0) + 1
         try:

@@ -18,7 +18,7 @@ from paddock.hosts.core_access import (
     End,
     Given,
     Issue,
-    Keep,
+    KeepAccess,
     Provide,
     Renew,
     Rest,
@@ -99,7 +99,7 @@ class ClusterReconciler:
                 told = f"core has a new token in Secret {secret_name(cluster)}{why}"
                 self._recorder.record(infra, "Normal", "KubeconfigIssued", told)
                 seconds = _SOON
-            case Keep(seconds):
+            case KeepAccess(seconds):
                 pass
         said = _condition(
             True, "KubeconfigIssued", f"core finds the Nodes by Secret {secret_name(cluster)}, which is kept up"

@@ -12,7 +12,7 @@ from paddock.base.secrets import Secret
 from paddock.hosts import core_access
 from paddock.hosts.api import ScalewayAppleSiliconCluster
 from paddock.hosts.bootstrap.identity import MANAGED_BY, ApiEndpoint, kubeconfig_text
-from paddock.hosts.core_access import AccountTakenError, Given, Issue, Keep, Renew, secret_step
+from paddock.hosts.core_access import AccountTakenError, Given, Issue, KeepAccess, Renew, secret_step
 from paddock.kube.builtin import SecretObject, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.errors import AlreadyExistsError, NotFoundError
@@ -47,7 +47,7 @@ class CoreAccess:
         secret = await self._secret(namespace, cluster)
         return isinstance(secret_step(secret, "", "", self._endpoint, self._clock.now()), Given)
 
-    async def ensure(self, infra: ScalewayAppleSiliconCluster, cluster: str) -> Given | Issue | Renew | Keep:
+    async def ensure(self, infra: ScalewayAppleSiliconCluster, cluster: str) -> Given | Issue | Renew | KeepAccess:
         """See to it that the Cluster's Secret is there and good; what was done. Raises KubeError or CoreAccessError.
 
         The caller has put its finalizer on `infra`: the binding has no namespace, and nobody else would remove it.
@@ -57,7 +57,7 @@ class CoreAccess:
         secret = await self._secret(infra.metadata.namespace, cluster)
         step = self._judge(secret, infra, account)
         match step:
-            case Given() | Keep():
+            case Given() | KeepAccess():
                 return step
             case Issue():
                 try:
@@ -65,7 +65,7 @@ class CoreAccess:
                 except AlreadyExistsError:
                     # Somebody was quicker, or an earlier attempt of ours whose answer was lost. It stays; whether it is
                     # good is judged in the next pass, as if it had always been there.
-                    return Keep(_SOON)
+                    return KeepAccess(_SOON)
             case Renew():
                 assert secret is not None
                 await self._replace(secret, await self._made(infra, cluster, account))
@@ -86,7 +86,7 @@ class CoreAccess:
 
     def _judge(
         self, secret: SecretObject | None, infra: ScalewayAppleSiliconCluster, account: ServiceAccount
-    ) -> Given | Issue | Renew | Keep:
+    ) -> Given | Issue | Renew | KeepAccess:
         return secret_step(secret, infra.metadata.uid, account.metadata.uid, self._endpoint, self._clock.now())
 
     async def _made(self, infra: ScalewayAppleSiliconCluster, cluster: str, account: ServiceAccount) -> SecretObject:

@@ -4,11 +4,11 @@ import random
 
 from msgspec.structs import replace
 
-from paddock.base.chance import kube_suffix
+from paddock.base.rng import kube_suffix
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import WATCH_FILTER_LABEL, watched
-from paddock.hosts.controllers.tools import Tools
-from paddock.hosts.fleet import FLEET_LABEL, Plan, plan
+from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.fleet import FLEET_LABEL, FleetPlan, plan
 from paddock.kube.conditions import get_condition, set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.difference import merge_difference
@@ -25,35 +25,35 @@ _LATER = 10.0
 class FleetReconciler:
     """Counts on a fresh list of its machines, so that a slow cache can neither make one too many nor delete one too many."""
 
-    def __init__(self, tools: Tools, chance: random.Random) -> None:
-        self._tools = tools
-        self._chance = chance
+    def __init__(self, context: ReconcileContext, rng: random.Random) -> None:
+        self._context = context
+        self._rng = rng
 
     async def __call__(self, request: Request) -> Result:
-        tools = self._tools
-        fleet = await tools.fresh.get(MacFleet, request.name, request.namespace)
-        if fleet is None or not watched(fleet, tools.settings.watch_filter):
+        context = self._context
+        fleet = await context.fresh.get(MacFleet, request.name, request.namespace)
+        if fleet is None or not watched(fleet, context.settings.watch_filter):
             return Done()
         if fleet.metadata.deletion_timestamp is not None:
             return Done()  # its machines are owned by it, and garbage collection deletes them
         selector = f"{FLEET_LABEL}={fleet.metadata.name}"
-        listed = (await tools.fresh.list(Machine, fleet.metadata.namespace, label_selector=selector)).items
+        listed = (await context.fresh.list(Machine, fleet.metadata.namespace, label_selector=selector)).items
         machines = [m for m in listed if any(ref.uid == fleet.metadata.uid for ref in m.metadata.owner_references)]
-        hosts = {host.metadata.name: host for host in tools.hosts.list()}
-        decided = plan(fleet, machines, hosts, tools.clock.now())
+        hosts = {host.metadata.name: host for host in context.hosts.list()}
+        decided = plan(fleet, machines, hosts, context.clock.now())
         # Each effect has its own look at the fleet right before it: whoever corrects a number stops what was decided for
         # the wrong one, but for the one effect whose look came first; the next pass takes that back. Dying between
         # two of them, or losing an answer, costs nothing: the next pass counts anew, on a fresh list.
         for _ in range(decided.create):
             if not await self._unchanged(fleet):
                 return RequeueAfter(_SOON)
-            await tools.client.create(self._new_machine(fleet))
+            await context.client.create(self._new_machine(fleet))
         for machine in decided.delete:
             if not await self._unchanged(fleet):
                 return RequeueAfter(_SOON)
             meta = machine.metadata
             try:
-                await tools.client.delete(
+                await context.client.delete(
                     Machine, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
                 )
             except NotFoundError:
@@ -67,7 +67,7 @@ class FleetReconciler:
     async def _unchanged(self, fleet: MacFleet) -> bool:
         """Whether the fleet still asks for what was read: the same one, of the same generation, and not being deleted."""
         meta = fleet.metadata
-        now = await self._tools.fresh.get(MacFleet, meta.name, meta.namespace)
+        now = await self._context.fresh.get(MacFleet, meta.name, meta.namespace)
         return (
             now is not None
             and now.metadata.uid == meta.uid
@@ -91,7 +91,7 @@ class FleetReconciler:
         filtered = {name: value for name, value in meta.labels.items() if name == WATCH_FILTER_LABEL}
         return Machine(
             metadata=ObjectMeta(
-                name=f"{meta.name}-{kube_suffix(self._chance)}",
+                name=f"{meta.name}-{kube_suffix(self._rng)}",
                 namespace=meta.namespace,
                 labels={**template.metadata.labels, **filtered, FLEET_LABEL: meta.name},
                 annotations=template.metadata.annotations,
@@ -100,8 +100,8 @@ class FleetReconciler:
             spec=spec,
         )
 
-    async def _tell(self, fleet: MacFleet, machines: list[Machine], decided: Plan, selector: str) -> None:
-        tools = self._tools
+    async def _tell(self, fleet: MacFleet, machines: list[Machine], decided: FleetPlan, selector: str) -> None:
+        context = self._context
         living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
         ready = sum(machine.status.ready for machine in living)
         complete = ready >= fleet.spec.replicas
@@ -113,17 +113,17 @@ class FleetReconciler:
         )
         before = get_condition(fleet.status.conditions, "Ready")
         if decided.short and (before is None or before.reason != said.reason):
-            tools.recorder.record(fleet, "Warning", said.reason, said.message)
+            context.recorder.record(fleet, "Warning", said.reason, said.message)
         status = replace(
             fleet.status,
             replicas=len(living),
             ready_replicas=ready,
             selector=selector,
             observed_generation=fleet.metadata.generation,
-            conditions=set_condition(fleet.status.conditions, said, tools.clock.now()),
+            conditions=set_condition(fleet.status.conditions, said, context.clock.now()),
         )
         if change := merge_difference(fleet.status, status):
-            await tools.client.merge_patch(
+            await context.client.merge_patch(
                 MacFleet,
                 fleet.metadata.name,
                 {"status": change},

@@ -21,8 +21,8 @@ from paddock.clients.scaleway import (
     Unknown,
 )
 from paddock.hosts.api import ScalewayAppleSiliconHost
-from paddock.hosts.controllers.tools import Tools
-from paddock.hosts.fencing import LeaseTooShortError
+from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.release import (
     Abandon,
     Delete,
@@ -31,7 +31,7 @@ from paddock.hosts.release import (
     Reinstall,
     ReleaseStep,
     Remove,
-    Rename,
+    RenameForRelease,
     Wait,
     release_step,
 )
@@ -52,16 +52,16 @@ _WHEN_LEASE_IS_SHORT = 2.0
 class HostReconciler:
     """Takes the steps of a recorded release until it has to wait, or until the host is free again."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
 
     async def __call__(self, request: Request) -> Result:
         for _ in range(_STEPS_AT_A_TIME):
-            host = await self._tools.fresh.get(Host, request.name, request.namespace)
+            host = await self._context.fresh.get(Host, request.name, request.namespace)
             if host is None or host.spec.release is None:
                 return Done()
             try:
-                step = release_step(host, await self._look(host), self._tools.clock.now())
+                step = release_step(host, await self._look(host), self._context.clock.now())
                 if step is None:
                     return Done()
                 if isinstance(step, Wait):
@@ -72,7 +72,7 @@ class HostReconciler:
                 return RequeueAfter(_WHEN_LEASE_IS_SHORT)
             except ScalewayError as error:
                 message = f"the cloud did not do what the release needs, it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s: {error}"
-                self._tools.recorder.record(host, "Warning", "ReleaseFailed", str(error))
+                self._context.recorder.record(host, "Warning", "ReleaseFailed", str(error))
                 await self._tell(host, "ReleaseFailed", message)
                 return RequeueAfter(_WHEN_THE_CLOUD_FAILS)
         return RequeueAfter(1.0)
@@ -80,40 +80,40 @@ class HostReconciler:
     async def _look(self, host: Host) -> Server | Gone | Unknown:
         zone, server_id = host.spec.zone, host.spec.server_id
         try:
-            return (await self._tools.cloud.get_server(zone, server_id)).server
+            return (await self._context.cloud.get_server(zone, server_id)).server
         except (NotFound, PermissionDenied):
-            found = await self._tools.cloud.is_gone(zone, server_id)
+            found = await self._context.cloud.is_gone(zone, server_id)
             return found.server if isinstance(found, StillThere) else found
 
     async def _take(self, host: Host, step: ReleaseStep) -> None:
-        tools, zone, server_id = self._tools, host.spec.zone, host.spec.server_id
+        context, zone, server_id = self._context, host.spec.zone, host.spec.server_id
         release = host.spec.release
         assert release is not None
-        now = tools.clock.now()
+        now = context.clock.now()
         match step:
-            case Rename(to, _):
+            case RenameForRelease(to, _):
                 if release.policy == "pool" and release.wipe != "started":
                     await self._image(host, release.os_family)  # fails before the host is parked, not after
-                await tools.hands.rename(zone, server_id, to)
+                await context.fenced_cloud.rename(zone, server_id, to)
             case Reinstall(family):
                 image = await self._image(host, family)
                 # Recorded before it is asked for: died in between, it is asked for again after a while.
-                await tools.patch_host(host, {"release": {"wipe": "requested", "wipeRequestedAt": rfc3339(now)}})
-                await tools.hands.reinstall(zone, server_id, image)
-                tools.recorder.record(host, "Normal", "Releasing", "the wipe of the disk was asked for")
+                await context.patch_host(host, {"release": {"wipe": "requested", "wipeRequestedAt": rfc3339(now)}})
+                await context.fenced_cloud.reinstall(zone, server_id, image)
+                context.recorder.record(host, "Normal", "Releasing", "the wipe of the disk was asked for")
             case MarkStarted():
-                await tools.patch_host(host, {"release": {"wipe": "started"}})
+                await context.patch_host(host, {"release": {"wipe": "started"}})
                 await self._tell(host, "Wiping", "the disk is being wiped; the host is free again when that is done")
             case Finish():
                 await self._finish(host, now)
             case Delete():
                 await self._delete(host)
             case Remove():
-                tools.recorder.record(host, "Normal", "Deleted", "the server does not exist any more")
+                context.recorder.record(host, "Normal", "Deleted", "the server does not exist any more")
                 await self._remove(host)
             case Abandon(reason):
-                tools.recorder.record(host, "Warning", "ReleaseAbandoned", reason)
-                await tools.patch_host(host, _freed(now, tools))
+                context.recorder.record(host, "Warning", "ReleaseAbandoned", reason)
+                await context.patch_host(host, _freed(now, context))
             case Wait():
                 pass
 
@@ -122,9 +122,9 @@ class HostReconciler:
         if not family:
             return None
         try:
-            image = await self._tools.cloud.newest_image(host.spec.zone, family, server_type=host.status.type or None)
+            image = await self._context.cloud.newest_image(host.spec.zone, family, server_type=host.status.type or None)
         except OSNotPublished as problem:
-            self._tools.recorder.record(
+            self._context.recorder.record(
                 host, "Warning", "OSPinUnavailable", f"{problem}; the type's default image is used"
             )
             return None
@@ -136,33 +136,33 @@ class HostReconciler:
         The key goes first: a freed host that still pins it would refuse its next tenant. Both writes are made in the
         version that was judged. Died in between: the release is still recorded, and this is repeated.
         """
-        tools = self._tools
+        context = self._context
         if host.status.host_key:
             host = await self._save(host, {"hostKey": None}, guarded=True)
-        await tools.patch_host(host, _freed(now, tools))
-        tools.recorder.record(host, "Normal", "Released", "wiped and back in the pool")
+        await context.patch_host(host, _freed(now, context))
+        context.recorder.record(host, "Normal", "Released", "wiped and back in the pool")
         await self._save(host, {"history": {"releases": host.status.history.releases + 1}})
 
     async def _delete(self, host: Host) -> None:
-        tools, zone, server_id = self._tools, host.spec.zone, host.spec.server_id
-        outcome = await tools.hands.delete(zone, server_id)
+        context, zone, server_id = self._context, host.spec.zone, host.spec.server_id
+        outcome = await context.fenced_cloud.delete(zone, server_id)
         if isinstance(outcome, BelowBillingFloor):
             # Either shape of the 412 ends here. Died before the schedule: the next pass is refused again, and schedules.
-            await tools.hands.schedule_deletion(zone, server_id)
-            tools.recorder.record(host, "Normal", "DeletionScheduled", outcome.message)
+            await context.fenced_cloud.schedule_deletion(zone, server_id)
+            context.recorder.record(host, "Normal", "DeletionScheduled", outcome.message)
         else:
-            tools.recorder.record(host, "Normal", "Deleting", "the server is given back to the cloud")
+            context.recorder.record(host, "Normal", "Deleting", "the server is given back to the cloud")
 
     async def _remove(self, host: Host) -> None:
         try:
-            await self._tools.client.delete(Host, host.metadata.name, host.metadata.namespace, uid=host.metadata.uid)
+            await self._context.client.delete(Host, host.metadata.name, host.metadata.namespace, uid=host.metadata.uid)
         except NotFoundError:
             return
 
     async def _tell(self, host: Host, reason: str, message: str) -> None:
         """Say where the release stands, if that changed."""
         said = Condition(type="Released", status="False", reason=reason, message=message)
-        conditions = set_condition(host.status.conditions, said, self._tools.clock.now())
+        conditions = set_condition(host.status.conditions, said, self._context.clock.now())
         if conditions != host.status.conditions:
             await self._save(host, merge_difference(host.status, replace(host.status, conditions=conditions)))
 
@@ -170,11 +170,11 @@ class HostReconciler:
         patch: dict[str, Any] = {"status": status}
         if guarded:
             patch["metadata"] = {"resourceVersion": host.metadata.resource_version}
-        return await self._tools.client.merge_patch(
+        return await self._context.client.merge_patch(
             Host, host.metadata.name, patch, namespace=host.metadata.namespace, subresource="status"
         )
 
 
-def _freed(now: datetime, tools: Tools) -> dict[str, Any]:
+def _freed(now: datetime, context: ReconcileContext) -> dict[str, Any]:
     """A Host that is nobody's: claimable when nothing that was sent before can arrive any more."""
-    return {"claim": None, "release": None, "notBefore": rfc3339(now + tools.settings.settle)}
+    return {"claim": None, "release": None, "notBefore": rfc3339(now + context.settings.settle)}

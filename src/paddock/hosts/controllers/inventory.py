@@ -21,7 +21,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
 )
-from paddock.hosts.strays import Owners, State, Verdict, verdict
+from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
 from paddock.kube.difference import merge_difference
@@ -43,7 +43,7 @@ def observed(server: Server, before: HostStatus, judged: Verdict, price: Price |
     """The status that a Host should have now, in full. Pure; equal to `before` when nothing changed."""
     ready = Condition(
         type="Ready",
-        status="False" if judged.state is State.STRANDED else "True",
+        status="False" if judged.state is HostState.ORPHANED else "True",
         reason=judged.reason,
         message=judged.message,
     )

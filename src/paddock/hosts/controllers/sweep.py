@@ -9,13 +9,13 @@ from paddock.base.clock import rfc3339
 from paddock.base.logs import get_logger
 from paddock.clients.scaleway import ScalewayError, Server
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.controllers.recording import record_release
-from paddock.hosts.controllers.tools import Tools
-from paddock.hosts.strays import Owners, Verdict, verdict
-from paddock.hosts.sweep import HealLedger, Leave, Reclaim, Sightings, counts_as_orphan, judge, owners_vanished
+from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.controllers.release import record_release
+from paddock.hosts.orphans import Owners, Verdict, verdict
+from paddock.hosts.sweep import HealLedger, Leave, OrphanHistory, Reclaim, counts_as_orphan, judge, owners_vanished
 from paddock.kube.errors import ConflictError, KubeError
 
-__all__ = ["Finding", "Sweep", "SweepMetrics"]
+__all__ = ["Sweep", "SweepFinding", "SweepMetrics"]
 
 log = get_logger("sweep")
 Host = ScalewayAppleSiliconHost
@@ -38,7 +38,7 @@ class SweepMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SweepFinding:
     """One host of one cycle: what it is, and what is done about it."""
 
     zone: str
@@ -50,32 +50,32 @@ class Finding:
 class Sweep:
     """One zone's failure never hides another's, and a failed read never counts as "none"."""
 
-    def __init__(self, tools: Tools, zones: Callable[[], Collection[str]], metrics: SweepMetrics) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext, zones: Callable[[], Collection[str]], metrics: SweepMetrics) -> None:
+        self._context = context
         self._zones = zones
         self._metrics = metrics
         self._orphans: dict[str, int] = {}
-        self._sightings = Sightings()
+        self._observations = OrphanHistory()
         self._owners_before = 0
-        self.findings: list[Finding] = []
+        self.findings: list[SweepFinding] = []
 
     async def cycle(self) -> None:
         """Look at everything, report, then act on what may be acted on, under the brakes."""
-        machines = (await self._tools.fresh.list(Machine)).items
-        hosts = {host.spec.server_id: host for host in (await self._tools.fresh.list(Host)).items}
+        machines = (await self._context.fresh.list(Machine)).items
+        hosts = {host.spec.server_id: host for host in (await self._context.fresh.list(Host)).items}
         owners = Owners.of(list(machines))
-        settings = self._tools.settings
-        findings: list[Finding] = []
+        settings = self._context.settings
+        findings: list[SweepFinding] = []
         seen: dict[str, tuple[str, str, int]] = {}
         for zone in sorted(self._zones()):
             try:
-                servers = await self._tools.cloud.list_servers(zone)
+                servers = await self._context.cloud.list_servers(zone)
             except ScalewayError as error:
                 self._metrics.zones_failed.labels(zone).inc()
                 log.warning("zone could not be swept; its last count stands", zone=zone, why=str(error))
                 last = [finding for finding in self.findings if finding.zone == zone]
                 findings += last
-                seen |= {f.server.id: s for f in last if (s := self._sightings.seen.get(f.server.id))}
+                seen |= {f.server.id: s for f in last if (s := self._observations.seen.get(f.server.id))}
                 continue
             orphans = 0
             for server in servers:
@@ -86,19 +86,19 @@ class Sweep:
                     pool_prefix=settings.default_adopt_pool_prefix,
                     claim_name_prefix=settings.claim_name_prefix,
                 )
-                count = self._sightings.count(server.id, server.name, judged.reason)
+                count = self._observations.count(server.id, server.name, judged.reason)
                 seen[server.id] = (server.name, judged.reason, count)
                 orphans += counts_as_orphan(judged)
                 # Without a pool to go back to, nothing can be reclaimed, whatever the other flag says.
                 may_reclaim = settings.claim_name_prefix if settings.default_adopt_pool_prefix else ""
                 action = judge(server.name, judged, count, may_reclaim)
-                findings.append(Finding(zone, server, judged, action))
+                findings.append(SweepFinding(zone, server, judged, action))
             self._orphans[zone] = orphans
-        self.findings, self._sightings = findings, Sightings(seen)
+        self.findings, self._observations = findings, OrphanHistory(seen)
         self._metrics.orphans.set(sum(self._orphans.values()))
         await self._act(findings, len(machines))
 
-    async def _act(self, findings: list[Finding], owners: int) -> None:
+    async def _act(self, findings: list[SweepFinding], owners: int) -> None:
         if owners_vanished(self._owners_before, owners):
             log.error(
                 "every machine vanished since the last sweep: nothing is reclaimed in this cycle",
@@ -111,7 +111,7 @@ class Sweep:
         for finding in findings:
             if isinstance(finding.action, Leave):
                 continue
-            if done >= self._tools.settings.reclaim_cap:
+            if done >= self._context.settings.reclaim_cap:
                 log.warning("the cap of this cycle is used up; the rest follows in the next", cap=done)
                 return
             try:
@@ -123,16 +123,16 @@ class Sweep:
                     why=str(error),
                 )
 
-    async def _heal(self, finding: Finding) -> bool:
+    async def _heal(self, finding: SweepFinding) -> bool:
         """Judge once more on reads made now, then record. False when the picture changed meanwhile."""
-        tools, server_id, settings = self._tools, finding.server.id, self._tools.settings
+        context, server_id, settings = self._context, finding.server.id, self._context.settings
         # The Host first, because the write is guarded by its version, and the machines last: a claim that is in this Host
         # was made by a machine that exists already, so a machine that is missing from the list is really gone.
-        host = await tools.fresh_host(server_id)
+        host = await context.fresh_host(server_id)
         if host is None:
             return False  # the inventory makes it; then it is judged again
-        server = (await tools.cloud.get_server(finding.zone, server_id)).server
-        owners = Owners.of(list((await tools.fresh.list(Machine)).items))
+        server = (await context.cloud.get_server(finding.zone, server_id)).server
+        owners = Owners.of(list((await context.fresh.list(Machine)).items))
         again = verdict(
             server,
             host,
@@ -154,13 +154,13 @@ class Sweep:
             return False
         try:
             if isinstance(finding.action, HealLedger):
-                not_before = rfc3339(tools.clock.now() + settings.settle)
-                await tools.patch_host(host, {"claim": None, "notBefore": not_before})
+                not_before = rfc3339(context.clock.now() + settings.settle)
+                await context.patch_host(host, {"claim": None, "notBefore": not_before})
                 return True
             if server.transient:
                 return False  # whatever the cloud does to it should end first
             await record_release(
-                tools,
+                context,
                 host,
                 policy="pool",
                 prefix=settings.default_adopt_pool_prefix,
@@ -172,5 +172,5 @@ class Sweep:
         except ConflictError:
             return False
         self._metrics.reclaimed.inc()
-        tools.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; it is wiped and goes back to the pool")
+        context.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; it is wiped and goes back to the pool")
         return True

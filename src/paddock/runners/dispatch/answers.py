@@ -5,11 +5,11 @@ from typing import Final
 
 from paddock.base.secrets import Secret
 
-__all__ = ["NOTHING", "SUPERSEDED", "Answer", "Handed", "exit_now", "later"]
+__all__ = ["NOTHING", "SUPERSEDED", "HandedJob", "PollAnswer", "exit_now", "later"]
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class HandedJob:
     """A runner for this Pod alone. The config is shown once, in the body of the answer, and nowhere else."""
 
     config: Secret
@@ -18,26 +18,26 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PollAnswer:
     """`outcome` is what the counters call it; `reason` is what the Pod's log will say."""
 
     status: int
     outcome: str
     reason: str = ""
     retry_after: float = 0.0
-    handed: Handed | None = None
+    handed: HandedJob | None = None
 
 
-NOTHING: Final = Answer(204, "nothing")
-SUPERSEDED: Final = Answer(204, "superseded")
+NOTHING: Final = PollAnswer(204, "nothing")
+SUPERSEDED: Final = PollAnswer(204, "superseded")
 """A newer request of the same Pod waits in this one's place."""
 
 
-def exit_now(outcome: str, reason: str) -> Answer:
+def exit_now(outcome: str, reason: str) -> PollAnswer:
     """The Pod ends and is replaced; it is never given a job, or never a second one."""
-    return Answer(410, outcome, reason)
+    return PollAnswer(410, outcome, reason)
 
 
-def later(outcome: str, reason: str, seconds: float = 2.0) -> Answer:
+def later(outcome: str, reason: str, seconds: float = 2.0) -> PollAnswer:
     """Nothing is wrong with the Pod: it asks again after that."""
-    return Answer(503, outcome, reason, retry_after=seconds)
+    return PollAnswer(503, outcome, reason, retry_after=seconds)

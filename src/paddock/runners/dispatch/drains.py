@@ -8,12 +8,12 @@ from paddock.runners.api import (
     RUNNER,
     RunnerPool,
 )
-from paddock.runners.dispatch.answers import Answer, exit_now
+from paddock.runners.dispatch.answers import PollAnswer, exit_now
 
 __all__ = ["must_go"]
 
 
-def must_go(pod: Pod | None, pool: RunnerPool | None) -> Answer | None:
+def must_go(pod: Pod | None, pool: RunnerPool | None) -> PollAnswer | None:
     """The 410 for a Pod that is to end, or None for one that may be served.
 
     What could not be looked up counts as good: a blip of the API server must not stop dispatch, and everything that

@@ -14,12 +14,12 @@ import msgspec
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
-from paddock.runners.dispatch.answers import NOTHING, Answer, later
-from paddock.runners.dispatch.desk import Desk
+from paddock.runners.dispatch.answers import NOTHING, PollAnswer, later
+from paddock.runners.dispatch.dispatcher import Dispatcher
 from paddock.runners.dispatch.errors import IdentityError, Unauthenticated
 from paddock.runners.dispatch.identity import PodIdentity, Tokens
 from paddock.runners.dispatch.metrics import DispatchMetrics
-from paddock.runners.dispatch.room import Waiter
+from paddock.runners.dispatch.waiting_pods import Waiter
 from paddock.runners.settings import DispatchSettings
 
 __all__ = ["PATH", "DispatchEndpoint", "bearer", "hold_wanted"]
@@ -41,10 +41,10 @@ class DispatchEndpoint:
     """The ASGI application behind PATH."""
 
     def __init__(
-        self, tokens: Tokens, desk: Desk, settings: DispatchSettings, clock: Clock, metrics: DispatchMetrics
+        self, tokens: Tokens, dispatcher: Dispatcher, settings: DispatchSettings, clock: Clock, metrics: DispatchMetrics
     ) -> None:
         self._tokens = tokens
-        self._desk = desk
+        self._dispatcher = dispatcher
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -54,14 +54,16 @@ class DispatchEndpoint:
         try:
             refused = await self._read_body(receive)
             if refused is not None:
-                answer: Answer | None = refused
+                answer: PollAnswer | None = refused
             else:
                 pod, token = await self._identify(_header(scope["headers"], b"authorization"))
                 pool = pod.pool
                 hold = hold_wanted(_header(scope["headers"], b"prefer"), self._settings)
                 answer = await self._wait(Waiter(pod, token, self._clock.monotonic()), receive, hold)
         except IdentityError as error:
-            answer = Answer(error.status, error.outcome, str(error), retry_after=2.0 if error.status == 503 else 0.0)
+            answer = PollAnswer(
+                error.status, error.outcome, str(error), retry_after=2.0 if error.status == 503 else 0.0
+            )
         self._metrics.requests.labels(pool, answer.outcome if answer is not None else "hung_up").inc()
         if answer is not None:
             await _send(answer, send)
@@ -72,13 +74,13 @@ class DispatchEndpoint:
             raise Unauthenticated("send the Pod's token: Authorization: Bearer …")
         return await self._tokens.waiting(token), token
 
-    async def _wait(self, waiter: Waiter, receive: Receive, hold: float) -> Answer | None:
+    async def _wait(self, waiter: Waiter, receive: Receive, hold: float) -> PollAnswer | None:
         """The answer, or None if the client left before there was one."""
-        self._desk.enter(waiter)
+        self._dispatcher.enter(waiter)
         try:
             await _until_answered(waiter, receive, hold)
             if waiter.answer is None and not waiter.gone:
-                if self._desk.leave(waiter):
+                if self._dispatcher.leave(waiter):
                     return NOTHING
                 # A claim is being served for it, which takes seconds at most; hanging up now would waste it.
                 await _until_answered(waiter, receive, None)
@@ -87,9 +89,9 @@ class DispatchEndpoint:
             if waiter.answer is None:
                 # The client hung up, or the server ends this task. Whoever serves it must notice before the next step.
                 waiter.gone = True
-                self._desk.leave(waiter)
+                self._dispatcher.leave(waiter)
 
-    async def _read_body(self, receive: Receive) -> Answer | None:
+    async def _read_body(self, receive: Receive) -> PollAnswer | None:
         size = 0
         try:
             async with asyncio.timeout(self._settings.body_timeout):
@@ -99,11 +101,11 @@ class DispatchEndpoint:
                         return later("hung_up", "the client left")
                     size += len(message.get("body", b""))
                     if size > _LARGEST_BODY:
-                        return Answer(413, "too_large", "the body says nothing and may be empty")
+                        return PollAnswer(413, "too_large", "the body says nothing and may be empty")
                     if not message.get("more_body"):
                         return None
         except TimeoutError:
-            return Answer(408, "too_slow", "the request did not arrive in time")
+            return PollAnswer(408, "too_slow", "the request did not arrive in time")
 
 
 async def _until_answered(waiter: Waiter, receive: Receive, seconds: float | None) -> None:
@@ -116,7 +118,7 @@ async def _until_answered(waiter: Waiter, receive: Receive, seconds: float | Non
                 if not limit.expired():
                     limit.reschedule(loop.time())
 
-            waiter.bell = ring
+            waiter.waker = ring
             if waiter.answer is None:
                 while (await receive())["type"] != "http.disconnect":
                     pass
@@ -124,7 +126,7 @@ async def _until_answered(waiter: Waiter, receive: Receive, seconds: float | Non
     except TimeoutError:
         pass
     finally:
-        waiter.bell = None
+        waiter.waker = None
 
 
 def hold_wanted(prefer: str, settings: DispatchSettings) -> float:
@@ -143,7 +145,7 @@ def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in headers if key.lower() == name), "")
 
 
-async def _send(answer: Answer, send: Send) -> None:
+async def _send(answer: PollAnswer, send: Send) -> None:
     headers = [(b"cache-control", b"no-store")]
     body = b""
     if answer.handed is not None:

@@ -22,7 +22,7 @@ from paddock.kube.errors import KubeError
 from paddock.runners.api import POOL_LABEL
 from paddock.runners.dispatch.errors import NotAllowed, Unauthenticated, Unreachable
 from paddock.runners.dispatch.keys import KeySource, KeysUnavailableError
-from paddock.runners.dispatch.sightings import Sightings
+from paddock.runners.dispatch.observations import Observations
 
 __all__ = ["PodIdentity", "Principal", "Tokens"]
 
@@ -75,9 +75,11 @@ class _Said:
 class Tokens:
     """Verifies tokens. Every refusal is an IdentityError that says which answer it deserves, and never holds a token."""
 
-    def __init__(self, client: Client, sightings: Sightings, keys: KeySource, *, audience: str, clock: Clock) -> None:
+    def __init__(
+        self, client: Client, observations: Observations, keys: KeySource, *, audience: str, clock: Clock
+    ) -> None:
         self._client = client
-        self._sightings = sightings
+        self._observations = observations
         self._keys = keys
         self._audience = audience
         self._clock = clock
@@ -99,7 +101,7 @@ class Tokens:
         said = _bound(await self.principal(token, self._audience))
         if (said.namespace, said.pod, said.pod_uid, said.account) != (pod.namespace, pod.name, pod.uid, pod.name):
             raise NotAllowed("the token does not speak for this Pod any more")
-        seen = self._sightings.glance(pod.name, pod.uid)
+        seen = self._observations.from_cache(pod.name, pod.uid)
         if seen is not None and seen.metadata.deletion_timestamp is not None:
             # The API server goes on accepting the token of a Pod that is being deleted for a while; we do not.
             raise NotAllowed("the Pod is being deleted")
@@ -140,7 +142,7 @@ class Tokens:
         digest = hashlib.sha256(text.encode()).digest()
         if (known := self._recalled(digest)) is not None:
             return known
-        claims, key_id = self._glance(text)
+        claims, key_id = self._from_cache(text)
         try:
             key = await self._keys.of(key_id)
         except KeysUnavailableError:
@@ -149,12 +151,15 @@ class Tokens:
             # Perhaps a key that is newer than our last look. Anybody can make such a token up, so the cluster is asked
             # only about one that at least names a Pod that is there.
             said = _said(claims)
-            if said.namespace != self._sightings.namespace or self._sightings.glance(said.pod, said.pod_uid) is None:
+            if (
+                said.namespace != self._observations.namespace
+                or self._observations.from_cache(said.pod, said.pod_uid) is None
+            ):
                 raise Unauthenticated("the token is not signed by the cluster")
             return await self._reviewed_once(digest, text, claims)
         try:
             # The issuer is not compared: these keys sign nothing but tokens of this cluster's ServiceAccounts, and a
-            # cluster may have several issuers. Times and audience were, in `_glance`, with our own clock.
+            # cluster may have several issuers. Times and audience were, in `_from_cache`, with our own clock.
             jwt.decode(text, key.key, [key.algorithm], options=_SIGNATURE_ALONE)
         except jwt.InvalidTokenError:
             raise Unauthenticated("the token is not signed by the cluster") from None
@@ -162,7 +167,7 @@ class Tokens:
         self._remember(digest, said, claims)
         return said
 
-    def _glance(self, text: str) -> tuple[dict[str, Any], str]:
+    def _from_cache(self, text: str) -> tuple[dict[str, Any], str]:
         """What the token claims, before anybody vouched for it: one that does not even claim to be good costs nothing."""
         try:
             read = jwt.decode_complete(text, options=_NOTHING_VERIFIED)
@@ -214,7 +219,7 @@ class Tokens:
     # Whom it speaks for
 
     async def _identify(self, said: _Said) -> PodIdentity:
-        if said.namespace != self._sightings.namespace:
+        if said.namespace != self._observations.namespace:
             raise NotAllowed("the token is of another namespace")
         if not said.pod or not said.pod_uid:
             raise NotAllowed("the token is bound to no Pod: it must come from the Pod's own projected volume")
@@ -222,7 +227,7 @@ class Tokens:
             raise NotAllowed("the token's ServiceAccount is not the one of its Pod")
         await self._pod_of(said)
         try:
-            account = await self._sightings.account(said.account, said.account_uid)
+            account = await self._observations.account(said.account, said.account_uid)
         except KubeError as error:
             raise _unreachable(error) from None
         if account is None:
@@ -234,7 +239,7 @@ class Tokens:
 
     async def _pod_of(self, said: _Said) -> None:
         try:
-            pod = await self._sightings.pod(said.pod, said.pod_uid) if said.pod else None
+            pod = await self._observations.pod(said.pod, said.pod_uid) if said.pod else None
         except KubeError as error:
             raise _unreachable(error) from None
         if pod is None or pod.metadata.deletion_timestamp is not None:

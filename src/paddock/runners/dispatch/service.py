@@ -10,24 +10,24 @@ from starlette.routing import Route
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
-from paddock.clients.github.forge import Forge
+from paddock.clients.github.contract import GitHub
 from paddock.kube.builtin import Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.reader import CachedReader
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
-from paddock.runners.dispatch.debts import Debts
-from paddock.runners.dispatch.desk import Desk
+from paddock.runners.dispatch.assignment import Assignments
+from paddock.runners.dispatch.dispatcher import Dispatcher
+from paddock.runners.dispatch.handover import Handover
+from paddock.runners.dispatch.heartbeat import Heartbeat
 from paddock.runners.dispatch.http import PATH, DispatchEndpoint
 from paddock.runners.dispatch.identity import Tokens
 from paddock.runners.dispatch.keys import KeySource, PublishedKeys
 from paddock.runners.dispatch.metrics import DispatchMetrics
-from paddock.runners.dispatch.presence import Presence
-from paddock.runners.dispatch.room import WaitingRoom
-from paddock.runners.dispatch.serving import Serving
-from paddock.runners.dispatch.sightings import Sightings
-from paddock.runners.dispatch.stamps import Stamps
+from paddock.runners.dispatch.observations import Observations
+from paddock.runners.dispatch.pending_releases import PendingReleases
+from paddock.runners.dispatch.waiting_pods import WaitingPods
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.settings import DispatchSettings
 
@@ -60,14 +60,14 @@ class DispatchService:
     def __init__(
         self,
         ledger: Ledger,
-        forge: Forge,
+        github: GitHub,
         client: Client,
         *,
         pools: CachedReader[RunnerPool],
         listener: Listener,
         settings: DispatchSettings,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         registry: CollectorRegistry | None = None,
         name: str = "dispatch",
         pods: Informer[Pod] | None = None,
@@ -76,7 +76,7 @@ class DispatchService:
         kube_metrics: KubeMetrics | None = None,
     ) -> None:
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._listener = listener
         namespace = settings.namespace
         self._own: list[Informer[Pod] | Informer[ServiceAccount]] = []
@@ -85,7 +85,7 @@ class DispatchService:
                 client,
                 Pod,
                 clock=clock,
-                chance=chance,
+                rng=rng,
                 metrics=kube_metrics,
                 namespace=namespace,
                 label_selector=f"{RUNNER_LABEL}=true",
@@ -97,7 +97,7 @@ class DispatchService:
                 client,
                 ServiceAccount,
                 clock=clock,
-                chance=chance,
+                rng=rng,
                 metrics=kube_metrics,
                 namespace=namespace,
                 name="runner serviceaccounts",
@@ -106,39 +106,41 @@ class DispatchService:
         self.pods = pods
         self.accounts = accounts
         self.metrics = DispatchMetrics(registry)
-        sightings = Sightings(client, namespace, pods=pods.reader, accounts=accounts.reader, pools=pools)
+        observations = Observations(client, namespace, pods=pods.reader, accounts=accounts.reader, pools=pools)
         keys = keys or PublishedKeys(client, clock)
-        self.tokens = Tokens(client, sightings, keys, audience=settings.audience, clock=clock)
-        self.room = WaitingRoom()
-        self._presence = Presence(ledger, name, clock, chance, every=settings.beat)
-        self._debts = Debts(ledger, clock, chance, self.metrics, mine=self._presence.mine, held=self.room.holds)
-        stamps = Stamps(client, clock)
-        serving = Serving(
+        self.tokens = Tokens(client, observations, keys, audience=settings.audience, clock=clock)
+        self.room = WaitingPods()
+        self._heartbeat = Heartbeat(ledger, name, clock, rng, every=settings.beat)
+        self._pending_releases = PendingReleases(
+            ledger, clock, rng, self.metrics, mine=self._heartbeat.mine, held=self.room.holds
+        )
+        assignments = Assignments(client, clock)
+        serving = Handover(
             ledger,
-            forge,
+            github,
             self.tokens,
-            stamps,
-            sightings,
-            self._debts,
+            assignments,
+            observations,
+            self._pending_releases,
             clock,
-            chance,
+            rng,
             self.metrics,
             deadline=settings.serve_deadline,
         )
-        self.desk = Desk(
+        self.dispatcher = Dispatcher(
             ledger,
             self.room,
             serving,
-            self._debts,
-            self._presence,
-            sightings,
+            self._pending_releases,
+            self._heartbeat,
+            observations,
             settings,
             clock,
-            chance,
+            rng,
             self.metrics,
         )
-        pods.add_handler(self.desk.see)
-        self._endpoint = DispatchEndpoint(self.tokens, self.desk, settings, clock, self.metrics)
+        pods.add_handler(self.dispatcher.see)
+        self._endpoint = DispatchEndpoint(self.tokens, self.dispatcher, settings, clock, self.metrics)
 
     @property
     def routes(self) -> Sequence[Route]:
@@ -148,15 +150,15 @@ class DispatchService:
     async def run(self) -> None:
         """Dispatch until cancelled; the end is orderly (`stop`). Requests may arrive before it runs: they wait."""
         work = {
-            "presence": self._presence.run,
+            "presence": self._heartbeat.run,
             "hints": self._hear,
-            "debts": self._debts.run,
+            "debts": self._pending_releases.run,
             **{informer.name: informer.run for informer in self._own},
         }
-        self.desk.open()
+        self.dispatcher.open()
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(keep_running(name, run, self._clock, self._chance), name=name)
+                group.create_task(keep_running(name, run, self._clock, self._rng), name=name)
                 for name, run in work.items()
             ]
             try:
@@ -171,8 +173,8 @@ class DispatchService:
 
     async def stop(self) -> None:
         """Claim nothing more, finish what is being served, tell everybody else to ask again. Bounded, repeatable."""
-        await self.desk.stop()
+        await self.dispatcher.stop()
 
     async def _hear(self) -> None:
         async for pools in self._listener.hints():
-            self.desk.hear(pools)
+            self.dispatcher.hear(pools)

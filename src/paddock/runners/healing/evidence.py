@@ -10,8 +10,8 @@ from paddock.kube.builtin import ContainerStatus, Pod
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 from paddock.runners.api import RUNNER
-from paddock.runners.healing.sightings import Seen
-from paddock.runners.verdicts.pod import Reap
+from paddock.runners.healing.observations import PodObservation
+from paddock.runners.healing.verdicts.pod import Reap
 
 __all__ = ["gather", "last_lines", "redacted"]
 
@@ -21,7 +21,7 @@ _LONG_RUN = re.compile(r"[A-Za-z0-9+/=_\-]{40,}")
 """Tokens, keys and JIT configs are long unbroken runs; so are hashes, which nobody misses here."""
 
 
-async def gather(client: Client, seen: Seen, verdict: Reap) -> dict[str, Any]:
+async def gather(client: Client, seen: PodObservation, verdict: Reap) -> dict[str, Any]:
     """Everything worth knowing about the Pod, as JSON. Never fails: what cannot be read is left out."""
     return {
         "proof": [[ledger.value, fact] for ledger, fact in verdict.proof],
@@ -82,7 +82,7 @@ def _container(status: ContainerStatus) -> Mapping[str, Any]:
     return {"name": status.name, "state": "waiting", "reason": "" if waiting is None else waiting.reason}
 
 
-def _postgres(seen: Seen) -> Mapping[str, Any]:
+def _postgres(seen: PodObservation) -> Mapping[str, Any]:
     claim, session, completion = seen.claim, seen.session, seen.completion
     return {
         "claim": None if claim is None else {"state": claim.state, "generation": claim.generation, "why": claim.why},
@@ -102,7 +102,7 @@ def _postgres(seen: Seen) -> Mapping[str, Any]:
     }
 
 
-def _github(seen: Seen) -> Mapping[str, Any]:
+def _github(seen: PodObservation) -> Mapping[str, Any]:
     job, runner = seen.forge_job, seen.forge_runner
     return {
         "job": None
@@ -119,7 +119,7 @@ def _github(seen: Seen) -> Mapping[str, Any]:
     }
 
 
-def _said_itself(seen: Seen) -> Mapping[str, Any]:
+def _said_itself(seen: PodObservation) -> Mapping[str, Any]:
     mark = seen.mark
     if mark is None:
         return {}

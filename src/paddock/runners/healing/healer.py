@@ -47,7 +47,7 @@ class Healer:
         workers: Sequence[Worker],
         ledger: Ledger,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         registry: CollectorRegistry | None = None,
         *,
         metrics: HealingMetrics | None = None,
@@ -62,7 +62,7 @@ class Healer:
         """The newest report of each worker that this process ran, for people."""
         self._ledger = ledger
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._rehearsals = {worker.name: worker for worker in rehearsals}
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class Healer:
     async def once(self, worker: Worker) -> Report | None:
         """One pass of one worker; None if another process has the turn, or the pass failed as a whole."""
         try:
-            async with self._ledger.turns.taken(f"healing/{worker.name}") as mine:
+            async with self._ledger.locks.taken(f"healing/{worker.name}") as mine:
                 if not mine:
                     return None
                 report = await worker.heal()
@@ -154,7 +154,7 @@ class Healer:
 
     async def _keep(self, worker: Worker) -> None:
         # Spread over the first seconds, so that a new process does not ask everybody everything at once.
-        await self._clock.sleep(self._chance.uniform(0.0, min(worker.every, _SOON)))
+        await self._clock.sleep(self._rng.uniform(0.0, min(worker.every, _SOON)))
         while True:
             await self.once(worker)
             await self._clock.sleep(worker.every)

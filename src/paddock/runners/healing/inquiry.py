@@ -12,19 +12,19 @@ from datetime import UTC, datetime, timedelta
 from paddock.base.clock import Clock
 from paddock.clients.github import (
     Forbidden,
-    Forge,
-    ForgeJob,
-    ForgeRunner,
+    GitHub,
     GitHubError,
+    GitHubJob,
+    GitHubRunner,
     NotFound,
     RateLimited,
     RunnerPlace,
     Unauthenticated,
 )
-from paddock.runners.healing.tally import Tally
-from paddock.runners.verdicts.job import JobSaid, RunnerSaid
+from paddock.runners.healing.pass_report import PassReport
+from paddock.runners.healing.verdicts.job import JobSaid, RunnerSaid
 
-__all__ = ["Answer", "Inquiry", "Questions"]
+__all__ = ["GitHubAnswer", "Inquiry", "Questions"]
 
 _ASKED_AT_ONCE = 100
 """Questions about jobs in one pass; those asked longest ago come first in the next one."""
@@ -35,11 +35,11 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GitHubAnswer:
     """What GitHub said about a job. `refused`: it was not asked, for want of budget; that is no answer at all."""
 
     said: JobSaid
-    job: ForgeJob | None = None
+    job: GitHubJob | None = None
     repository_answers: bool = False
     missing_for: timedelta = timedelta()
     refused: bool = False
@@ -48,22 +48,22 @@ class Answer:
 class Inquiry:
     """What one worker remembers from pass to pass."""
 
-    def __init__(self, forge: Forge, clock: Clock) -> None:
-        self.forge = forge
+    def __init__(self, github: GitHub, clock: Clock) -> None:
+        self.github = github
         self.clock = clock
         self.asked: dict[int, datetime] = {}
         self.missing: dict[int, datetime] = {}
 
-    def begin(self, tally: Tally, jobs: Collection[int]) -> "Questions":
+    def begin(self, pass_report: PassReport, jobs: Collection[int]) -> "Questions":
         """A new pass over these jobs; what is remembered of others is forgotten."""
         wanted = set(jobs)
         self.asked = {job: when for job, when in self.asked.items() if job in wanted}
         self.missing = {job: when for job, when in self.missing.items() if job in wanted}
-        return Questions(self, tally)
+        return Questions(self, pass_report)
 
-    def aside(self, tally: Tally) -> "Questions":
+    def aside(self, pass_report: PassReport) -> "Questions":
         """Questions outside the passes, about a job or two; nothing is forgotten."""
-        return Questions(self, tally)
+        return Questions(self, pass_report)
 
     def last_asked(self, job_id: int) -> datetime:
         return self.asked.get(job_id, _NEVER)
@@ -79,43 +79,47 @@ class Inquiry:
 class Questions:
     """The questions of one pass. Nothing of GitHub's is raised: trouble is a line in the report, and no evidence."""
 
-    def __init__(self, inquiry: Inquiry, tally: Tally) -> None:
+    def __init__(self, inquiry: Inquiry, pass_report: PassReport) -> None:
         self._inquiry = inquiry
-        self._tally = tally
+        self._pass_report = pass_report
         self._left = _ASKED_AT_ONCE
         self._held: dict[int, str] = {}
         self._silent: dict[int, int] = {}
         self._answering: dict[tuple[int, str], bool] = {}
-        self._runners: dict[RunnerPlace, dict[str, ForgeRunner] | None] = {}
+        self._runners: dict[RunnerPlace, dict[str, GitHubRunner] | None] = {}
         self._nowhere: set[RunnerPlace] = set()
 
-    async def job(self, installation_id: int | None, repository: str, job_id: int) -> Answer:
+    async def job(self, installation_id: int | None, repository: str, job_id: int) -> GitHubAnswer:
         """What GitHub says about a job."""
         if installation_id is None or "/" not in repository:
-            self._tally.refuse(f"job {job_id} of {repository or 'no repository'}: no installation to ask GitHub with")
-            return Answer(JobSaid.UNKNOWN)
+            self._pass_report.refuse(
+                f"job {job_id} of {repository or 'no repository'}: no installation to ask GitHub with"
+            )
+            return GitHubAnswer(JobSaid.UNKNOWN)
         if installation_id in self._held:
-            self._tally.refuse(self._held[installation_id])
-            return Answer(JobSaid.UNKNOWN, refused=True)
+            self._pass_report.refuse(self._held[installation_id])
+            return GitHubAnswer(JobSaid.UNKNOWN, refused=True)
         if self._left <= 0:
-            self._tally.refuse(f"more than {_ASKED_AT_ONCE} jobs to ask GitHub about: the rest comes in the next pass")
-            return Answer(JobSaid.UNKNOWN, refused=True)
+            self._pass_report.refuse(
+                f"more than {_ASKED_AT_ONCE} jobs to ask GitHub about: the rest comes in the next pass"
+            )
+            return GitHubAnswer(JobSaid.UNKNOWN, refused=True)
         self._left -= 1
         memory, now = self._inquiry, self._inquiry.clock.now()
         try:
-            job = await memory.forge.job(installation_id, repository, job_id)
+            job = await memory.github.job(installation_id, repository, job_id)
         except NotFound:
             memory.asked.pop(job_id, None)  # asked again in the next pass: there the 404 may count
             since = memory.missing.setdefault(job_id, now)
             answers = await self._repository_answers(installation_id, repository)
-            return Answer(JobSaid.MISSING, repository_answers=answers, missing_for=now - since)
+            return GitHubAnswer(JobSaid.MISSING, repository_answers=answers, missing_for=now - since)
         except GitHubError as error:
             self._trouble(installation_id, f"job {job_id} of {repository}", error)
-            return Answer(JobSaid.UNKNOWN, refused=isinstance(error, RateLimited))
+            return GitHubAnswer(JobSaid.UNKNOWN, refused=isinstance(error, RateLimited))
         memory.asked[job_id] = now
         memory.missing.pop(job_id, None)
         self._answering[installation_id, repository] = True
-        return Answer(JobSaid.QUEUED if job.status == "waiting" else JobSaid(job.status), job)
+        return GitHubAnswer(JobSaid.QUEUED if job.status == "waiting" else JobSaid(job.status), job)
 
     async def runner(self, installation_id: int | None, repository: str, name: str | None) -> RunnerSaid:
         """Whether a runner of that name is online, by a complete list of the place where it must be registered."""
@@ -129,7 +133,9 @@ class Questions:
             return RunnerSaid.ABSENT
         return RunnerSaid.ONLINE if found.online or found.busy else RunnerSaid.OFFLINE
 
-    async def runners(self, installation_id: int, repository: str) -> tuple[RunnerPlace, dict[str, ForgeRunner] | None]:
+    async def runners(
+        self, installation_id: int, repository: str
+    ) -> tuple[RunnerPlace, dict[str, GitHubRunner] | None]:
         """The place where runners for this repository are registered, and all of them by name; None: not to be had.
 
         That is the organisation; where GitHub knows none of that name, the repository itself, as with minting.
@@ -141,17 +147,17 @@ class Questions:
             place = RunnerPlace(installation_id, owner, name)
             runners = await self._listed(place)
             if place in self._nowhere:
-                self._tally.refuse(f"GitHub knows neither {owner} nor {repository}: no list of runners")
+                self._pass_report.refuse(f"GitHub knows neither {owner} nor {repository}: no list of runners")
         return place, runners
 
-    async def _listed(self, place: RunnerPlace) -> dict[str, ForgeRunner] | None:
+    async def _listed(self, place: RunnerPlace) -> dict[str, GitHubRunner] | None:
         if place not in self._runners:
             self._runners[place] = None
             if place.installation_id in self._held:
-                self._tally.refuse(self._held[place.installation_id])
+                self._pass_report.refuse(self._held[place.installation_id])
                 return None
             try:
-                runners = await self._inquiry.forge.runners(place)
+                runners = await self._inquiry.github.runners(place)
                 self._runners[place] = {runner.name: runner for runner in runners}
             except NotFound:
                 self._nowhere.add(place)
@@ -165,10 +171,12 @@ class Questions:
         if key not in self._answering:
             self._answering[key] = False
             try:
-                await self._inquiry.forge.waiting_jobs(installation_id, repository)
+                await self._inquiry.github.waiting_jobs(installation_id, repository)
                 self._answering[key] = True
             except NotFound:
-                self._tally.refuse(f"GitHub does not show {repository} at all: a 404 for one of its jobs proves little")
+                self._pass_report.refuse(
+                    f"GitHub does not show {repository} at all: a 404 for one of its jobs proves little"
+                )
             except GitHubError as error:
                 self._trouble(installation_id, repository, error)
         return self._answering[key]
@@ -177,9 +185,9 @@ class Questions:
         if isinstance(error, RateLimited):
             sentence = f"installation {installation_id}: {error.message}; its jobs are asked about in the next pass"
             self._held[installation_id] = sentence
-            self._tally.refuse(sentence)
+            self._pass_report.refuse(sentence)
             return
-        self._tally.fail(f"{subject}: {error.message}")
+        self._pass_report.fail(f"{subject}: {error.message}")
         self._silent[installation_id] = self._silent.get(installation_id, 0) + 1
         if isinstance(error, (Unauthenticated, Forbidden)) or self._silent[installation_id] >= _PATIENCE:
             self._held[installation_id] = f"installation {installation_id} does not answer: the rest waits"

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
-from paddock.clients.github import Forge, ForgeRunner, RunnerPlace
+from paddock.clients.github import GitHub, GitHubRunner, RunnerPlace
 from paddock.runners.healing.breaker import PLAUSIBLE_FROM
-from paddock.runners.healing.census import Census, CountPods
 from paddock.runners.healing.inquiry import Inquiry
-from paddock.runners.healing.tally import Tally
+from paddock.runners.healing.pass_report import PassReport
+from paddock.runners.healing.pod_snapshot import CountPods, PodSnapshot
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Ledger, Session
-from paddock.runners.ledger.doubts import SeenRepository
+from paddock.runners.ledger.unconfirmed import SeenRepository
 from paddock.runners.settings import HealingSettings
 
 __all__ = ["OfflineRunners", "PoolNames", "is_ours"]
@@ -46,30 +46,30 @@ class OfflineRunners:
     def __init__(
         self,
         ledger: Ledger,
-        forge: Forge,
+        github: GitHub,
         pods: CountPods,
         pools: PoolNames,
         settings: HealingSettings,
         clock: Clock,
     ) -> None:
         self._ledger = ledger
-        self._forge = forge
+        self._github = github
         self._pods = pods
         self._pools = pools
         self._settings = settings
         self._clock = clock
-        self._inquiry = Inquiry(forge, clock)
+        self._inquiry = Inquiry(github, clock)
         self._seen: dict[tuple[RunnerPlace, int], datetime] = {}
         self.every = max(settings.every, _EVERY)
 
     async def heal(self) -> Report:
-        tally = Tally(self._settings)
-        repositories = await self._ledger.doubts.repositories(self._clock.now() - timedelta(days=1))
+        pass_report = PassReport(self._settings)
+        repositories = await self._ledger.unconfirmed.repositories(self._clock.now() - timedelta(days=1))
         if not repositories:
-            return tally.report()
+            return pass_report.report()
         # Lists at GitHub before the ledger and the Pods: a runner minted after its list was read is not in it.
-        questions = self._inquiry.begin(tally, ())
-        places: dict[RunnerPlace, tuple[set[int], list[ForgeRunner]]] = {}
+        questions = self._inquiry.begin(pass_report, ())
+        places: dict[RunnerPlace, tuple[set[int], list[GitHubRunner]]] = {}
         unread: set[str] = set()
         for seen in repositories:
             place, runners = await questions.runners(seen.installation_id, seen.repository)
@@ -78,53 +78,60 @@ class OfflineRunners:
             else:
                 places.setdefault(place, (set(), list(runners.values())))[0].add(seen.account_id)
         pools = await self._pools()
-        census = await self._pods()
-        if census.empty and any(runner.online for _, runners in places.values() for runner in runners):
-            tally.refuse("the list of Pods is empty while runners are online: not believed, nothing is unregistered")
-            return tally.report()
-        sightings: dict[tuple[RunnerPlace, int], datetime] = {
+        snapshot = await self._pods()
+        if snapshot.empty and any(runner.online for _, runners in places.values() for runner in runners):
+            pass_report.refuse(
+                "the list of Pods is empty while runners are online: not believed, nothing is unregistered"
+            )
+            return pass_report.report()
+        observations: dict[tuple[RunnerPlace, int], datetime] = {
             # A list that could not be read says nothing: what was seen before stays as old as it was.
             key: when
             for key, when in self._seen.items()
             if key[0].owner in unread
         }
         for place, (accounts, runners) in places.items():
-            if not tally.stopped:
-                with tally.item(f"runners of {place.path}"):
-                    await self._place(place, accounts, runners, pools, census, sightings, tally)
-        self._seen = sightings
-        return tally.report()
+            if not pass_report.stopped:
+                with pass_report.item(f"runners of {place.path}"):
+                    await self._place(place, accounts, runners, pools, snapshot, observations, pass_report)
+        self._seen = observations
+        return pass_report.report()
 
     async def _place(
         self,
         place: RunnerPlace,
         accounts: Collection[int],
-        runners: Collection[ForgeRunner],
+        runners: Collection[GitHubRunner],
         pools: Collection[str],
-        census: Census,
-        sightings: dict[tuple[RunnerPlace, int], datetime],
-        tally: Tally,
+        snapshot: PodSnapshot,
+        observations: dict[tuple[RunnerPlace, int], datetime],
+        pass_report: PassReport,
     ) -> None:
         names = [runner.name for runner in runners]
-        sessions = await self._ledger.doubts.sessions_by_runner(accounts, names)
-        held = await self._ledger.doubts.held_runners(accounts, names)
+        sessions = await self._ledger.unconfirmed.sessions_by_runner(accounts, names)
+        held = await self._ledger.unconfirmed.held_runners(accounts, names)
         ours = [runner for runner in runners if runner.name in sessions or is_ours(runner.name, pools)]
-        tally.looked += len(ours)
+        pass_report.looked += len(ours)
         if len(ours) >= PLAUSIBLE_FROM and not sessions:
-            tally.refuse(f"this ledger knows none of {len(ours)} runners of {place.path}: is it the right one?")
+            pass_report.refuse(f"this ledger knows none of {len(ours)} runners of {place.path}: is it the right one?")
             return
         now = self._clock.now()
         for runner in ours:
-            if runner.online or runner.busy or runner.name in held or _may_live(sessions.get(runner.name), census):
+            if runner.online or runner.busy or runner.name in held or _may_live(sessions.get(runner.name), snapshot):
                 continue
             key = (place, runner.runner_id)
-            first = sightings[key] = self._seen.get(key, now)
-            if now - first >= self._settings.missing_grace and not tally.stopped:
-                with tally.item(f"runner {runner.name} of {place.path}"):
-                    await self._unregister(place, runner, first, sessions.get(runner.name), tally)
+            first = observations[key] = self._seen.get(key, now)
+            if now - first >= self._settings.missing_grace and not pass_report.stopped:
+                with pass_report.item(f"runner {runner.name} of {place.path}"):
+                    await self._unregister(place, runner, first, sessions.get(runner.name), pass_report)
 
     async def _unregister(
-        self, place: RunnerPlace, runner: ForgeRunner, first: datetime, session: Session | None, tally: Tally
+        self,
+        place: RunnerPlace,
+        runner: GitHubRunner,
+        first: datetime,
+        session: Session | None,
+        pass_report: PassReport,
     ) -> None:
         ended = None if session is None or session.ended_at is None else session.ended_at
         why = "its Pod has ended" if ended is not None else "it was minted and never handed out"
@@ -144,14 +151,14 @@ class OfflineRunners:
             },
             seconds=(now - (ended or first)).total_seconds(),
         )
-        if tally.may(heal):
-            await self._forge.remove_runner(place, runner.runner_id)
-            tally.done(heal)
+        if pass_report.may(heal):
+            await self._github.remove_runner(place, runner.runner_id)
+            pass_report.done(heal)
 
 
-def _may_live(session: Session | None, census: Census) -> bool:
+def _may_live(session: Session | None, snapshot: PodSnapshot) -> bool:
     """Whether the Pod that was handed this runner may still be there."""
-    return session is not None and (session.ended_at is None or session.pod_uid in census.alive)
+    return session is not None and (session.ended_at is None or session.pod_uid in snapshot.alive)
 
 
 def _owner(seen: SeenRepository) -> str:

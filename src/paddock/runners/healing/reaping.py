@@ -19,7 +19,7 @@ from typing import Final
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.clients.github import Forge, GitHubError
+from paddock.clients.github import GitHub, GitHubError
 from paddock.kube.builtin import Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.errors import ConflictError, KubeError, NotFoundError
@@ -28,13 +28,13 @@ from paddock.kube.reader import FreshReader
 from paddock.runners.api import POOL_LABEL
 from paddock.runners.healing.evidence import gather
 from paddock.runners.healing.metrics import HealingMetrics
-from paddock.runners.healing.sightings import Seen, Sightings
+from paddock.runners.healing.observations import PodObservation, PodObserver
+from paddock.runners.healing.verdicts.pod import KINDS, Reap, judge
+from paddock.runners.healing.verdicts.pod_facts import HeldFact
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Fence, HeldPod, Ledger
 from paddock.runners.ledger import Pod as LedgerPod
 from paddock.runners.settings import HealingSettings
-from paddock.runners.verdicts.pod import KINDS, Reap, judge
-from paddock.runners.verdicts.pod_facts import Held
 
 __all__ = ["BY", "AskAboutJobs", "Kept", "Reaper"]
 
@@ -64,8 +64,8 @@ class Reaper:
         self,
         ledger: Ledger,
         client: Client,
-        forge: Forge,
-        sightings: Sightings,
+        github: GitHub,
+        observations: PodObserver,
         settings: HealingSettings,
         clock: Clock,
         metrics: HealingMetrics,
@@ -77,8 +77,8 @@ class Reaper:
         self._ledger = ledger
         self._client = client
         self._reader = FreshReader(client)
-        self._forge = forge
-        self._sightings = sightings
+        self._github = github
+        self._observations = observations
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -86,12 +86,12 @@ class Reaper:
         self._events = events
         self._ask = ask
 
-    async def reap(self, seen: Seen, verdict: Reap) -> Healed | Kept:
+    async def reap(self, seen: PodObservation, verdict: Reap) -> Healed | Kept:
         """Delete the Pod if it is still a leak of this kind when everything is read again. Raises what the ledger, the
         cluster or GitHub raise; whatever was done by then is found by the next pass.
         """
         name, uid = seen.name, seen.uid
-        if seen.facts.held is Held.DISPLACED and seen.claim is not None and not await self._let_go(seen, verdict):
+        if seen.facts.held is HeldFact.DISPLACED and seen.claim is not None and not await self._let_go(seen, verdict):
             return Kept("alive_after_all", f"Pod {name} is no {verdict.kind} any more when looked at again")
         hold = await self._ledger.fences.raise_fence(
             LedgerPod(uid, name), by=BY, why=f"{verdict.kind}: {verdict.sentence}"
@@ -106,7 +106,7 @@ class Reaper:
 
     async def _under(self, hold: Fence, name: str, uid: str, verdict: Reap) -> Healed | Kept:
         """Steps 2 to 6, under the fence."""
-        again = await self._sightings.of_one(name, uid)
+        again = await self._observations.of_one(name, uid)
         if again is None:
             await self.gone(hold)
             return Kept("gone", f"Pod {name} ended by itself")
@@ -117,18 +117,18 @@ class Reaper:
             return Kept("alive_after_all", f"Pod {name} is no {verdict.kind} any more when looked at again: {why}")
         return await self._delete(again, final, hold)
 
-    async def _let_go(self, seen: Seen, verdict: Reap) -> bool:
+    async def _let_go(self, seen: PodObservation, verdict: Reap) -> bool:
         """End a claim whose job went to another runner, so that the Pod can be fenced. It has no job to put back."""
-        again = await self._sightings.of_one(seen.name, seen.uid)
-        if again is None or again.claim is None or again.facts.held is not Held.DISPLACED:
+        again = await self._observations.of_one(seen.name, seen.uid)
+        if again is None or again.claim is None or again.facts.held is not HeldFact.DISPLACED:
             return False
         final = judge(again.facts, self._settings)
         if not isinstance(final, Reap) or final.kind != verdict.kind:
             return False
         why = f"{final.kind}: {final.sentence}"
-        return await self._ledger.doubts.release_displaced(again.claim, by=BY, why=why) is not None
+        return await self._ledger.unconfirmed.release_displaced(again.claim, by=BY, why=why) is not None
 
-    async def _delete(self, seen: Seen, verdict: Reap, fence: Fence) -> Healed | Kept:
+    async def _delete(self, seen: PodObservation, verdict: Reap, fence: Fence) -> Healed | Kept:
         meta = seen.pod.metadata
         evidence = await gather(self._client, seen, verdict)
         seconds = max(0.0, (self._clock.now() - verdict.since).total_seconds())
@@ -182,12 +182,12 @@ class Reaper:
             await self._ledger.heals.withdraw(kind, fence.pod_uid)
         await self._ledger.fences.lift(fence, by=BY, why=f"kept: {why}")
 
-    async def _was_it_alive(self, seen: Seen) -> None:
+    async def _was_it_alive(self, seen: PodObservation) -> None:
         """Ask GitHub once more, after the deed. The answer changes nothing but the counter that must stay zero."""
         if seen.installation_id is None or seen.job_id is None or not seen.runner_name:
             return
         try:
-            job = await self._forge.job(seen.installation_id, seen.repository, seen.job_id)
+            job = await self._github.job(seen.installation_id, seen.repository, seen.job_id)
         except GitHubError:
             return
         if job.status == "in_progress" and job.runner_name == seen.runner_name:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
-from paddock.clients.github import Forge, GitHubError, HookDelivery, Invalid, RateLimited
-from paddock.runners.healing.tally import Tally
+from paddock.clients.github import GitHub, GitHubError, HookDelivery, Invalid, RateLimited
+from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Ledger
 from paddock.runners.settings import HealingSettings
@@ -31,7 +31,7 @@ class Redelivery:
     def __init__(
         self,
         ledger: Ledger,
-        apps: Mapping[str, Forge],
+        apps: Mapping[str, GitHub],
         settings: HealingSettings,
         clock: Clock,
         note_gap: Callable[[str, float], None] | None = None,
@@ -48,35 +48,35 @@ class Redelivery:
         self.every = settings.redelivery_every
 
     async def heal(self) -> Report:
-        tally = Tally(self._settings)
+        pass_report = PassReport(self._settings)
         heard = await self._ledger.deliveries.newest()
-        for app, forge in self._apps.items():
-            if tally.stopped:
+        for app, github in self._apps.items():
+            if pass_report.stopped:
                 break
-            with tally.item(f"deliveries of App {app}"):
-                await self._app(app, forge, heard, tally)
-        return tally.report()
+            with pass_report.item(f"deliveries of App {app}"):
+                await self._app(app, github, heard, pass_report)
+        return pass_report.report()
 
-    async def _app(self, app: str, forge: Forge, heard: datetime | None, tally: Tally) -> None:
+    async def _app(self, app: str, github: GitHub, heard: datetime | None, pass_report: PassReport) -> None:
         now = self._clock.now()
         window = self._settings.redelivery_window
         # Kept from the first look on, so that what a failed pass missed is not forgotten with it.
         covered = self._covered.setdefault(app, min(now, heard or now))
         since = max(now - _HORIZON, covered - window)
-        attempts = await forge.deliveries(since)
+        attempts = await github.deliveries(since)
         arrived = [one.delivered_at for one in attempts if one.arrived]
         if arrived and self._note_gap is not None:
             self._note_gap(app, max(0.0, (now - max(arrived)).total_seconds()))
         missed = undelivered(attempts)
         known = await self._ledger.deliveries.known([one.guid for one in missed]) if missed else frozenset[str]()
-        tally.looked += len({one.guid for one in attempts})
+        pass_report.looked += len({one.guid for one in attempts})
         seen = {one.delivery_id for one in attempts}
         self._hopeless &= seen
         unasked = [now]
         for attempt in missed:
             if attempt.guid in known or attempt.delivery_id in self._hopeless or self._under_way(attempt):
                 continue  # our answer was lost and not the delivery; or GitHub will not, or is about to, deliver it
-            if not await self._redeliver(app, forge, attempt, tally):
+            if not await self._redeliver(app, github, attempt, pass_report):
                 unasked.append(attempt.delivered_at)
         self._asked = {guid: last for guid, last in self._asked.items() if last[0] in seen}
         # What was asked for shows up as a new attempt; only what was not must stay in view.
@@ -87,7 +87,7 @@ class Redelivery:
         last, when = self._asked.get(attempt.guid, (0, self._clock.now()))
         return last == attempt.delivery_id and self._clock.now() - when < timedelta(seconds=_ASK_AGAIN * self.every)
 
-    async def _redeliver(self, app: str, forge: Forge, attempt: HookDelivery, tally: Tally) -> bool:
+    async def _redeliver(self, app: str, github: GitHub, attempt: HookDelivery, pass_report: PassReport) -> bool:
         """Whether it needs no further look of ours: a new attempt will come, or none can."""
         what = f"{attempt.event} {attempt.action or ''}".strip()
         heal = Healed(
@@ -105,21 +105,21 @@ class Redelivery:
             },
             seconds=max(0.0, (self._clock.now() - attempt.delivered_at).total_seconds()),
         )
-        if not tally.may(heal):
-            return tally.only_reports(heal.kind)
+        if not pass_report.may(heal):
+            return pass_report.only_reports(heal.kind)
         try:
-            await forge.redeliver(attempt.delivery_id)
+            await github.redeliver(attempt.delivery_id)
         except Invalid:
             self._hopeless.add(attempt.delivery_id)
-            tally.refuse(f"delivery {attempt.guid} of App {app} cannot be delivered again: GitHub says so")
+            pass_report.refuse(f"delivery {attempt.guid} of App {app} cannot be delivered again: GitHub says so")
             return True
         except RateLimited:
             raise  # the rest of this App waits for the next pass
         except GitHubError as error:
-            tally.fail(f"delivery {attempt.guid} of App {app}: {error.message}")
+            pass_report.fail(f"delivery {attempt.guid} of App {app}: {error.message}")
             return False
         self._asked[attempt.guid] = (attempt.delivery_id, self._clock.now())
-        tally.done(heal)
+        pass_report.done(heal)
         return True
 
 

@@ -16,7 +16,7 @@ from paddock.kube.reader import FreshReader
 from paddock.runners.api import POOL_LABEL
 from paddock.runners.healing.breaker import implausible
 from paddock.runners.healing.metrics import HealingMetrics
-from paddock.runners.healing.tally import Tally
+from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.settings import HealingSettings
 
@@ -48,11 +48,11 @@ class OrphanServiceAccounts:
         self.every = settings.every
 
     async def heal(self) -> Report:
-        tally = Tally(self._settings)
+        pass_report = PassReport(self._settings)
         accounts = (await self._reader.list(ServiceAccount, self._namespace, label_selector=POOL_LABEL)).items
-        tally.looked = len(accounts)
+        pass_report.looked = len(accounts)
         if not accounts:
-            return tally.report()
+            return pass_report.report()
         # Every Pod of the namespace, whatever its labels: one that lost them still uses its account.
         pods = (await self._reader.list(Pod, self._namespace)).items
         used = {pod.metadata.name for pod in pods} | {pod.spec.service_account_name for pod in pods}
@@ -68,29 +68,29 @@ class OrphanServiceAccounts:
         self._metrics.suspects.labels(KIND).set(len(orphans))
         if implausible(len(accounts), len(orphans), self._settings):
             self._metrics.refused.labels("breaker").inc()
-            tally.refuse(
+            pass_report.refuse(
                 f"{len(orphans)} of {len(accounts)} ServiceAccounts have no Pod: taken for a wrong read, nothing was done;"
                 f" delete them by hand if their Pods are really gone (label {POOL_LABEL})"
             )
-            return tally.report()
-        if tally.only_reports(KIND):
+            return pass_report.report()
+        if pass_report.only_reports(KIND):
             there = [account for account in orphans if await self._is_there(account)]
-            return replace(tally.report(), reported=tuple(self._heal(account) for account in there))
+            return replace(pass_report.report(), reported=tuple(self._heal(account) for account in there))
         for account in orphans[: self._settings.cap]:
-            with tally.item(f"ServiceAccount {account.metadata.name}"):
-                await self._delete(account, tally)
-        return replace(tally.report(), deferred=max(0, len(orphans) - self._settings.cap))
+            with pass_report.item(f"ServiceAccount {account.metadata.name}"):
+                await self._delete(account, pass_report)
+        return replace(pass_report.report(), deferred=max(0, len(orphans) - self._settings.cap))
 
     async def _is_there(self, account: ServiceAccount) -> bool:
         """Most accounts without a Pod are on their way out with it: they were listed a moment before they went."""
         found = await self._reader.get(ServiceAccount, account.metadata.name, self._namespace)
         return found is not None and found.metadata.uid == account.metadata.uid
 
-    async def _delete(self, account: ServiceAccount, tally: Tally) -> None:
+    async def _delete(self, account: ServiceAccount, pass_report: PassReport) -> None:
         meta = account.metadata
         if await self._reader.get(Pod, meta.name, self._namespace) is not None:
             self._metrics.refused.labels("there_after_all").inc()
-            tally.refuse(f"ServiceAccount {meta.name} has a Pod after all")
+            pass_report.refuse(f"ServiceAccount {meta.name} has a Pod after all")
             return
         try:
             await self._client.delete(
@@ -99,9 +99,9 @@ class OrphanServiceAccounts:
         except NotFoundError:
             return
         except ConflictError:
-            tally.refuse(f"ServiceAccount {meta.name} changed in the last moment, and is looked at again")
+            pass_report.refuse(f"ServiceAccount {meta.name} changed in the last moment, and is looked at again")
             return
-        tally.done(self._heal(account))
+        pass_report.done(self._heal(account))
 
     def _heal(self, account: ServiceAccount) -> Healed:
         meta = account.metadata

@@ -22,6 +22,7 @@ from paddock.runners.ledger.errors import (
 )
 from paddock.runners.ledger.heals import Heal
 from paddock.runners.ledger.ledger import SCHEMA, Ledger
+from paddock.runners.ledger.notifications import EVERY_POOL, Listener
 from paddock.runners.ledger.progress import LONGEST_MARK, ProgressMark
 from paddock.runners.ledger.recovery import PodStopped
 from paddock.runners.ledger.rows import (
@@ -47,7 +48,6 @@ from paddock.runners.ledger.rows import (
     Usage,
 )
 from paddock.runners.ledger.signals import PoolSignals
-from paddock.runners.ledger.wakeups import EVERY_POOL, Listener
 
 __all__ = [
     "EVERY_POOL",

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.limits import DEFAULTS
 from paddock.runners.ledger.rows import Account
-from paddock.runners.ledger.together import Together
 
 __all__ = ["Accounts"]
 
@@ -47,8 +47,8 @@ class Accounts:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._by_id = Together(self._of_ids, most=_MOST_AT_ONCE)
-        self._by_installation = Together(self._of_installations, most=_MOST_AT_ONCE)
+        self._by_id = GroupCommit(self._of_ids, most=_MOST_AT_ONCE)
+        self._by_installation = GroupCommit(self._of_installations, most=_MOST_AT_ONCE)
 
     async def enrol(self, account_id: int, login: str, installation_id: int | None = None) -> Account:
         """Make the account known, or bring its names up to date. A new one starts with the default limits."""

@@ -15,9 +15,9 @@ from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database, fetch_all
 from paddock.runners.ledger.errors import InvalidEntryError, JobGoneError, StaleClaimError
+from paddock.runners.ledger.group_commit import GroupCommit
+from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.rows import Claim, Ended, HeldPod, Outcome, Pod
-from paddock.runners.ledger.together import Together
-from paddock.runners.ledger.wakeups import Wakeups
 
 __all__ = ["LARGEST_BATCH", "Claims", "Scope"]
 
@@ -106,12 +106,12 @@ class _Minted(NamedTuple):
 
 
 class Claims:
-    def __init__(self, database: Database, clock: Clock, chance: random.Random, wakeups: Wakeups) -> None:
+    def __init__(self, database: Database, clock: Clock, rng: random.Random, notifications: Notifications) -> None:
         self._database = database
         self._clock = clock
-        self._chance = chance
-        self._wakeups = wakeups
-        self._confirming = Together(self._confirm_many, most=LARGEST_BATCH, key=lambda minted: minted.pod_uid)
+        self._rng = rng
+        self._notifications = notifications
+        self._confirming = GroupCommit(self._confirm_many, most=LARGEST_BATCH, key=lambda minted: minted.pod_uid)
 
     async def claim(self, pool: str, pod: Pod, *, by: str = "dispatch", dispatcher: int | None = None) -> Claim:
         """The pool's next job for one waiting Pod, or why there is none."""
@@ -200,8 +200,8 @@ class Claims:
         A mint that succeeds ends the pause of its repository and account.
         """
         now = self._clock.now()
-        wait = timedelta(seconds=_MINT_BACKOFF.delay(claim.mint_failures + 1, self._chance, retry_after))
-        first = now + timedelta(seconds=_MINT_BACKOFF.delay(1, self._chance, retry_after))
+        wait = timedelta(seconds=_MINT_BACKOFF.delay(claim.mint_failures + 1, self._rng, retry_after))
+        first = now + timedelta(seconds=_MINT_BACKOFF.delay(1, self._rng, retry_after))
         setback = {
             "account_id": claim.account_id,
             "repository": claim.repository if scope == "repository" else "",
@@ -301,7 +301,7 @@ class Claims:
                 raise StaleClaimError(f"claim {claim.generation} of Pod {claim.pod_name} is not current any more")
             if setback is not None:
                 await connection.execute(SETBACK, setback)
-        await self._wakeups.hint(ended[0].pool)
+        await self._notifications.hint(ended[0].pool)
         return ended[0]
 
 

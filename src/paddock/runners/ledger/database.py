@@ -41,7 +41,7 @@ def _check_conninfo(conninfo: str) -> None:
         raise InvalidEntryError("the DSN's password holds one of @ : / ? #: write it percent-encoded (@ is %40)")
 
 
-def make_pool(conninfo: str, *, schema: str, size: int = 8, patience: float = 10.0) -> Pool:
+def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.0) -> Pool:
     """A closed pool whose connections work in `schema`; open it with `async with`.
 
     The connections must reach the server itself or a pooler in session mode: the search path is a setting of the session.
@@ -58,7 +58,7 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, patience: float = 10
         conninfo,
         min_size=min(2, size),
         max_size=size,
-        timeout=patience,
+        timeout=timeout,
         kwargs={"autocommit": True, "application_name": "paddock-ledger"},
         configure=configure,
         open=False,

@@ -14,8 +14,8 @@ from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database
 from paddock.runners.ledger.errors import InvalidEntryError, StaleDeliveryError
+from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.rows import Delivery
-from paddock.runners.ledger.together import Together
 
 __all__ = ["ATTEMPTS", "Deliveries"]
 
@@ -100,12 +100,12 @@ class _Done(NamedTuple):
 
 
 class Deliveries:
-    def __init__(self, database: Database, clock: Clock, chance: random.Random) -> None:
+    def __init__(self, database: Database, clock: Clock, rng: random.Random) -> None:
         self._database = database
         self._clock = clock
-        self._chance = chance
-        self._storing = Together(self._store, most=_MOST_AT_ONCE, key=lambda sent: sent.delivery_id)
-        self._settling = Together(self._settle, most=_MOST_AT_ONCE, key=lambda done: done.delivery_id)
+        self._rng = rng
+        self._storing = GroupCommit(self._store, most=_MOST_AT_ONCE, key=lambda sent: sent.delivery_id)
+        self._settling = GroupCommit(self._settle, most=_MOST_AT_ONCE, key=lambda done: done.delivery_id)
 
     async def store(self, delivery_id: str, event: str, payload: bytes) -> bool:
         """Keep a delivery; False means that it is a repeat. Answer GitHub 2xx after either, 503 after an error."""
@@ -130,7 +130,7 @@ class Deliveries:
         if delivery.attempt >= ATTEMPTS:
             await self._write(GIVE_UP, delivery, outcome=f"given up: {why}", now=now)
             return False
-        due = now + timedelta(seconds=_BACKOFF.delay(delivery.attempt, self._chance))
+        due = now + timedelta(seconds=_BACKOFF.delay(delivery.attempt, self._rng))
         await self._write(POSTPONE, delivery, outcome=why, due=due)
         return True
 

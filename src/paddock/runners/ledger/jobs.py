@@ -7,11 +7,11 @@ one is written completely before the other is looked at. A row of `completions` 
 from datetime import datetime
 
 from paddock.base.clock import Clock
-from paddock.runners.ledger.arrivals import ANNOUNCED, Arrivals
 from paddock.runners.ledger.database import Connection, Database, fetch_all, fetch_one
+from paddock.runners.ledger.enqueue import ANNOUNCED, EnqueueBatcher
 from paddock.runners.ledger.errors import InvalidEntryError
+from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.rows import FINISHED, Completion, Ended, Execution, HeldPod, Job, Moved, NewJob
-from paddock.runners.ledger.wakeups import Wakeups
 
 __all__ = ["Jobs"]
 
@@ -116,18 +116,18 @@ SELECT * FROM jobs WHERE status = 'running' AND started_at < %s ORDER BY started
 
 
 class Jobs:
-    def __init__(self, database: Database, clock: Clock, wakeups: Wakeups) -> None:
+    def __init__(self, database: Database, clock: Clock, notifications: Notifications) -> None:
         self._database = database
         self._clock = clock
-        self._wakeups = wakeups
-        self._arrivals = Arrivals(database, clock)
+        self._notifications = notifications
+        self._enqueue_batcher = EnqueueBatcher(database, clock)
 
     async def enqueue(self, job: NewJob, *, by: str = "webhook") -> Moved:
         """`queued` or `waiting`: the job waits from now on, unless it is known already or has finished."""
         _check(job)
-        moved = await self._arrivals.add(job, by) or await self._enqueue_in_turn(job, by)
+        moved = await self._enqueue_batcher.add(job, by) or await self._enqueue_in_turn(job, by)
         if moved is Moved.QUEUED:
-            await self._wakeups.hint(job.pool)
+            await self._notifications.hint(job.pool)
         return moved
 
     async def started(self, job: NewJob, *, runner_name: str, started_at: datetime, by: str = "webhook") -> Execution:
@@ -175,7 +175,7 @@ class Jobs:
             }
             await connection.execute(RUNS, binding)
         if requeued is not None:
-            await self._wakeups.hint(requeued)
+            await self._notifications.hint(requeued)
         if mine is None:
             return Execution.UNKNOWN_RUNNER
         return Execution.MATCHED if mine.job_id == job.job_id else Execution.MISMATCH
@@ -248,7 +248,7 @@ class Jobs:
                 params["why"] = f"its runner finished job {job_id}"
                 ended = await fetch_all(connection, Ended, END_CLAIMS, params)
         # Capacity of the account came free, and a job may wait again.
-        await self._wakeups.hint(*(claim.pool for claim in ended))
+        await self._notifications.hint(*(claim.pool for claim in ended))
         return Moved.COMPLETED if first else Moved.FINISHED
 
     async def settle(
@@ -291,7 +291,7 @@ class Jobs:
             params = {"job_id": job_id, "generation": generation, "now": self._clock.now(), "by": by, "why": why}
             back = await (await connection.execute(REQUEUE, params)).fetchone()
         if back is not None:
-            await self._wakeups.hint(back[0])
+            await self._notifications.hint(back[0])
         return back is not None
 
     async def get(self, job_id: int) -> Job | None:

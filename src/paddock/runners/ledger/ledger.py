@@ -7,20 +7,21 @@ from typing import Final
 
 from psycopg_pool import PoolTimeout
 
-from paddock.base.chance import unseeded
 from paddock.base.clock import Clock
+from paddock.base.rng import unseeded
 from paddock.runners.ledger.accounts import Accounts
+from paddock.runners.ledger.advisory_locks import AdvisoryLocks
 from paddock.runners.ledger.claims import Claims
 from paddock.runners.ledger.database import Database, Pool, make_pool, prepare
 from paddock.runners.ledger.deliveries import Deliveries
 from paddock.runners.ledger.dispatchers import Dispatchers
-from paddock.runners.ledger.doubts import Doubts
 from paddock.runners.ledger.errors import LedgerUnavailableError
 from paddock.runners.ledger.fences import Fences
 from paddock.runners.ledger.heals import Heals
 from paddock.runners.ledger.history import History
 from paddock.runners.ledger.jobs import Jobs
 from paddock.runners.ledger.limits import Limits
+from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.overview import Overview
 from paddock.runners.ledger.progress import Progress
 from paddock.runners.ledger.recovery import Recovery
@@ -28,8 +29,7 @@ from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.sessions import Sessions
 from paddock.runners.ledger.signals import Signals
 from paddock.runners.ledger.transitions import Transitions
-from paddock.runners.ledger.turns import Turns
-from paddock.runners.ledger.wakeups import Wakeups
+from paddock.runners.ledger.unconfirmed import UnconfirmedClaims
 
 __all__ = ["SCHEMA", "Ledger"]
 
@@ -43,20 +43,20 @@ class Ledger:
     ledger at once; everything that must not happen twice is settled by the database.
     """
 
-    def __init__(self, pool: Pool, clock: Clock, chance: random.Random | None = None) -> None:
-        chance = chance or unseeded()
+    def __init__(self, pool: Pool, clock: Clock, rng: random.Random | None = None) -> None:
+        rng = rng or unseeded()
         database = Database(pool)
-        self.wakeups = Wakeups(database)
+        self.notifications = Notifications(database)
         self.accounts = Accounts(database, clock)
         self.limits = Limits(database, clock)
-        self.deliveries = Deliveries(database, clock, chance)
-        self.jobs = Jobs(database, clock, self.wakeups)
-        self.claims = Claims(database, clock, chance, self.wakeups)
+        self.deliveries = Deliveries(database, clock, rng)
+        self.jobs = Jobs(database, clock, self.notifications)
+        self.claims = Claims(database, clock, rng, self.notifications)
         self.sessions = Sessions(database, clock)
         self.fences = Fences(database, clock)
-        self.recovery = Recovery(database, clock, self.wakeups, self.sessions)
+        self.recovery = Recovery(database, clock, self.notifications, self.sessions)
         self.dispatchers = Dispatchers(database, clock)
-        self.doubts = Doubts(database, clock, self.wakeups)
+        self.unconfirmed = UnconfirmedClaims(database, clock, self.notifications)
         self.transitions = Transitions(database)
         self.signals = Signals(database, clock)
         self.overview = Overview(database, clock)
@@ -64,7 +64,7 @@ class Ledger:
         self.heals = Heals(database, clock)
         self.history = History(database)
         self.rewind = Rewind(database)
-        self.turns = Turns(database)
+        self.locks = AdvisoryLocks(database)
 
     @classmethod
     @asynccontextmanager
@@ -73,20 +73,20 @@ class Ledger:
         conninfo: str,
         *,
         clock: Clock,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
         schema: str = SCHEMA,
         size: int = 8,
-        patience: float = 10.0,
+        timeout: float = 10.0,
     ) -> AsyncIterator["Ledger"]:
         """Bring the tables up to date and use them, with a pool of its own that is closed at the end."""
         await prepare(conninfo, schema=schema, clock=clock)
-        pool = make_pool(conninfo, schema=schema, size=size, patience=patience)
+        pool = make_pool(conninfo, schema=schema, size=size, timeout=timeout)
         try:
-            await pool.open(wait=True, timeout=patience)
+            await pool.open(wait=True, timeout=timeout)
         except PoolTimeout as error:
             await pool.close()
             raise LedgerUnavailableError(f"the ledger's database does not answer: {error}") from error
         try:
-            yield cls(pool, clock, chance)
+            yield cls(pool, clock, rng)
         finally:
             await pool.close()

@@ -16,9 +16,9 @@ from paddock.runners.ledger.rows import Session
 from paddock.runners.ledger.views import (
     AccountView,
     FinishedJob,
+    QueueSummary,
     RunningJob,
     Stage,
-    Strip,
     Waiting,
     WaitingJob,
     explain,
@@ -173,10 +173,10 @@ class Overview:
         self._database = database
         self._clock = clock
 
-    async def strip(self) -> Strip:
+    async def strip(self) -> QueueSummary:
         """The state of everything in one line."""
         async with self._looking() as connection:
-            strip = await fetch_one(connection, Strip, STRIP, {"now": self._clock.now()})
+            strip = await fetch_one(connection, QueueSummary, STRIP, {"now": self._clock.now()})
         assert strip is not None  # aggregates without GROUP BY give one row
         return strip
 

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database, fetch_all
+from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.rows import Ended, HeldPod, Job
 from paddock.runners.ledger.sessions import Sessions
-from paddock.runners.ledger.wakeups import Wakeups
 
 __all__ = ["PodStopped", "Recovery"]
 
@@ -80,10 +80,10 @@ class PodStopped(Struct, frozen=True):
 
 
 class Recovery:
-    def __init__(self, database: Database, clock: Clock, wakeups: Wakeups, sessions: Sessions) -> None:
+    def __init__(self, database: Database, clock: Clock, notifications: Notifications, sessions: Sessions) -> None:
         self._database = database
         self._clock = clock
-        self._wakeups = wakeups
+        self._notifications = notifications
         self._sessions = sessions
 
     async def stale(self, *, claimed_before: datetime, silent_since: datetime) -> list[HeldPod]:
@@ -138,5 +138,5 @@ class Recovery:
                 statement,
                 {**params, "by": by, "why": why, "now": self._clock.now()},
             )
-        await self._wakeups.hint(*(claim.pool for claim in ended))
+        await self._notifications.hint(*(claim.pool for claim in ended))
         return ended

@@ -7,7 +7,17 @@ from msgspec import Struct
 
 from paddock.base.clock import rfc3339
 
-__all__ = ["AccountView", "FinishedJob", "Reason", "RunningJob", "Stage", "Strip", "Waiting", "WaitingJob", "explain"]
+__all__ = [
+    "AccountView",
+    "FinishedJob",
+    "QueueSummary",
+    "Reason",
+    "RunningJob",
+    "Stage",
+    "Waiting",
+    "WaitingJob",
+    "explain",
+]
 
 Reason = Literal[
     "too_old", "resting", "repository_resting", "account_resting", "limit_missing", "larger_than_limit", "limit_reached",
@@ -17,7 +27,7 @@ Reason = Literal[
 _LONGEST_WAIT = timedelta(days=7)
 
 
-class Strip(Struct, frozen=True):
+class QueueSummary(Struct, frozen=True):
     """`dispatchable` may run as soon as a Pod is free, `withheld` is over its account's limit, `resting` backs off."""
 
     oldest_dispatchable_seconds: float

@@ -4,16 +4,16 @@ from paddock.simulator.cloud.cloud import SimulatedCloud
 from paddock.simulator.cloud.faults import Fault, FaultKind
 from paddock.simulator.cloud.front import AuditEntry
 from paddock.simulator.cloud.network import InProcessTransport
-from paddock.simulator.cloud.state import Behaviour, Health, Host, Image
+from paddock.simulator.cloud.state import CloudBehaviour, Host, Image, ServerHealth
 
 __all__ = [
     "AuditEntry",
-    "Behaviour",
+    "CloudBehaviour",
     "Fault",
     "FaultKind",
-    "Health",
     "Host",
     "Image",
     "InProcessTransport",
+    "ServerHealth",
     "SimulatedCloud",
 ]

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from paddock.simulator.cloud import problems
-from paddock.simulator.cloud.exchange import Request
+from paddock.simulator.cloud.requests import CloudRequest
 from paddock.simulator.cloud.state import ApiKey, CloudState, Host
-from paddock.simulator.twin.answer import Answer, json_answer
+from paddock.simulator.service.response import ServiceResponse, json_answer
 
-__all__ = ["Call", "authenticated", "checked_name", "host_of", "paged", "project_of"]
+__all__ = ["CloudCall", "authenticated", "checked_name", "host_of", "paged", "project_of"]
 
 T = TypeVar("T")
 _DEFAULT_PAGE = 20
@@ -19,10 +19,10 @@ _LARGEST_PAGE = 100
 _LONGEST_NAME = 255
 
 
-class Call(msgspec.Struct, frozen=True):
+class CloudCall(msgspec.Struct, frozen=True):
     """A request whose sender is known, at one moment."""
 
-    request: Request
+    request: CloudRequest
     operation: str
     parts: dict[str, str]
     key: ApiKey
@@ -37,7 +37,7 @@ class Call(msgspec.Struct, frozen=True):
         return self.request.query
 
 
-def authenticated(state: CloudState, request: Request, operation: str) -> ApiKey:
+def authenticated(state: CloudState, request: CloudRequest, operation: str) -> ApiKey:
     """The key behind the request's token; raises the 401 or 403 of the real API."""
     if operation == "list_products":  # the catalogue is public
         return ApiKey(projects=[])
@@ -52,14 +52,14 @@ def authenticated(state: CloudState, request: Request, operation: str) -> ApiKey
     return key
 
 
-def project_of(call: Call, named: str | None, action: str, resource: str) -> str:
+def project_of(call: CloudCall, named: str | None, action: str, resource: str) -> str:
     """The project a call names, if the key may act in it; a call that must name one and does not is refused too."""
     if named is None or named not in call.key.projects:
         raise problems.forbidden(action, resource)
     return named
 
 
-def host_of(state: CloudState, call: Call, action: str, server_id: str | None = None) -> Host:
+def host_of(state: CloudState, call: CloudCall, action: str, server_id: str | None = None) -> Host:
     """The host of the call. Another project's host and a deleted one answer alike, as with the real API."""
     wanted, zone = server_id if server_id is not None else call.parts["server_id"], call.parts["zone"]
     host = state.hosts.get(wanted)
@@ -72,7 +72,9 @@ def host_of(state: CloudState, call: Call, action: str, server_id: str | None = 
     raise problems.missing("server", wanted, bare=state.behaviour.gone_shape == "bare")
 
 
-def paged(call: Call, key: str, entries: Sequence[T], render: Callable[[T], Any] = lambda entry: entry) -> Answer:
+def paged(
+    call: CloudCall, key: str, entries: Sequence[T], render: Callable[[T], Any] = lambda entry: entry
+) -> ServiceResponse:
     """One page of the entries; only those on it are rendered."""
     page, size = _number(call, "page", 1), _number(call, "page_size", _DEFAULT_PAGE)
     if size > _LARGEST_PAGE:
@@ -87,7 +89,7 @@ def checked_name(value: Any) -> str:
     return value
 
 
-def _number(call: Call, name: str, default: int) -> int:
+def _number(call: CloudCall, name: str, default: int) -> int:
     text = call.query.get(name, str(default))
     if not text.isdigit() or int(text) < 1:
         raise problems.invalid(name, "constraint", "must be a positive integer")

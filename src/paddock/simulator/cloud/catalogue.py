@@ -2,7 +2,7 @@
 
 import random
 
-from paddock.base.chance import new_uuid
+from paddock.base.rng import new_uuid
 from paddock.simulator.cloud.state import Image, Offer
 
 __all__ = ["default_images", "default_offers"]
@@ -38,12 +38,12 @@ _OFFERS: tuple[tuple[str, str, str, int, int, int, int, int, bool, int, int, int
 )
 
 
-def default_images(chance: random.Random) -> dict[str, Image]:
+def default_images(rng: random.Random) -> dict[str, Image]:
     """The image list, oldest first, by id."""
     images: dict[str, Image] = {}
     for name, family, version, xcode, server_types, is_beta in _IMAGES:
         image = Image(
-            id=new_uuid(chance),
+            id=new_uuid(rng),
             name=name,
             family=family,
             version=version,

@@ -8,21 +8,21 @@ from datetime import datetime, timedelta
 import msgspec
 from starlette.applications import Starlette
 
-from paddock.base.chance import new_uuid
 from paddock.base.clock import Clock
+from paddock.base.rng import new_uuid
 from paddock.base.secrets import Secret
 from paddock.clients.scaleway.settings import ScalewaySettings
 from paddock.simulator.cloud.catalogue import default_images, default_offers
 from paddock.simulator.cloud.catalogue_api import CatalogueApi
 from paddock.simulator.cloud.faults import CloudFaults, Fault
-from paddock.simulator.cloud.front import AuditEntry, Front
+from paddock.simulator.cloud.front import AuditEntry, CloudFront
 from paddock.simulator.cloud.hardware import Hardware
 from paddock.simulator.cloud.network import InProcessTransport, asgi_app
 from paddock.simulator.cloud.servers_api import ServersApi
-from paddock.simulator.cloud.state import ApiKey, Behaviour, CloudState, Health, Host, Image
+from paddock.simulator.cloud.state import ApiKey, CloudBehaviour, CloudState, Host, Image, ServerHealth
 from paddock.simulator.cloud.support_api import SupportApi
-from paddock.simulator.twin.pause import pause
-from paddock.simulator.twin.snapshot import rebased
+from paddock.simulator.service.pause import pause
+from paddock.simulator.service.snapshot import rebased
 
 __all__ = ["SimulatedCloud"]
 
@@ -41,16 +41,16 @@ class SimulatedCloud:
     def __init__(
         self,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         *,
-        behaviour: Behaviour | None = None,
+        behaviour: CloudBehaviour | None = None,
         speed: float | None = None,
         audit: bool = True,
         state: CloudState | None = None,
     ) -> None:
         self._clock = clock
-        self._chance = chance
-        self.state = state if state is not None else _new_state(clock, chance)
+        self._rng = rng
+        self.state = state if state is not None else _new_state(clock, rng)
         if behaviour is not None:
             self.state.behaviour = behaviour
         if speed is not None:
@@ -58,10 +58,10 @@ class SimulatedCloud:
         self._woken = asyncio.Event()
         self.audit: list[AuditEntry] = []
         self.faults = CloudFaults()
-        self.health_of: Callable[[Host], Health] = _health_of_itself
-        self._hardware = Hardware(self.state, clock, chance)
+        self.health_of: Callable[[Host], ServerHealth] = _health_of_itself
+        self._hardware = Hardware(self.state, clock, rng)
         self._servers = ServersApi(self._hardware)
-        self._front = Front(
+        self._front = CloudFront(
             self._hardware,
             self._servers,
             CatalogueApi(self.state),
@@ -72,7 +72,7 @@ class SimulatedCloud:
         )
         self.app: Starlette = asgi_app(self._front)
 
-    def _health(self, host: Host) -> Health:
+    def _health(self, host: Host) -> ServerHealth:
         return self.health_of(host)  # asked each time, because a simulated Mac may be connected later
 
     # How to reach it
@@ -90,7 +90,7 @@ class SimulatedCloud:
         )
 
     @property
-    def behaviour(self) -> Behaviour:
+    def behaviour(self) -> CloudBehaviour:
         return self.state.behaviour
 
     # Hooks for a simulated Mac
@@ -181,8 +181,8 @@ class SimulatedCloud:
         """Pooled hosts of ages from two hours to forty days, so that some are still below their billing floor."""
         hosts = []
         for _ in range(count):
-            age = self._chance.uniform(2 * 3600.0, 40 * 86400.0)
-            name = f"{prefix}{new_uuid(self._chance)}"
+            age = self._rng.uniform(2 * 3600.0, 40 * 86400.0)
+            name = f"{prefix}{new_uuid(self._rng)}"
             hosts.append(self.add_host(name, zone=zone, server_type=server_type, age=age))
         return hosts
 
@@ -289,30 +289,30 @@ class SimulatedCloud:
 
     @classmethod
     def from_json(
-        cls, data: bytes, clock: Clock, chance: random.Random, *, audit: bool = True, rebase: bool = False
+        cls, data: bytes, clock: Clock, rng: random.Random, *, audit: bool = True, rebase: bool = False
     ) -> "SimulatedCloud":
         """The cloud that was saved. With `rebase` no time has passed since, for a clock that starts anew."""
         state = msgspec.json.decode(data, type=CloudState)
         if rebase:
             state = rebased(state, clock.now() - state.saved_at)
-        return cls(clock, chance, audit=audit, state=state)
+        return cls(clock, rng, audit=audit, state=state)
 
 
-def _health_of_itself(host: Host) -> Health:
+def _health_of_itself(host: Host) -> ServerHealth:
     """What the probes see where no simulated Mac says otherwise: nothing of a Mac that is dark."""
     if host.powered and host.activity is None:
         return host.health
-    return Health(server_alive=False, agent_alive=False, mdm_alive=False, ssh_port_up=False, vnc_port_up=False)
+    return ServerHealth(server_alive=False, agent_alive=False, mdm_alive=False, ssh_port_up=False, vnc_port_up=False)
 
 
-def _new_state(clock: Clock, chance: random.Random) -> CloudState:
-    project_id, secret_key = new_uuid(chance), new_uuid(chance)
-    images = default_images(chance)
+def _new_state(clock: Clock, rng: random.Random) -> CloudState:
+    project_id, secret_key = new_uuid(rng), new_uuid(rng)
+    images = default_images(rng)
     return CloudState(
         project_id=project_id,
         organization_id=project_id,
         secret_key=secret_key,
-        behaviour=Behaviour(),
+        behaviour=CloudBehaviour(),
         saved_at=clock.now(),
         images=images,
         offers=default_offers(images),

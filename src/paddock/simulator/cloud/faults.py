@@ -6,8 +6,8 @@ from enum import StrEnum
 import msgspec
 
 from paddock.simulator.cloud import problems
-from paddock.simulator.twin.answer import Answer, json_answer
-from paddock.simulator.twin.fault_book import FaultBook, OrderedFault
+from paddock.simulator.service.ordered_faults import OrderedFault, OrderedFaults
+from paddock.simulator.service.response import ServiceResponse, json_answer
 
 __all__ = ["LIST_FAULTS", "CloudFaults", "Fault", "FaultKind", "refusal", "spoiled"]
 
@@ -57,13 +57,13 @@ class Fault(OrderedFault, kw_only=True):
     message: str = "something went wrong"
 
 
-class CloudFaults(FaultBook[Fault]):
-    def for_request(self, operation: str, server_id: str, chance: random.Random) -> Fault | None:
+class CloudFaults(OrderedFaults[Fault]):
+    def for_request(self, operation: str, server_id: str, rng: random.Random) -> Fault | None:
         """What goes wrong with a request about this server, or about none (""), if anything."""
-        return self.take(operation, chance, lambda fault: fault.server_id in ("", server_id))
+        return self.take(operation, rng, lambda fault: fault.server_id in ("", server_id))
 
 
-def refusal(fault: Fault, server_id: str) -> Answer:
+def refusal(fault: Fault, server_id: str) -> ServiceResponse:
     """The answer that the fault puts in place of the cloud's own."""
     match fault.kind:
         case FaultKind.RATE_LIMITED:
@@ -72,20 +72,20 @@ def refusal(fault: Fault, server_id: str) -> Answer:
         case FaultKind.SERVER_ERROR:
             return json_answer(500, {"message": "internal server error", "type": "internal"})
         case FaultKind.BAD_GATEWAY:
-            return Answer(status=502, body=_HTML, content_type="text/html")
+            return ServiceResponse(status=502, body=_HTML, content_type="text/html")
         case FaultKind.EMPTY_503:
             headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
-            return Answer(status=503, content_type="text/plain", headers=headers)
+            return ServiceResponse(status=503, content_type="text/plain", headers=headers)
         case FaultKind.NOT_JSON:
-            return Answer(status=200, body=_HTML, content_type="text/html")
+            return ServiceResponse(status=200, body=_HTML, content_type="text/html")
         case FaultKind.NOT_FOUND_BARE:
-            return Answer(status=404, body=b"404 page not found", content_type="text/plain")
+            return ServiceResponse(status=404, body=b"404 page not found", content_type="text/plain")
         case FaultKind.CONFLICT_BARE:
             return json_answer(409, {"message": "conflict"})
         case FaultKind.PRECONDITION_BARE:
             return json_answer(412, {"message": fault.message})
         case FaultKind.LOST | FaultKind.LATE:
-            return Answer(status=0, lost=True)
+            return ServiceResponse(status=0, lost=True)
         case _:
             problem = _problem(fault, server_id)
             return json_answer(problem.status, problem.body)
@@ -115,7 +115,7 @@ def _problem(fault: Fault, server_id: str) -> problems.ProblemError:
             raise ValueError(f"{fault.kind} has no answer of its own")
 
 
-def spoiled(fault: Fault, answer: Answer) -> Answer:
+def spoiled(fault: Fault, answer: ServiceResponse) -> ServiceResponse:
     """A list answer with entries missing; anything else stays as it is."""
     decoded = msgspec.json.decode(answer.body) if answer.status == 200 else None
     if not isinstance(decoded, dict) or "total_count" not in decoded:

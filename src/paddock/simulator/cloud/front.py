@@ -7,19 +7,19 @@ from datetime import datetime, timedelta
 import msgspec
 
 from paddock.simulator.cloud import problems
-from paddock.simulator.cloud.access import Call, authenticated
+from paddock.simulator.cloud.access import CloudCall, authenticated
 from paddock.simulator.cloud.catalogue_api import CatalogueApi
-from paddock.simulator.cloud.exchange import Request, operation_of, server_id_of
 from paddock.simulator.cloud.faults import LIST_FAULTS, CloudFaults, Fault, FaultKind, refusal, spoiled
 from paddock.simulator.cloud.hardware import Hardware
 from paddock.simulator.cloud.problems import ProblemError
+from paddock.simulator.cloud.requests import CloudRequest, operation_of, server_id_of
 from paddock.simulator.cloud.servers_api import ServersApi
 from paddock.simulator.cloud.state import LateRequest
 from paddock.simulator.cloud.support_api import SupportApi
-from paddock.simulator.twin.answer import Answer, json_answer
-from paddock.simulator.twin.audit import remember
+from paddock.simulator.service.audit import remember
+from paddock.simulator.service.response import ServiceResponse, json_answer
 
-__all__ = ["AuditEntry", "Front"]
+__all__ = ["AuditEntry", "CloudFront"]
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
     fault: str = ""
 
 
-class Front:
+class CloudFront:
     """Answers requests. Between two awaits nothing else changes the cloud, so every effect is atomic."""
 
     def __init__(
@@ -58,18 +58,18 @@ class Front:
         self._recent: deque[datetime] = deque()
         hardware.replay = self._replay
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: CloudRequest) -> ServiceResponse:
         operation, parts = operation_of(request)
         server_id = server_id_of(request, parts)
         clock, behaviour = self._hardware.clock, self._state.behaviour
         if behaviour.latency is not None:
-            await clock.sleep(self._hardware.chance.uniform(*behaviour.latency) / behaviour.speed)
+            await clock.sleep(self._hardware.rng.uniform(*behaviour.latency) / behaviour.speed)
         if self._too_many(clock.now()):
             answer = json_answer(429, {"message": "too many requests", "type": "too_many_requests"})
             return self._audited(
                 request, operation, server_id, msgspec.structs.replace(answer, headers={"Retry-After": "1"})
             )
-        fault = self._faults.for_request(operation, server_id, self._hardware.chance)
+        fault = self._faults.for_request(operation, server_id, self._hardware.rng)
         if fault is not None and fault.kind is not FaultKind.LATE and fault.delay > 0:
             await clock.sleep(fault.delay)
         if fault is None or fault.kind is FaultKind.SLOW:
@@ -82,23 +82,23 @@ class Front:
         answer = msgspec.structs.replace(refusal(fault, server_id), effect=effect)
         return self._audited(request, operation, server_id, answer, fault)
 
-    def _handle(self, request: Request) -> Answer:
+    def _handle(self, request: CloudRequest) -> ServiceResponse:
         now = self._hardware.settle()
         return self._perform(request, now)
 
-    def _perform(self, request: Request, now: datetime) -> Answer:
+    def _perform(self, request: CloudRequest, now: datetime) -> ServiceResponse:
         operation, parts = operation_of(request)
         try:
             if operation == "unknown":
                 raise problems.missing("route", request.path, bare=True)
             key = authenticated(self._state, request, operation)
-            return self._handlers[operation](Call(request, operation, parts, key, now))
+            return self._handlers[operation](CloudCall(request, operation, parts, key, now))
         except ProblemError as problem:
             if isinstance(problem.body, str):
-                return Answer(status=problem.status, body=problem.body.encode(), content_type="text/plain")
+                return ServiceResponse(status=problem.status, body=problem.body.encode(), content_type="text/plain")
             return json_answer(problem.status, problem.body)
 
-    def _postpone(self, request: Request, fault: Fault) -> None:
+    def _postpone(self, request: CloudRequest, fault: Fault) -> None:
         at = self._hardware.clock.now() + timedelta(seconds=fault.delay)
         self._state.late.append(
             LateRequest(
@@ -112,7 +112,7 @@ class Front:
         )
 
     def _replay(self, late: LateRequest) -> None:
-        request = Request(late.method, late.path, late.query, late.token, late.body)
+        request = CloudRequest(late.method, late.path, late.query, late.token, late.body)
         operation, parts = operation_of(request)
         answer = self._perform(request, late.at)
         self._audited(request, operation, server_id_of(request, parts), answer, arrived_late=True)
@@ -130,14 +130,14 @@ class Front:
 
     def _audited(
         self,
-        request: Request,
+        request: CloudRequest,
         operation: str,
         server_id: str,
-        answer: Answer,
+        answer: ServiceResponse,
         fault: Fault | None = None,
         *,
         arrived_late: bool = False,
-    ) -> Answer:
+    ) -> ServiceResponse:
         if answer.effect or (fault is not None and fault.kind is FaultKind.LATE):
             self._on_effect()
         if self._audit is not None:

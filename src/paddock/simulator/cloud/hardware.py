@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from paddock.base.chance import new_uuid
 from paddock.base.clock import Clock
+from paddock.base.rng import new_uuid
 from paddock.simulator.cloud.state import Activity, CloudState, Host, LateRequest
 
 __all__ = ["Hardware"]
@@ -25,10 +25,10 @@ class Hardware:
     Hooks are called from inside whatever call settles the change; they must return at once and not call back.
     """
 
-    def __init__(self, state: CloudState, clock: Clock, chance: random.Random) -> None:
+    def __init__(self, state: CloudState, clock: Clock, rng: random.Random) -> None:
         self.state = state
         self.clock = clock
-        self.chance = chance
+        self.rng = rng
         self.on_reboot: list[Callable[[Host], None]] = []
         self.on_reinstall: list[Callable[[Host], None]] = []
         self.on_power: list[Callable[[Host, bool], None]] = []
@@ -141,14 +141,14 @@ class Hardware:
         host.updated_at = now
 
     def _install_seconds(self) -> float:
-        return self.chance.uniform(*self.state.behaviour.reinstall)
+        return self.rng.uniform(*self.state.behaviour.reinstall)
 
     # Things a host is made of
 
     def fresh_id(self) -> str:
         """An id that nothing has yet: a restored cloud may be given the seed it was born with."""
         while True:
-            candidate = new_uuid(self.chance)
+            candidate = new_uuid(self.rng)
             if candidate not in self.state.hosts and candidate not in self.state.deleted:
                 return candidate
 
@@ -158,7 +158,7 @@ class Hardware:
         return ip
 
     def password(self) -> str:
-        return "".join(self.chance.choice(_PASSWORD_LETTERS) for _ in range(13))
+        return "".join(self.rng.choice(_PASSWORD_LETTERS) for _ in range(13))
 
     def project_keys(self, project_id: str) -> list[str]:
         keys = self.state.ssh_keys.values()

@@ -6,23 +6,23 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 
-from paddock.simulator.cloud.exchange import Request
-from paddock.simulator.twin import serving
-from paddock.simulator.twin.answer import Answer
+from paddock.simulator.cloud.requests import CloudRequest
+from paddock.simulator.service import serving
+from paddock.simulator.service.response import ServiceResponse
 
 __all__ = ["InProcessTransport", "asgi_app"]
 
 
 class Answering(Protocol):
-    async def answer(self, request: Request) -> Answer: ...
+    async def answer(self, request: CloudRequest) -> ServiceResponse: ...
 
 
 def asgi_app(front: Answering) -> Starlette:
     """The API as an ASGI application, for any HTTP server on loopback."""
 
-    async def ask(http: HttpRequest) -> Answer:
+    async def ask(http: HttpRequest) -> ServiceResponse:
         return await front.answer(
-            Request(
+            CloudRequest(
                 method=http.method,
                 path=http.url.path,
                 query=dict(http.query_params),
@@ -42,7 +42,7 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         answer = await self._front.answer(
-            Request(
+            CloudRequest(
                 method=request.method,
                 path=request.url.path,
                 query=dict(request.url.params),

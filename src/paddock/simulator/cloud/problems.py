@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from paddock.simulator.cloud.state import Behaviour
+from paddock.simulator.cloud.state import CloudBehaviour
 
 __all__ = [
     "ProblemError",
@@ -75,7 +75,7 @@ def precondition(help_message: str) -> ProblemError:
     return ProblemError(412, {**body, "type": "precondition_failed"})
 
 
-def below_floor(behaviour: Behaviour, deletable_at: datetime) -> ProblemError:
+def below_floor(behaviour: CloudBehaviour, deletable_at: datetime) -> ProblemError:
     """The billing floor, in the shape that the behaviour asks for."""
     sentence = f"this server cannot be deleted before {deletable_at:%Y-%m-%d %H:%M:%S}"
     if behaviour.floor_shape == "text":

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from datetime import datetime
 
 from paddock.simulator.cloud import problems, wire
-from paddock.simulator.cloud.access import Call, checked_name, host_of, paged, project_of
+from paddock.simulator.cloud.access import CloudCall, checked_name, host_of, paged, project_of
 from paddock.simulator.cloud.hardware import Hardware
 from paddock.simulator.cloud.state import Host, Image
-from paddock.simulator.twin.answer import Answer, json_answer
+from paddock.simulator.service.response import ServiceResponse, json_answer
 
 __all__ = ["ServersApi"]
 
@@ -19,7 +19,7 @@ class ServersApi:
         self._hardware = hardware
         self._state = hardware.state
 
-    def handlers(self) -> dict[str, Callable[[Call], Answer]]:
+    def handlers(self) -> dict[str, Callable[[CloudCall], ServiceResponse]]:
         return {
             "list": self._list,
             "get": self._get,
@@ -68,7 +68,7 @@ class ServersApi:
         hardware.start_order(host, now)
         return host
 
-    def _list(self, call: Call) -> Answer:
+    def _list(self, call: CloudCall) -> ServiceResponse:
         project = call.query.get("project_id")
         projects = call.key.projects if project is None else [project_of(call, project, "list", "server")]
         zone = call.parts["zone"]
@@ -79,11 +79,11 @@ class ServersApi:
             call, "servers", hosts, lambda host: wire.server_json(self._state, host, sealed=host.sealed(call.now))
         )
 
-    def _get(self, call: Call) -> Answer:
+    def _get(self, call: CloudCall) -> ServiceResponse:
         host = host_of(self._state, call, "read")
         return json_answer(200, wire.server_json(self._state, host, sealed=host.sealed(call.now)))
 
-    def _create(self, call: Call) -> Answer:
+    def _create(self, call: CloudCall) -> ServiceResponse:
         fields = call.fields
         host = self.order(
             zone=call.parts["zone"],
@@ -98,7 +98,7 @@ class ServersApi:
         host.public_bandwidth_bps = int(fields.get("public_bandwidth_bps") or host.public_bandwidth_bps)
         return self._changed(host)
 
-    def _update(self, call: Call) -> Answer:
+    def _update(self, call: CloudCall) -> ServiceResponse:
         host, fields = host_of(self._state, call, "write"), call.fields
         if "name" in fields:
             host.name = checked_name(fields["name"])
@@ -112,21 +112,21 @@ class ServersApi:
         host.updated_at = call.now
         return self._changed(host)
 
-    def _delete(self, call: Call) -> Answer:
+    def _delete(self, call: CloudCall) -> ServiceResponse:
         host = host_of(self._state, call, "delete")
         _refuse_while_busy(host)
         if call.now < host.deletable_at:
             raise problems.below_floor(self._state.behaviour, host.deletable_at)
         self._hardware.remove(host)
-        return Answer(status=204, effect=True)
+        return ServiceResponse(status=204, effect=True)
 
-    def _reboot(self, call: Call) -> Answer:
+    def _reboot(self, call: CloudCall) -> ServiceResponse:
         host = host_of(self._state, call, "write")
         _refuse_while_busy(host)
         self._hardware.start_reboot(host, call.now)
         return self._changed(host)
 
-    def _reinstall(self, call: Call) -> Answer:
+    def _reinstall(self, call: CloudCall) -> ServiceResponse:
         host, fields = host_of(self._state, call, "write"), call.fields
         _refuse_while_busy(host)
         if host.runner_mode:
@@ -136,7 +136,7 @@ class ServersApi:
         self._hardware.start_reinstall(host, call.now, image, kext=bool(fields.get("enable_kext")))
         return self._changed(host)
 
-    def _changed(self, host: Host) -> Answer:
+    def _changed(self, host: Host) -> ServiceResponse:
         return json_answer(200, wire.server_json(self._state, host, sealed=True), effect=True)
 
     def _image_for(self, os_id: str, server_type: str) -> Image:

@@ -8,15 +8,15 @@ import msgspec
 __all__ = [
     "Activity",
     "ApiKey",
-    "Behaviour",
+    "CloudBehaviour",
     "CloudState",
     "Diagnosis",
-    "Health",
     "Host",
     "Image",
     "LateRequest",
     "Offer",
     "RegisteredKey",
+    "ServerHealth",
 ]
 
 
@@ -24,7 +24,7 @@ Activity = Literal["starting", "rebooting", "reinstalling"]
 """What can be under way on a host and ends by itself."""
 
 
-class Behaviour(msgspec.Struct, kw_only=True):
+class CloudBehaviour(msgspec.Struct, kw_only=True):
     """How the cloud behaves when nothing is wrong, and which of its known shapes it shows. Durations are in seconds.
 
     Delays of hardware (`order`, `reboot`, `reinstall`, `diagnostic`, the sealed windows) are divided by `speed`. The
@@ -81,7 +81,7 @@ class Offer(msgspec.Struct, kw_only=True):
     monthly_euros: int
 
 
-class Health(msgspec.Struct, kw_only=True):
+class ServerHealth(msgspec.Struct, kw_only=True):
     """What the provider's own probes see."""
 
     server_alive: bool = True
@@ -124,7 +124,7 @@ class Host(msgspec.Struct, kw_only=True):
     boots: int = 1
     authorized_keys: list[str] = msgspec.field(default_factory=list)
     next_authorized_keys: list[str] = msgspec.field(default_factory=list)
-    health: Health = msgspec.field(default_factory=Health)
+    health: ServerHealth = msgspec.field(default_factory=ServerHealth)
     kext_enabled: bool = False
     vpc_enabled: bool = False
     public_bandwidth_bps: int = 1_000_000_000
@@ -178,7 +178,7 @@ class CloudState(msgspec.Struct, kw_only=True):
     project_id: str
     organization_id: str
     secret_key: str
-    behaviour: Behaviour
+    behaviour: CloudBehaviour
     saved_at: datetime
     next_ip: str = "198.18.0.1"
     hosts: dict[str, Host] = msgspec.field(default_factory=dict)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from paddock.simulator.cloud import problems, wire
-from paddock.simulator.cloud.access import Call, checked_name, host_of, paged, project_of
+from paddock.simulator.cloud.access import CloudCall, checked_name, host_of, paged, project_of
 from paddock.simulator.cloud.hardware import Hardware
-from paddock.simulator.cloud.state import Diagnosis, Health, Host, RegisteredKey
-from paddock.simulator.twin.answer import Answer, json_answer
+from paddock.simulator.cloud.state import Diagnosis, Host, RegisteredKey, ServerHealth
+from paddock.simulator.service.response import ServiceResponse, json_answer
 
 __all__ = ["SupportApi"]
 
@@ -16,12 +16,12 @@ _KEPT = timedelta(hours=1)  # a diagnosis nobody has asked for in an hour is for
 
 
 class SupportApi:
-    def __init__(self, hardware: Hardware, health_of: Callable[[Host], Health]) -> None:
+    def __init__(self, hardware: Hardware, health_of: Callable[[Host], ServerHealth]) -> None:
         self._hardware = hardware
         self._state = hardware.state
         self._health_of = health_of
 
-    def handlers(self) -> dict[str, Callable[[Call], Answer]]:
+    def handlers(self) -> dict[str, Callable[[CloudCall], ServiceResponse]]:
         return {
             "start_diagnostic": self._start_diagnostic,
             "get_diagnostic": self._get_diagnostic,
@@ -31,7 +31,7 @@ class SupportApi:
             "delete_ssh_key": self._delete_ssh_key,
         }
 
-    def _start_diagnostic(self, call: Call) -> Answer:
+    def _start_diagnostic(self, call: CloudCall) -> ServiceResponse:
         host = host_of(self._state, call, "read", str(call.fields.get("server_id") or ""))
         ready_at = call.now + self._hardware.delay(self._state.behaviour.diagnostic)
         diagnosis = Diagnosis(id=self._hardware.fresh_id(), server_id=host.id, zone=host.zone, ready_at=ready_at)
@@ -39,14 +39,14 @@ class SupportApi:
         self._state.diagnoses = {**current, diagnosis.id: diagnosis}
         return json_answer(200, {"diagnostic_id": diagnosis.id}, effect=True)
 
-    def _get_diagnostic(self, call: Call) -> Answer:
+    def _get_diagnostic(self, call: CloudCall) -> ServiceResponse:
         diagnosis = self._state.diagnoses.get(call.parts["diagnostic_id"])
         if diagnosis is None or diagnosis.zone != call.parts["zone"]:
             raise problems.missing("connectivity_diagnostic", call.parts["diagnostic_id"])
         host = host_of(self._state, call, "read", diagnosis.server_id)
         return json_answer(200, wire.diagnosis_json(diagnosis, self._health_of(host), call.now))
 
-    def _list_ssh_keys(self, call: Call) -> Answer:
+    def _list_ssh_keys(self, call: CloudCall) -> ServiceResponse:
         # A project-scoped policy refuses the list unless it is told the project.
         project = project_of(call, call.query.get("project_id"), "list", "ssh_key")
         keys = [key for key in self._state.ssh_keys.values() if key.project_id == project]
@@ -54,7 +54,7 @@ class SupportApi:
             keys = [key for key in keys if name in key.name]
         return paged(call, "ssh_keys", [wire.key_json(key) for key in reversed(keys)])
 
-    def _create_ssh_key(self, call: Call) -> Answer:
+    def _create_ssh_key(self, call: CloudCall) -> ServiceResponse:
         fields = call.fields
         project = project_of(call, fields.get("project_id"), "create", "ssh_key")
         public_key = str(fields.get("public_key") or "")
@@ -71,11 +71,11 @@ class SupportApi:
         self._state.ssh_keys[key.id] = key
         return json_answer(200, wire.key_json(key), effect=True)
 
-    def _delete_ssh_key(self, call: Call) -> Answer:
+    def _delete_ssh_key(self, call: CloudCall) -> ServiceResponse:
         del self._state.ssh_keys[self._ssh_key(call).id]
-        return Answer(status=204, effect=True)
+        return ServiceResponse(status=204, effect=True)
 
-    def _ssh_key(self, call: Call) -> RegisteredKey:
+    def _ssh_key(self, call: CloudCall) -> RegisteredKey:
         key = self._state.ssh_keys.get(call.parts["ssh_key_id"])
         if key is None or key.project_id not in call.key.projects:
             raise problems.missing("ssh_key", call.parts["ssh_key_id"])

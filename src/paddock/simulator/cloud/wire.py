@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from paddock.base.secrets import SEALED
-from paddock.simulator.cloud.state import CloudState, Diagnosis, Health, Host, Image, Offer, RegisteredKey
+from paddock.simulator.cloud.state import CloudState, Diagnosis, Host, Image, Offer, RegisteredKey, ServerHealth
 
 __all__ = ["diagnosis_json", "image_json", "key_json", "offer_json", "products_json", "server_json", "stock_word"]
 
@@ -136,7 +136,7 @@ def key_json(key: RegisteredKey) -> dict[str, Any]:
     }
 
 
-def diagnosis_json(diagnosis: Diagnosis, health: Health, now: datetime) -> dict[str, Any]:
+def diagnosis_json(diagnosis: Diagnosis, health: ServerHealth, now: datetime) -> dict[str, Any]:
     if now < diagnosis.ready_at:
         return {
             "id": diagnosis.id,

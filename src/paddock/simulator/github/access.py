@@ -10,11 +10,11 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from paddock.simulator.github import problems
-from paddock.simulator.github.exchange import APP_OPERATIONS, Request, json_answer
-from paddock.simulator.github.state import Account, GitHubState, Repository
-from paddock.simulator.twin.answer import Answer
+from paddock.simulator.github.requests import APP_OPERATIONS, GitHubApiRequest, json_answer
+from paddock.simulator.github.state import GitHubState, SimulatedAccount, SimulatedRepository
+from paddock.simulator.service.response import ServiceResponse
 
-__all__ = ["TOKEN_LIFE", "Call", "authenticated", "link_header", "page_of", "paged", "permitted", "repository_of"]
+__all__ = ["TOKEN_LIFE", "GitHubCall", "authenticated", "link_header", "page_of", "paged", "permitted", "repository_of"]
 
 T = TypeVar("T")
 TOKEN_LIFE = timedelta(hours=1)
@@ -24,13 +24,13 @@ _DEFAULT_PAGE = 30
 _LARGEST_PAGE = 100
 
 
-class Call(msgspec.Struct, frozen=True):
+class GitHubCall(msgspec.Struct, frozen=True):
     """A request whose sender is known, at one moment. `account` is None for the App itself."""
 
-    request: Request
+    request: GitHubApiRequest
     operation: str
     parts: dict[str, str]
-    account: Account | None
+    account: SimulatedAccount | None
     now: datetime
 
     @property
@@ -51,8 +51,8 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def authenticated(
-    state: GitHubState, public_key: RSAPublicKey, request: Request, operation: str, now: datetime
-) -> Account | None:
+    state: GitHubState, public_key: RSAPublicKey, request: GitHubApiRequest, operation: str, now: datetime
+) -> SimulatedAccount | None:
     """The installation's account behind the request, or None for the App; raises the 401 or 403 of the real API."""
     scheme, _, credential = request.authorization.partition(" ")
     if scheme.lower() not in {"bearer", "token"} or not credential:
@@ -95,7 +95,7 @@ def _check_app(state: GitHubState, public_key: RSAPublicKey, credential: str, no
         raise problems.ProblemError(404, "Integration not found")
 
 
-def repository_of(state: GitHubState, call: Call) -> Repository:
+def repository_of(state: GitHubState, call: GitHubCall) -> SimulatedRepository:
     """The repository of the path, if the caller's installation sees it; another's answers as if it were not there."""
     repository = state.repository(f"{call.parts['owner']}/{call.parts['repo']}")
     if repository is None or call.account is None or repository.owner != call.account.login:
@@ -103,19 +103,19 @@ def repository_of(state: GitHubState, call: Call) -> Repository:
     return repository
 
 
-def permitted(call: Call, permission: str, needed: str) -> None:
+def permitted(call: GitHubCall, permission: str, needed: str) -> None:
     """Raise the 403 of the real API unless the installation has this permission."""
     has = call.account.permissions.get(permission, "none") if call.account is not None else "none"
     if has not in {"write", needed}:
         raise problems.forbidden()
 
 
-def page_of(call: Call) -> tuple[int, int]:
+def page_of(call: GitHubCall) -> tuple[int, int]:
     """The number and the size of the page asked for; a size beyond the largest is cut, as the real API does."""
     return _number(call, "page", 1), min(_number(call, "per_page", _DEFAULT_PAGE), _LARGEST_PAGE)
 
 
-def paged(call: Call, key: str, entries: Sequence[T], render: Callable[[T], Any]) -> Answer:
+def paged(call: GitHubCall, key: str, entries: Sequence[T], render: Callable[[T], Any]) -> ServiceResponse:
     """One page of the entries with their total, and links to the others; without a key, a bare list."""
     page, size = page_of(call)
     last = max(1, -(-len(entries) // size))
@@ -129,7 +129,7 @@ def paged(call: Call, key: str, entries: Sequence[T], render: Callable[[T], Any]
     return json_answer(200, {"total_count": len(entries), key: shown} if key else shown, headers=header)
 
 
-def link_header(call: Call, links: dict[str, dict[str, str]]) -> dict[str, str]:
+def link_header(call: GitHubCall, links: dict[str, dict[str, str]]) -> dict[str, str]:
     """The Link header to the same request with these parameters changed; none without links."""
     request = call.request
     parts = [
@@ -139,6 +139,6 @@ def link_header(call: Call, links: dict[str, dict[str, str]]) -> dict[str, str]:
     return {"Link": ", ".join(parts)} if parts else {}
 
 
-def _number(call: Call, name: str, default: int) -> int:
+def _number(call: GitHubCall, name: str, default: int) -> int:
     text = call.query.get(name, "")
     return int(text) if text.isdigit() and int(text) >= 1 else default

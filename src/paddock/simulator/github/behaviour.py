@@ -4,10 +4,10 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Behaviour"]
+__all__ = ["GitHubBehaviour"]
 
 
-class Behaviour(msgspec.Struct, kw_only=True):
+class GitHubBehaviour(msgspec.Struct, kw_only=True):
     """Durations are in seconds, rates are probabilities from 0 to 1; by default nothing goes wrong.
 
     What GitHub needs for its own work (offers, webhooks, giving up on a runner) and the windows of its limits are

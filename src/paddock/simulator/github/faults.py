@@ -6,9 +6,9 @@ from enum import StrEnum
 import msgspec
 
 from paddock.simulator.github import problems
-from paddock.simulator.github.exchange import json_answer
-from paddock.simulator.twin.answer import Answer
-from paddock.simulator.twin.fault_book import FaultBook, OrderedFault
+from paddock.simulator.github.requests import json_answer
+from paddock.simulator.service.ordered_faults import OrderedFault, OrderedFaults
+from paddock.simulator.service.response import ServiceResponse
 
 __all__ = ["LIST_FAULTS", "Fault", "FaultKind", "GitHubFaults", "problem_answer", "refusal", "spoiled"]
 
@@ -67,33 +67,33 @@ class Fault(OrderedFault, kw_only=True):
     message: str = "something went wrong"
 
 
-class GitHubFaults(FaultBook[Fault]):
-    def for_call(self, operation: str, chance: random.Random) -> Fault | None:
+class GitHubFaults(OrderedFaults[Fault]):
+    def for_call(self, operation: str, rng: random.Random) -> Fault | None:
         """What goes wrong between a caller and GitHub, if anything."""
-        return self.take(operation, chance, lambda fault: fault.kind not in _OF_DELIVERIES)
+        return self.take(operation, rng, lambda fault: fault.kind not in _OF_DELIVERIES)
 
-    def for_delivery(self, action: str, chance: random.Random) -> Fault | None:
+    def for_delivery(self, action: str, rng: random.Random) -> Fault | None:
         """What goes wrong between GitHub and its webhook, if anything."""
-        return self.take(action, chance, lambda fault: fault.kind in _OF_DELIVERIES)
+        return self.take(action, rng, lambda fault: fault.kind in _OF_DELIVERIES)
 
 
-def problem_answer(problem: problems.ProblemError) -> Answer:
+def problem_answer(problem: problems.ProblemError) -> ServiceResponse:
     return json_answer(problem.status, problem.body, headers=problem.headers)
 
 
-def refusal(fault: Fault, exhausted: dict[str, str]) -> Answer:
+def refusal(fault: Fault, exhausted: dict[str, str]) -> ServiceResponse:
     """The answer that the fault puts in place of GitHub's own. `exhausted` are the headers of a spent budget."""
     match fault.kind:
         case FaultKind.SERVER_ERROR:
             return json_answer(500, {"message": "Server Error"})
         case FaultKind.BAD_GATEWAY:
-            return Answer(status=502, body=_HTML, content_type="text/html")
+            return ServiceResponse(status=502, body=_HTML, content_type="text/html")
         case FaultKind.UNAVAILABLE:
-            return Answer(status=503, body=_HTML, content_type="text/html")
+            return ServiceResponse(status=503, body=_HTML, content_type="text/html")
         case FaultKind.NOT_JSON:
-            return Answer(status=200, body=_HTML, content_type="text/html")
+            return ServiceResponse(status=200, body=_HTML, content_type="text/html")
         case FaultKind.LOST:
-            return Answer(status=0, lost=True)
+            return ServiceResponse(status=0, lost=True)
         case _:
             return problem_answer(_problem(fault, exhausted))
 
@@ -120,7 +120,7 @@ def _problem(fault: Fault, exhausted: dict[str, str]) -> problems.ProblemError:
             raise ValueError(f"{fault.kind} has no answer of its own")
 
 
-def spoiled(fault: Fault, answer: Answer) -> Answer:
+def spoiled(fault: Fault, answer: ServiceResponse) -> ServiceResponse:
     """A list answer with entries missing; anything else stays as it is."""
     decoded = msgspec.json.decode(answer.body) if answer.status == 200 else None
     if isinstance(decoded, list):

@@ -10,8 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from paddock.base.clock import Clock
 from paddock.simulator.github import problems
-from paddock.simulator.github.access import Call, authenticated
-from paddock.simulator.github.exchange import Request, json_answer, operation_of
+from paddock.simulator.github.access import GitHubCall, authenticated
 from paddock.simulator.github.faults import (
     LIST_FAULTS,
     Fault,
@@ -22,11 +21,12 @@ from paddock.simulator.github.faults import (
     spoiled,
 )
 from paddock.simulator.github.job_queue import JobQueue
-from paddock.simulator.github.limits import Limits
-from paddock.simulator.twin.answer import Answer
-from paddock.simulator.twin.audit import remember
+from paddock.simulator.github.limits import ApiLimits
+from paddock.simulator.github.requests import GitHubApiRequest, json_answer, operation_of
+from paddock.simulator.service.audit import remember
+from paddock.simulator.service.response import ServiceResponse
 
-__all__ = ["AuditEntry", "Front"]
+__all__ = ["AuditEntry", "GitHubFront"]
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -41,36 +41,36 @@ class AuditEntry(msgspec.Struct, frozen=True):
     fault: str = ""
 
 
-class Front:
+class GitHubFront:
     """Answers requests. Between two awaits nothing else changes GitHub, so every effect is atomic."""
 
     def __init__(
         self,
         queue: JobQueue,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         public_key: RSAPublicKey,
-        handlers: dict[str, Callable[[Call], Answer]],
+        handlers: dict[str, Callable[[GitHubCall], ServiceResponse]],
         faults: GitHubFaults,
         audit: list[AuditEntry] | None,
         stir: Callable[[], None],
     ) -> None:
-        self.limits = Limits(queue.state.behaviour)
+        self.limits = ApiLimits(queue.state.behaviour)
         self._queue = queue
         self._state = queue.state
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._public_key = public_key
         self._handlers = {**handlers, "rate_limit": self._rate_limit}
         self._faults = faults
         self._audit = audit
         self._stir = stir
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: GitHubApiRequest) -> ServiceResponse:
         operation, parts = operation_of(request)
         self.limits.enter(request.authorization)
         try:
-            fault = self._faults.for_call(operation, self._chance) or self._habit()
+            fault = self._faults.for_call(operation, self._rng) or self._habit()
             await self._wait(fault)
             answer = self._disturbed(request, operation, parts, fault)
         finally:
@@ -81,23 +81,25 @@ class Front:
     async def _wait(self, fault: Fault | None) -> None:
         behaviour = self._state.behaviour
         if behaviour.latency is not None:
-            await self._clock.sleep(self._chance.uniform(*behaviour.latency) / behaviour.speed)
+            await self._clock.sleep(self._rng.uniform(*behaviour.latency) / behaviour.speed)
         if fault is not None and fault.delay > 0:
             await self._clock.sleep(fault.delay)
 
     def _habit(self) -> Fault | None:
         """What goes wrong with this call by itself, as the rates say."""
-        behaviour, chance = self._state.behaviour, self._chance
-        if behaviour.server_error > 0 and chance.random() < behaviour.server_error:
+        behaviour, rng = self._state.behaviour, self._rng
+        if behaviour.server_error > 0 and rng.random() < behaviour.server_error:
             kinds = (FaultKind.SERVER_ERROR, FaultKind.BAD_GATEWAY, FaultKind.UNAVAILABLE)
-            return Fault(kind=chance.choice(kinds))
-        if behaviour.lost_answer > 0 and chance.random() < behaviour.lost_answer:
+            return Fault(kind=rng.choice(kinds))
+        if behaviour.lost_answer > 0 and rng.random() < behaviour.lost_answer:
             return Fault(kind=FaultKind.LOST, after_effect=True)
-        if behaviour.slow > 0 and chance.random() < behaviour.slow:
-            return Fault(kind=FaultKind.SLOW, delay=chance.uniform(*behaviour.slow_by) / behaviour.speed)
+        if behaviour.slow > 0 and rng.random() < behaviour.slow:
+            return Fault(kind=FaultKind.SLOW, delay=rng.uniform(*behaviour.slow_by) / behaviour.speed)
         return None
 
-    def _disturbed(self, request: Request, operation: str, parts: dict[str, str], fault: Fault | None) -> Answer:
+    def _disturbed(
+        self, request: GitHubApiRequest, operation: str, parts: dict[str, str], fault: Fault | None
+    ) -> ServiceResponse:
         if fault is None or fault.kind is FaultKind.SLOW:
             return self._handle(request, operation, parts)
         if fault.kind in LIST_FAULTS:
@@ -106,25 +108,27 @@ class Front:
         answer = refusal(fault, self.limits.exhausted(self._clock.now()))
         return msgspec.structs.replace(answer, effect=effect)
 
-    def _handle(self, request: Request, operation: str, parts: dict[str, str]) -> Answer:
+    def _handle(self, request: GitHubApiRequest, operation: str, parts: dict[str, str]) -> ServiceResponse:
         now = self._queue.settle()
         headers: dict[str, str] = {}
         try:
             if operation == "unknown":
                 raise problems.missing()
             account = authenticated(self._state, self._public_key, request, operation, now)
-            call = Call(request, operation, parts, account, now)
+            call = GitHubCall(request, operation, parts, account, now)
             if operation != "rate_limit":
                 headers = self.limits.admit(call)
             return self._handlers[operation](call).with_headers(headers)
         except problems.ProblemError as problem:
             return problem_answer(problem).with_headers(headers)
 
-    def _rate_limit(self, call: Call) -> Answer:
+    def _rate_limit(self, call: GitHubCall) -> ServiceResponse:
         resources = self.limits.view(call)
         return json_answer(200, {"resources": resources, "rate": resources["core"]})
 
-    def _audited(self, request: Request, operation: str, answer: Answer, fault: Fault | None) -> Answer:
+    def _audited(
+        self, request: GitHubApiRequest, operation: str, answer: ServiceResponse, fault: Fault | None
+    ) -> ServiceResponse:
         if answer.effect:
             self._stir()
         if self._audit is not None:

@@ -17,19 +17,28 @@ from paddock.clients.github.settings import GitHubSettings
 from paddock.simulator.errors import SimulationError
 from paddock.simulator.github.app_api import AppApi
 from paddock.simulator.github.app_keys import public_key_of, throwaway_app_key
-from paddock.simulator.github.behaviour import Behaviour
+from paddock.simulator.github.behaviour import GitHubBehaviour
 from paddock.simulator.github.faults import Fault, GitHubFaults
-from paddock.simulator.github.front import AuditEntry, Front
+from paddock.simulator.github.front import AuditEntry, GitHubFront
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.jobs_api import JobsApi
 from paddock.simulator.github.network import asgi_app
 from paddock.simulator.github.runners_api import RunnersApi
 from paddock.simulator.github.sessions import RunnerSession, open_session
-from paddock.simulator.github.state import Account, Attempt, Conclusion, GitHubState, Job, Repository, Run, Runner
+from paddock.simulator.github.state import (
+    Attempt,
+    Conclusion,
+    GitHubState,
+    Run,
+    SimulatedAccount,
+    SimulatedJob,
+    SimulatedRepository,
+    SimulatedRunner,
+)
 from paddock.simulator.github.webhooks import Webhooks
+from paddock.simulator.service.pause import pause
+from paddock.simulator.service.snapshot import rebased
 from paddock.simulator.transport import InProcessTransport
-from paddock.simulator.twin.pause import pause
-from paddock.simulator.twin.snapshot import rebased
 
 __all__ = ["SimulatedGitHub"]
 
@@ -50,17 +59,17 @@ class SimulatedGitHub:
     def __init__(
         self,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         *,
-        behaviour: Behaviour | None = None,
+        behaviour: GitHubBehaviour | None = None,
         speed: float | None = None,
         app_key: str | None = None,
         audit: bool = True,
         state: GitHubState | None = None,
     ) -> None:
         self._clock = clock
-        self._chance = chance
-        self.state = state if state is not None else _new_state(clock, chance, app_key or throwaway_app_key())
+        self._rng = rng
+        self.state = state if state is not None else _new_state(clock, rng, app_key or throwaway_app_key())
         if behaviour is not None:
             self.state.behaviour = behaviour
         if speed is not None:
@@ -70,17 +79,17 @@ class SimulatedGitHub:
         self._woken = asyncio.Event()
         self._drivers = 0
         self._former_clients: list[httpx2.AsyncClient] = []
-        self._webhooks = Webhooks(self.state, clock, chance, self.faults)
-        self._queue = JobQueue(self.state, clock, chance, self._webhooks.announce, self._woken.set)
+        self._webhooks = Webhooks(self.state, clock, rng, self.faults)
+        self._queue = JobQueue(self.state, clock, rng, self._webhooks.announce, self._woken.set)
         handlers = {
-            **AppApi(self.state, self._webhooks, chance).handlers(),
+            **AppApi(self.state, self._webhooks, rng).handlers(),
             **RunnersApi(self._queue).handlers(),
             **JobsApi(self.state).handlers(),
         }
-        self._front = Front(
+        self._front = GitHubFront(
             self._queue,
             clock,
-            chance,
+            rng,
             public_key_of(self.state.app_key),
             handlers,
             self.faults,
@@ -137,7 +146,7 @@ class SimulatedGitHub:
             self._former_clients.append(former)
 
     @property
-    def behaviour(self) -> Behaviour:
+    def behaviour(self) -> GitHubBehaviour:
         return self.state.behaviour
 
     # Time
@@ -172,29 +181,31 @@ class SimulatedGitHub:
 
     # Accounts
 
-    def add_organization(self, login: str, *repositories: str) -> Account:
+    def add_organization(self, login: str, *repositories: str) -> SimulatedAccount:
         """An organisation with the App installed, and its repositories ("app", "web")."""
         return self._add_account(login, "Organization", repositories)
 
-    def add_user(self, login: str, *repositories: str) -> Account:
+    def add_user(self, login: str, *repositories: str) -> SimulatedAccount:
         """A personal account with the App installed: it has no runners but those of its repositories."""
         return self._add_account(login, "User", repositories)
 
-    def _add_account(self, login: str, kind: Literal["Organization", "User"], repositories: Iterable[str]) -> Account:
+    def _add_account(
+        self, login: str, kind: Literal["Organization", "User"], repositories: Iterable[str]
+    ) -> SimulatedAccount:
         state = self.state
-        account = Account(id=state.fresh_id(3), login=login, kind=kind, installation_id=state.fresh_id(5))
+        account = SimulatedAccount(id=state.fresh_id(3), login=login, kind=kind, installation_id=state.fresh_id(5))
         state.accounts[login.lower()] = account
         for name in repositories:
             self.add_repository(f"{login}/{name}")
         return account
 
-    def add_repository(self, full_name: str) -> Repository:
+    def add_repository(self, full_name: str) -> SimulatedRepository:
         owner = self.account(full_name.partition("/")[0])
-        repository = Repository(id=self.state.fresh_id(7), full_name=full_name, owner=owner.login)
+        repository = SimulatedRepository(id=self.state.fresh_id(7), full_name=full_name, owner=owner.login)
         self.state.repositories[full_name.lower()] = repository
         return repository
 
-    def account(self, login: str) -> Account:
+    def account(self, login: str) -> SimulatedAccount:
         account = self.state.account(login)
         if account is None:
             raise SimulationError(f"this GitHub has no account {login!r}: add it with add_organization or add_user")
@@ -221,7 +232,7 @@ class SimulatedGitHub:
         conclusion: Conclusion = "success",
         run_id: int | None = None,
         waiting: bool = False,
-    ) -> Job:
+    ) -> SimulatedJob:
         """A new job, in a run of its own or in the given one. `duration` is divided by the speed.
 
         With `waiting` it needs an `approve()` before it is queued.
@@ -238,14 +249,14 @@ class SimulatedGitHub:
             self._queue.enqueue(job, now)
         return job
 
-    def _new_run(self, repository: Repository, workflow: str, branch: str, now: datetime) -> Run:
+    def _new_run(self, repository: SimulatedRepository, workflow: str, branch: str, now: datetime) -> Run:
         run = Run(
-            id=self.state.fresh_id(self._chance.randint(1, 90)),
+            id=self.state.fresh_id(self._rng.randint(1, 90)),
             number=len(self.state.runs) + 1,
             repository=repository.full_name,
             workflow=workflow,
             branch=branch,
-            sha=f"{self._chance.getrandbits(160):040x}",
+            sha=f"{self._rng.getrandbits(160):040x}",
             created_at=now,
         )
         self.state.runs[run.id] = run
@@ -262,7 +273,7 @@ class SimulatedGitHub:
         job = self.job(job_id)
         self._queue.cancel(job, self._clock.now())
 
-    def job(self, job_id: int) -> Job:
+    def job(self, job_id: int) -> SimulatedJob:
         """The job as it really is now; raises KeyError for one that GitHub has forgotten."""
         self.tick()
         return self.state.jobs[job_id]
@@ -287,7 +298,7 @@ class SimulatedGitHub:
         """The runner of this config comes online. Raises RunnerRefusedError: a config works once, while it is fresh."""
         return open_session(self._queue, encoded_jit_config, self._clock, lambda: self._drivers > 0)
 
-    def runners(self) -> list[Runner]:
+    def runners(self) -> list[SimulatedRunner]:
         """Every registered runner as it really is, shown in lists or not."""
         self.tick()
         return [runner for runner in self.state.runners.values() if not runner.removed]
@@ -318,7 +329,7 @@ class SimulatedGitHub:
 
     @classmethod
     def from_json(
-        cls, data: bytes, clock: Clock, chance: random.Random, *, audit: bool = True, rebase: bool = False
+        cls, data: bytes, clock: Clock, rng: random.Random, *, audit: bool = True, rebase: bool = False
     ) -> "SimulatedGitHub":
         """The GitHub that was saved; every runner process of that time is gone, as after a disconnect.
 
@@ -327,15 +338,15 @@ class SimulatedGitHub:
         state = msgspec.json.decode(data, type=GitHubState)
         if rebase:
             state = rebased(state, clock.now() - state.saved_at)
-        return cls(clock, chance, audit=audit, state=state)
+        return cls(clock, rng, audit=audit, state=state)
 
 
-def _new_state(clock: Clock, chance: random.Random, app_key: str) -> GitHubState:
+def _new_state(clock: Clock, rng: random.Random, app_key: str) -> GitHubState:
     return GitHubState(
-        app_id=chance.randint(100_000, 999_999),
+        app_id=rng.randint(100_000, 999_999),
         app_key=app_key,
-        webhook_secret=f"{chance.getrandbits(160):040x}",
-        hook_id=chance.randint(100_000_000, 999_999_999),
-        behaviour=Behaviour(),
+        webhook_secret=f"{rng.getrandbits(160):040x}",
+        hook_id=rng.randint(100_000_000, 999_999_999),
+        behaviour=GitHubBehaviour(),
         saved_at=clock.now(),
     )

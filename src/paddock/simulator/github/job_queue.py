@@ -10,9 +10,17 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
 
-from paddock.base.chance import new_uuid
 from paddock.base.clock import Clock
-from paddock.simulator.github.state import Conclusion, GitHubState, Job, Repository, Run, Runner, Sighting
+from paddock.base.rng import new_uuid
+from paddock.simulator.github.state import (
+    Conclusion,
+    GitHubState,
+    Run,
+    Sighting,
+    SimulatedJob,
+    SimulatedRepository,
+    SimulatedRunner,
+)
 from paddock.simulator.github.steps import close, steps_for
 from paddock.simulator.github.timers import Timers
 
@@ -32,20 +40,20 @@ class JobQueue:
         self,
         state: GitHubState,
         clock: Clock,
-        chance: random.Random,
-        announce: Callable[[Job, str, datetime], None],
+        rng: random.Random,
+        announce: Callable[[SimulatedJob, str, datetime], None],
         stir: Callable[[], None],
     ) -> None:
         self.state = state
         self.timers = Timers()
         self.nudge: dict[int, Callable[[], None]] = {}
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._announce = announce
         self._stir = stir
         self._ready: dict[int, None] = {}
         self._idle: dict[tuple[str, frozenset[str]], dict[int, None]] = {}
-        self._completed: deque[Job] = deque()
+        self._completed: deque[SimulatedJob] = deque()
         self._restore()
 
     def _restore(self) -> None:
@@ -82,14 +90,16 @@ class JobQueue:
         return timedelta(seconds=seconds / self.state.behaviour.speed)
 
     def _soon(self, now: datetime) -> datetime:
-        return now + self._pace(self._chance.uniform(*self.state.behaviour.assignment))
+        return now + self._pace(self._rng.uniform(*self.state.behaviour.assignment))
 
     # Jobs
 
-    def submit(self, run: Run, *, name: str, labels: Iterable[str], duration: float, planned: Conclusion) -> Job:
+    def submit(
+        self, run: Run, *, name: str, labels: Iterable[str], duration: float, planned: Conclusion
+    ) -> SimulatedJob:
         now = self.settle()
-        job = Job(
-            id=self.state.fresh_id(self._chance.randint(1, 400)),
+        job = SimulatedJob(
+            id=self.state.fresh_id(self._rng.randint(1, 400)),
             run_id=run.id,
             repository=run.repository,
             name=name,
@@ -103,19 +113,19 @@ class JobQueue:
         run.jobs.append(job.id)
         return job
 
-    def enqueue(self, job: Job, now: datetime) -> None:
+    def enqueue(self, job: SimulatedJob, now: datetime) -> None:
         job.status = "queued"
         self._announce(job, "queued", now)
         self._await_runner(job, self._soon(now))
         self._stir()
 
-    def hold(self, job: Job, now: datetime) -> None:
+    def hold(self, job: SimulatedJob, now: datetime) -> None:
         """The job waits for somebody's approval."""
         job.status = "waiting"
         self._announce(job, "waiting", now)
         self._stir()
 
-    def cancel(self, job: Job, now: datetime) -> None:
+    def cancel(self, job: SimulatedJob, now: datetime) -> None:
         """Ask for the end of a job: at once while it waits, when its runner obeys (or a while later) once it runs."""
         if job.status in {"queued", "waiting"}:
             self.complete(job, "cancelled", now)
@@ -124,7 +134,7 @@ class JobQueue:
             self.timers.at(now + self._pace(self.state.behaviour.cancel_grace), partial(self._give_up, job))
             self._nudge(job.runner_id)
 
-    def complete(self, job: Job, conclusion: Conclusion, now: datetime) -> None:
+    def complete(self, job: SimulatedJob, conclusion: Conclusion, now: datetime) -> None:
         """The end of a job; its runner, if it had one, served only this one and is gone."""
         if job.status == "completed":
             return
@@ -140,27 +150,27 @@ class JobQueue:
             self.remove(runner, now)
         self._stir()
 
-    def _await_runner(self, job: Job, moment: datetime) -> None:
+    def _await_runner(self, job: SimulatedJob, moment: datetime) -> None:
         job.assignable_at = moment
         self.timers.at(moment, partial(self._offer, job))
         self.timers.at(job.created_at + timedelta(seconds=self.state.behaviour.queue_limit), partial(self._tire, job))
 
-    def _tire(self, job: Job, now: datetime) -> None:
+    def _tire(self, job: SimulatedJob, now: datetime) -> None:
         if job.status == "queued":
             self.complete(job, "cancelled", now)
 
-    def _give_up(self, job: Job, now: datetime) -> None:
+    def _give_up(self, job: SimulatedJob, now: datetime) -> None:
         self.complete(job, "cancelled", now)
 
-    def _lost(self, job: Job, now: datetime) -> None:
+    def _lost(self, job: SimulatedJob, now: datetime) -> None:
         if job.status == "in_progress" and job.lost_since is not None:
             self.complete(job, "failure", now)
 
-    def _over_long(self, job: Job, now: datetime) -> bool:
+    def _over_long(self, job: SimulatedJob, now: datetime) -> bool:
         kept = timedelta(seconds=self.state.behaviour.job_kept)
         return len(self._completed) > _COMPLETED_KEPT or (job.completed_at or now) + kept <= now
 
-    def forget(self, job: Job) -> None:
+    def forget(self, job: SimulatedJob) -> None:
         """GitHub knows the job no more, whatever it does."""
         if self.state.jobs.pop(job.id, None) is None:
             return
@@ -175,7 +185,7 @@ class JobQueue:
 
     # Offers
 
-    def _offer(self, job: Job, now: datetime) -> None:
+    def _offer(self, job: SimulatedJob, now: datetime) -> None:
         """Offer a waiting job to one of the idle runners that fit, drawn by lot."""
         if job.status != "queued" or job.offered_to:
             return
@@ -189,9 +199,9 @@ class JobQueue:
             for runner_id in group
         ]
         if fitting:
-            self._make_offer(job, self.state.runners[self._chance.choice(fitting)], now)
+            self._make_offer(job, self.state.runners[self._rng.choice(fitting)], now)
 
-    def _seek(self, runner: Runner, now: datetime) -> None:
+    def _seek(self, runner: SimulatedRunner, now: datetime) -> None:
         """Offer the oldest waiting job that fits to a runner that has nothing to do."""
         if not runner.online or runner.busy or runner.removed or runner.delisted or runner.deaf:
             return
@@ -206,7 +216,7 @@ class JobQueue:
                 return
         self._idle.setdefault((runner.place, offered), {})[runner.id] = None
 
-    def _make_offer(self, job: Job, runner: Runner, now: datetime) -> None:
+    def _make_offer(self, job: SimulatedJob, runner: SimulatedRunner, now: datetime) -> None:
         self._not_idle(runner)
         job.offered_to, runner.job_id = runner.id, job.id
         self._sighted(runner, now)
@@ -214,7 +224,7 @@ class JobQueue:
         self.timers.at(until, partial(self._expire_offer, job, runner))
         self._nudge(runner.id)
 
-    def _expire_offer(self, job: Job, runner: Runner, now: datetime) -> None:
+    def _expire_offer(self, job: SimulatedJob, runner: SimulatedRunner, now: datetime) -> None:
         if job.status == "queued" and job.offered_to == runner.id:
             runner.deaf = True
             self._withdraw(job)
@@ -222,7 +232,7 @@ class JobQueue:
             self._offer(job, now)
             self._stir()
 
-    def _withdraw(self, job: Job) -> None:
+    def _withdraw(self, job: SimulatedJob) -> None:
         """Take back the offer of a job, if there is one. A job that is to go to nobody is no longer ready by then."""
         runner = self.state.runners.get(job.offered_to)
         job.offered_to = 0
@@ -233,13 +243,13 @@ class JobQueue:
 
     # Runners
 
-    def mint(self, place: str, name: str, labels: list[str], now: datetime) -> Runner:
-        runner = Runner(
-            id=self.state.fresh_id(self._chance.randint(1, 9)),
+    def mint(self, place: str, name: str, labels: list[str], now: datetime) -> SimulatedRunner:
+        runner = SimulatedRunner(
+            id=self.state.fresh_id(self._rng.randint(1, 9)),
             name=name,
             place=place,
             labels=labels,
-            credential=new_uuid(self._chance),
+            credential=new_uuid(self._rng),
             created_at=now,
         )
         self.state.runners[runner.id] = runner
@@ -249,7 +259,7 @@ class JobQueue:
         self._stir()
         return runner
 
-    def connect(self, runner: Runner, now: datetime) -> None:
+    def connect(self, runner: SimulatedRunner, now: datetime) -> None:
         runner.used = runner.online = True
         words = _lowered(runner.labels)
         runner.os = "macos" if "macos" in words else ("windows" if "windows" in words else "linux")
@@ -258,7 +268,7 @@ class JobQueue:
         self.timers.at(runner.assignable_at, partial(self._seek, runner))
         self._stir()
 
-    def accept(self, runner: Runner, now: datetime) -> Job | None:
+    def accept(self, runner: SimulatedRunner, now: datetime) -> SimulatedJob | None:
         """The job offered to the runner, which now runs it; None where there is no offer."""
         job = self.state.jobs.get(runner.job_id)
         if job is None or job.offered_to != runner.id:
@@ -272,14 +282,14 @@ class JobQueue:
         job.runner_id, job.runner_name = runner.id, runner.name
         job.steps[0].started_at = now
         behaviour = self.state.behaviour
-        if behaviour.flapping > 0 and self._chance.random() < behaviour.flapping:
+        if behaviour.flapping > 0 and self._rng.random() < behaviour.flapping:
             job.flapping_until = now + self._pace(behaviour.flap_for)
         self._announce(job, "in_progress", now)
         self.timers.at(now + self._pace(behaviour.job_limit), partial(self._give_up, job))
         self._stir()
         return job
 
-    def disconnect(self, runner: Runner, now: datetime) -> None:
+    def disconnect(self, runner: SimulatedRunner, now: datetime) -> None:
         """The runner's process is gone, whatever it did."""
         if not runner.online:
             return
@@ -297,7 +307,7 @@ class JobQueue:
         self._sighted(runner, now)
         self._stir()
 
-    def remove(self, runner: Runner, now: datetime) -> None:
+    def remove(self, runner: SimulatedRunner, now: datetime) -> None:
         """Unregister a runner that has nothing to do."""
         if runner.removed:
             return
@@ -307,16 +317,16 @@ class JobQueue:
         self.timers.at(now + timedelta(seconds=_FORGOTTEN_AFTER), partial(self._forget_runner, runner))
         self._nudge(runner.id)
 
-    def delist(self, runner: Runner, now: datetime) -> None:
+    def delist(self, runner: SimulatedRunner, now: datetime) -> None:
         """GitHub no longer shows the runner and offers it nothing, though its process lives and its job goes on."""
         runner.delisted = True
         self._not_idle(runner)
         self._sighted(runner, now)
 
-    def _unused_until(self, runner: Runner) -> datetime:
+    def _unused_until(self, runner: SimulatedRunner) -> datetime:
         return runner.created_at + timedelta(seconds=self.state.behaviour.unused_runner)
 
-    def _drop_unused(self, runner: Runner, now: datetime) -> None:
+    def _drop_unused(self, runner: SimulatedRunner, now: datetime) -> None:
         if runner.removed:
             return
         if runner.online or runner.busy:
@@ -325,20 +335,20 @@ class JobQueue:
         else:
             self.remove(runner, now)
 
-    def _forget_runner(self, runner: Runner, now: datetime) -> None:
+    def _forget_runner(self, runner: SimulatedRunner, now: datetime) -> None:
         del now
         self.state.runners.pop(runner.id, None)
 
-    def _not_idle(self, runner: Runner) -> None:
+    def _not_idle(self, runner: SimulatedRunner) -> None:
         key = (runner.place, _lowered(runner.labels))
         if (group := self._idle.get(key)) is not None:
             group.pop(runner.id, None)
             if not group:
                 del self._idle[key]
 
-    def _sighted(self, runner: Runner, now: datetime) -> None:
+    def _sighted(self, runner: SimulatedRunner, now: datetime) -> None:
         gone = runner.removed or runner.delisted
-        runner.sightings.append(Sighting(at=now, online=runner.online, busy=runner.busy, gone=gone))
+        runner.observations.append(Sighting(at=now, online=runner.online, busy=runner.busy, gone=gone))
 
     def _nudge(self, runner_id: int) -> None:
         if (call := self.nudge.get(runner_id)) is not None:
@@ -349,6 +359,6 @@ def _lowered(labels: Iterable[str]) -> frozenset[str]:
     return frozenset(label.lower() for label in labels)
 
 
-def _sees(place: str, repository: Repository) -> bool:
+def _sees(place: str, repository: SimulatedRepository) -> bool:
     """Whether a runner registered there serves that repository."""
     return place.lower() in {f"orgs/{repository.owner}".lower(), f"repos/{repository.full_name}".lower()}

@@ -4,10 +4,10 @@ from collections import deque
 from datetime import datetime, timedelta
 
 from paddock.simulator.github import problems
-from paddock.simulator.github.access import Call
-from paddock.simulator.github.behaviour import Behaviour
+from paddock.simulator.github.access import GitHubCall
+from paddock.simulator.github.behaviour import GitHubBehaviour
 
-__all__ = ["Limits"]
+__all__ = ["ApiLimits"]
 
 _POINTS_OF_A_WRITE = 5
 
@@ -25,16 +25,16 @@ class _Hour:
         return self.resets_at
 
 
-class Limits:
+class ApiLimits:
     """What each installation has used. It is not saved: whoever restarts GitHub starts with full budgets."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: GitHubBehaviour) -> None:
         self._behaviour = behaviour
         self._hours: dict[tuple[str, str], _Hour] = {}
         self._points: dict[str, deque[tuple[datetime, int]]] = {}
         self._open: dict[str, int] = {}
 
-    def admit(self, call: Call) -> dict[str, str]:
+    def admit(self, call: GitHubCall) -> dict[str, str]:
         """Count the call and return its rate-limit headers; raises the refusal of the limit it breaks.
 
         A call that is refused for its points still counts as a call, as at the real GitHub.
@@ -58,7 +58,7 @@ class Limits:
         recent.append((now, cost))
         return _headers(hour.used, limit, resets_at, resource)
 
-    def view(self, call: Call) -> dict[str, dict[str, int]]:
+    def view(self, call: GitHubCall) -> dict[str, dict[str, int]]:
         """What `GET /rate_limit` shows; asking costs nothing."""
         shown: dict[str, dict[str, int]] = {}
         for resource, limit in self._limits().items():
@@ -82,7 +82,7 @@ class Limits:
         if not self._open[credential]:
             del self._open[credential]
 
-    def _hour(self, call: Call) -> tuple[_Hour, int, str]:
+    def _hour(self, call: GitHubCall) -> tuple[_Hour, int, str]:
         resource = "actions_runner_registration" if call.operation == "mint" else "core"
         return self._hours.setdefault((call.budget, resource), _Hour()), self._limits()[resource], resource
 

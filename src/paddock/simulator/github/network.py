@@ -5,21 +5,21 @@ from typing import Protocol
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 
-from paddock.simulator.github.exchange import Request
-from paddock.simulator.twin import serving
-from paddock.simulator.twin.answer import Answer
+from paddock.simulator.github.requests import GitHubApiRequest
+from paddock.simulator.service import serving
+from paddock.simulator.service.response import ServiceResponse
 
 __all__ = ["Answering", "asgi_app"]
 
 
 class Answering(Protocol):
-    async def answer(self, request: Request) -> Answer: ...
+    async def answer(self, request: GitHubApiRequest) -> ServiceResponse: ...
 
 
 def asgi_app(front: Answering) -> Starlette:
-    async def ask(http: HttpRequest) -> Answer:
+    async def ask(http: HttpRequest) -> ServiceResponse:
         return await front.answer(
-            Request(
+            GitHubApiRequest(
                 method=http.method,
                 base_url=str(http.base_url).rstrip("/"),
                 path=http.url.path,

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from paddock.simulator.github import problems, wire
-from paddock.simulator.github.access import Call, paged, permitted, repository_of
-from paddock.simulator.github.exchange import json_answer
+from paddock.simulator.github.access import GitHubCall, paged, permitted, repository_of
 from paddock.simulator.github.job_queue import JobQueue
-from paddock.simulator.github.state import Runner
-from paddock.simulator.twin.answer import Answer
+from paddock.simulator.github.requests import json_answer
+from paddock.simulator.github.state import SimulatedRunner
+from paddock.simulator.service.response import ServiceResponse
 
 __all__ = ["RunnersApi"]
 
@@ -22,7 +22,7 @@ class RunnersApi:
         self._queue = queue
         self._state = queue.state
 
-    def handlers(self) -> dict[str, Callable[[Call], Answer]]:
+    def handlers(self) -> dict[str, Callable[[GitHubCall], ServiceResponse]]:
         return {
             "mint": self._mint,
             "list_runners": self._list,
@@ -30,7 +30,7 @@ class RunnersApi:
             "delete_runner": self._delete,
         }
 
-    def _place(self, call: Call, needed: str) -> str:
+    def _place(self, call: GitHubCall, needed: str) -> str:
         """The place of the path as GitHub spells it, if the installation may act there."""
         if "org" not in call.parts:
             repository = repository_of(self._state, call)
@@ -43,7 +43,7 @@ class RunnersApi:
         permitted(call, "organization_self_hosted_runners", needed)
         return f"orgs/{account.login}"
 
-    def _mint(self, call: Call) -> Answer:
+    def _mint(self, call: GitHubCall) -> ServiceResponse:
         place = self._place(call, "write")
         name, labels = _checked(call.fields)
         if name.lower() in self._state.names.get(place, {}):
@@ -52,7 +52,7 @@ class RunnersApi:
         body = {"runner": wire.runner_json(runner, call.now), "encoded_jit_config": wire.encoded_jit_config(runner)}
         return json_answer(201, body, effect=True)
 
-    def _list(self, call: Call) -> Answer:
+    def _list(self, call: GitHubCall) -> ServiceResponse:
         place, lag = self._place(call, "read"), self._state.behaviour.list_lag
         there = [runner for runner in self._state.runners.values() if runner.place == place]
         shown = [view for runner in there if (view := wire.runner_json(runner, call.now, lag)) is not None]
@@ -60,19 +60,19 @@ class RunnersApi:
             shown = [view for view in shown if view["name"] == name]
         return paged(call, "runners", shown, lambda view: view)
 
-    def _get(self, call: Call) -> Answer:
+    def _get(self, call: GitHubCall) -> ServiceResponse:
         place = self._place(call, "read")
         return json_answer(200, wire.runner_json(self._runner(call, place), call.now))
 
-    def _delete(self, call: Call) -> Answer:
+    def _delete(self, call: GitHubCall) -> ServiceResponse:
         place = self._place(call, "write")
         runner = self._runner(call, place)
         if runner.busy:
             raise problems.invalid(f'Runner "{runner.name}" is currently running a job and cannot be deleted.')
         self._queue.remove(runner, call.now)
-        return Answer(status=204, effect=True)
+        return ServiceResponse(status=204, effect=True)
 
-    def _runner(self, call: Call, place: str) -> Runner:
+    def _runner(self, call: GitHubCall, place: str) -> SimulatedRunner:
         runner = self._state.runners.get(int(call.parts["runner_id"]))
         if runner is None or runner.removed or runner.delisted or runner.place != place:
             raise problems.missing()

@@ -8,10 +8,10 @@ import msgspec
 from paddock.base.clock import Clock
 from paddock.simulator.errors import SimulationError
 from paddock.simulator.github.job_queue import JobQueue
-from paddock.simulator.github.state import Conclusion, Job, Runner
+from paddock.simulator.github.state import Conclusion, SimulatedJob, SimulatedRunner
 from paddock.simulator.github.steps import advance
 from paddock.simulator.github.wire import credential_in
-from paddock.simulator.twin.pause import pause
+from paddock.simulator.service.pause import pause
 
 __all__ = ["Assignment", "RunnerGoneError", "RunnerRefusedError", "RunnerSession", "open_session"]
 
@@ -46,13 +46,13 @@ class RunnerSession:
     hangs just stops calling.
     """
 
-    def __init__(self, queue: JobQueue, runner: Runner, clock: Clock, driven: Callable[[], bool]) -> None:
+    def __init__(self, queue: JobQueue, runner: SimulatedRunner, clock: Clock, driven: Callable[[], bool]) -> None:
         self._queue = queue
         self._runner = runner
         self._clock = clock
         self._driven = driven
         self._nudged = asyncio.Event()
-        self._job: Job | None = None
+        self._job: SimulatedJob | None = None
         self._closed = False
         queue.nudge[runner.id] = self._nudged.set
 
@@ -73,12 +73,12 @@ class RunnerSession:
         job = self._job
         return job is not None and (job.cancelled_at is not None or job.status == "completed")
 
-    async def next_job(self, patience: float) -> Assignment | None:
-        """The job that GitHub gave this runner, or None after `patience` seconds without one.
+    async def next_job(self, timeout: float) -> Assignment | None:
+        """The job that GitHub gave this runner, or None after `timeout` seconds without one.
 
         Raises RunnerGoneError once the runner is unregistered. A runner has one job in its life.
         """
-        deadline = self._clock.monotonic() + patience
+        deadline = self._clock.monotonic() + timeout
         while True:
             self._nudged.clear()
             now = self._queue.settle()
@@ -121,9 +121,9 @@ class RunnerSession:
             self._queue.disconnect(self._runner, now)
             self._close()
 
-    async def run_one(self, patience: float) -> Conclusion | None:
-        """Wait for a job, run it for as long as it takes, and end; None where none came within `patience`."""
-        assignment = await self.next_job(patience)
+    async def run_one(self, timeout: float) -> Conclusion | None:
+        """Wait for a job, run it for as long as it takes, and end; None where none came within `timeout`."""
+        assignment = await self.next_job(timeout)
         if assignment is None:
             return None
         assert self._job is not None
@@ -137,7 +137,7 @@ class RunnerSession:
         self.finish()
         return self._job.conclusion
 
-    def _assignment(self, job: Job) -> Assignment:
+    def _assignment(self, job: SimulatedJob) -> Assignment:
         return Assignment(
             job_id=job.id,
             run_id=job.run_id,

@@ -5,19 +5,19 @@ from typing import Literal
 
 import msgspec
 
-from paddock.simulator.github.behaviour import Behaviour
+from paddock.simulator.github.behaviour import GitHubBehaviour
 
 __all__ = [
-    "Account",
     "Attempt",
     "Conclusion",
     "GitHubState",
-    "Job",
     "Outgoing",
-    "Repository",
     "Run",
-    "Runner",
     "Sighting",
+    "SimulatedAccount",
+    "SimulatedJob",
+    "SimulatedRepository",
+    "SimulatedRunner",
     "Status",
     "Step",
     "Token",
@@ -29,7 +29,7 @@ Conclusion = Literal["success", "failure", "cancelled", "timed_out", "skipped", 
 _PERMISSIONS = {"actions": "read", "administration": "write", "organization_self_hosted_runners": "write"}
 
 
-class Account(msgspec.Struct, kw_only=True):
+class SimulatedAccount(msgspec.Struct, kw_only=True):
     """An organisation or a person, and the App's installation there."""
 
     id: int
@@ -41,7 +41,7 @@ class Account(msgspec.Struct, kw_only=True):
     permissions: dict[str, str] = msgspec.field(default_factory=lambda: dict(_PERMISSIONS))
 
 
-class Repository(msgspec.Struct, kw_only=True):
+class SimulatedRepository(msgspec.Struct, kw_only=True):
     id: int
     full_name: str
     owner: str
@@ -60,7 +60,7 @@ class Step(msgspec.Struct, kw_only=True):
     conclusion: Conclusion | None = None
 
 
-class Job(msgspec.Struct, kw_only=True):
+class SimulatedJob(msgspec.Struct, kw_only=True):
     """A workflow job. `duration` and `planned` are what it will take and come to if nothing disturbs it."""
 
     id: int
@@ -108,7 +108,7 @@ class Sighting(msgspec.Struct, kw_only=True, frozen=True):
     gone: bool = False
 
 
-class Runner(msgspec.Struct, kw_only=True):
+class SimulatedRunner(msgspec.Struct, kw_only=True):
     """A registered single-job runner. `credential` is what its JIT config proves itself with, once."""
 
     id: int
@@ -127,7 +127,7 @@ class Runner(msgspec.Struct, kw_only=True):
     job_id: int = 0
     delisted: bool = False
     removed: bool = False
-    sightings: list[Sighting] = msgspec.field(default_factory=list)
+    observations: list[Sighting] = msgspec.field(default_factory=list)
 
     @property
     def busy(self) -> bool:
@@ -176,15 +176,15 @@ class GitHubState(msgspec.Struct, kw_only=True):
     """The App's private key, as PEM. It opens nothing but this simulation."""
     webhook_secret: str
     hook_id: int
-    behaviour: Behaviour
+    behaviour: GitHubBehaviour
     saved_at: datetime
     next_id: int = 40_000_000_000
-    accounts: dict[str, Account] = msgspec.field(default_factory=dict)
-    repositories: dict[str, Repository] = msgspec.field(default_factory=dict)
+    accounts: dict[str, SimulatedAccount] = msgspec.field(default_factory=dict)
+    repositories: dict[str, SimulatedRepository] = msgspec.field(default_factory=dict)
     tokens: dict[str, Token] = msgspec.field(default_factory=dict)
-    jobs: dict[int, Job] = msgspec.field(default_factory=dict)
+    jobs: dict[int, SimulatedJob] = msgspec.field(default_factory=dict)
     runs: dict[int, Run] = msgspec.field(default_factory=dict)
-    runners: dict[int, Runner] = msgspec.field(default_factory=dict)
+    runners: dict[int, SimulatedRunner] = msgspec.field(default_factory=dict)
     names: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     """Every runner name that was ever used, by place: GitHub reserves it at the mint."""
     outgoing: list[Outgoing] = msgspec.field(default_factory=list)
@@ -196,12 +196,12 @@ class GitHubState(msgspec.Struct, kw_only=True):
         self.next_id += max(1, step)
         return self.next_id
 
-    def repository(self, full_name: str) -> Repository | None:
+    def repository(self, full_name: str) -> SimulatedRepository | None:
         return self.repositories.get(full_name.lower())
 
-    def account(self, login: str) -> Account | None:
+    def account(self, login: str) -> SimulatedAccount | None:
         return self.accounts.get(login.lower())
 
-    def installation(self, installation_id: int) -> Account | None:
+    def installation(self, installation_id: int) -> SimulatedAccount | None:
         found = (account for account in self.accounts.values() if account.installation_id == installation_id)
         return next((account for account in found if account.installed), None)

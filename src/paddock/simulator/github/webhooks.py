@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 import httpx2
 import msgspec
 
-from paddock.base.chance import new_uuid
 from paddock.base.clock import Clock
+from paddock.base.rng import new_uuid
 from paddock.simulator.github.faults import FaultKind, GitHubFaults
-from paddock.simulator.github.state import Attempt, GitHubState, Job, Outgoing
+from paddock.simulator.github.state import Attempt, GitHubState, Outgoing, SimulatedJob
 from paddock.simulator.github.wire import event_json
 
 __all__ = ["Webhooks", "signature"]
@@ -34,10 +34,10 @@ class Webhooks:
     planned, as for an App without a webhook.
     """
 
-    def __init__(self, state: GitHubState, clock: Clock, chance: random.Random, faults: GitHubFaults) -> None:
+    def __init__(self, state: GitHubState, clock: Clock, rng: random.Random, faults: GitHubFaults) -> None:
         self._state = state
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._faults = faults
         self.in_flight: list[Outgoing] = []
         self._url = ""
@@ -57,13 +57,13 @@ class Webhooks:
 
     # Planning
 
-    def announce(self, job: Job, action: str, now: datetime) -> None:
+    def announce(self, job: SimulatedJob, action: str, now: datetime) -> None:
         account = self._state.accounts[job.repository.partition("/")[0].lower()]
         if not self._url or not account.installed or account.suspended_at is not None:
             return
         outgoing = Outgoing(
             due=now + self._drawn(self._state.behaviour.delivery),
-            guid=new_uuid(self._chance),
+            guid=new_uuid(self._rng),
             action=action,
             body=msgspec.json.encode(event_json(self._state, job, action, now)),
             job_id=job.id,
@@ -88,11 +88,11 @@ class Webhooks:
             repository_id=attempt.repository_id,
             redelivery=True,
         )
-        fault = self._faults.for_delivery("redelivery", self._chance)
+        fault = self._faults.for_delivery("redelivery", self._rng)
         self._plan(outgoing, None if fault is None else (fault.kind, fault.delay))
 
     def _mishap(self, action: str) -> tuple[FaultKind, float] | None:
-        fault = self._faults.for_delivery(action, self._chance)
+        fault = self._faults.for_delivery(action, self._rng)
         if fault is not None:
             return fault.kind, fault.delay
         behaviour = self._state.behaviour
@@ -105,7 +105,7 @@ class Webhooks:
             (FaultKind.OVERTAKEN, behaviour.overtaken),
         )
         # A rate of zero draws nothing, so that switching one habit on leaves the rest of a seeded run alone.
-        return next(((kind, 0.0) for kind, rate in rates if rate > 0 and self._chance.random() < rate), None)
+        return next(((kind, 0.0) for kind, rate in rates if rate > 0 and self._rng.random() < rate), None)
 
     def _plan(self, outgoing: Outgoing, mishap: tuple[FaultKind, float] | None) -> None:
         kind, delay = mishap or (None, 0.0)
@@ -124,7 +124,7 @@ class Webhooks:
             self._state.outgoing.append(msgspec.structs.replace(outgoing, due=again))
 
     def _drawn(self, seconds: tuple[float, float]) -> timedelta:
-        return timedelta(seconds=self._chance.uniform(*seconds) / self._state.behaviour.speed)
+        return timedelta(seconds=self._rng.uniform(*seconds) / self._state.behaviour.speed)
 
     # Sending
 

@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 
 from paddock.base.clock import rfc3339, rfc3339_micro
-from paddock.simulator.github.state import Account, Attempt, GitHubState, Job, Repository, Run, Runner, Step
+from paddock.simulator.github.state import (
+    Attempt,
+    GitHubState,
+    Run,
+    SimulatedAccount,
+    SimulatedJob,
+    SimulatedRepository,
+    SimulatedRunner,
+    Step,
+)
 
 __all__ = [
     "account_json",
@@ -36,7 +45,7 @@ def _node_id(kind: str, number: int) -> str:
     return f"{kind}_{base64.urlsafe_b64encode(str(number).encode()).decode().rstrip('=')}"
 
 
-def account_json(account: Account) -> dict[str, Any]:
+def account_json(account: SimulatedAccount) -> dict[str, Any]:
     return {
         "login": account.login,
         "id": account.id,
@@ -49,7 +58,7 @@ def account_json(account: Account) -> dict[str, Any]:
     }
 
 
-def repository_json(repository: Repository, owner: Account) -> dict[str, Any]:
+def repository_json(repository: SimulatedRepository, owner: SimulatedAccount) -> dict[str, Any]:
     return {
         "id": repository.id,
         "node_id": _node_id("R", repository.id),
@@ -65,7 +74,7 @@ def repository_json(repository: Repository, owner: Account) -> dict[str, Any]:
     }
 
 
-def installation_json(state: GitHubState, account: Account) -> dict[str, Any]:
+def installation_json(state: GitHubState, account: SimulatedAccount) -> dict[str, Any]:
     return {
         "id": account.installation_id,
         "account": account_json(account),
@@ -84,14 +93,14 @@ def installation_json(state: GitHubState, account: Account) -> dict[str, Any]:
 # Jobs
 
 
-def shown(job: Job, now: datetime) -> tuple[str, int | None, str | None]:
+def shown(job: SimulatedJob, now: datetime) -> tuple[str, int | None, str | None]:
     """The status, runner id and runner name that a read shows, which for a while may be those of before."""
     if job.status == "in_progress" and job.flapping_until is not None and now < job.flapping_until:
         return "queued", None, None
     return job.status, job.runner_id or None, job.runner_name or None
 
 
-def job_json(job: Job, run: Run, now: datetime) -> dict[str, Any]:
+def job_json(job: SimulatedJob, run: Run, now: datetime) -> dict[str, Any]:
     status, runner_id, runner_name = shown(job, now)
     url = f"{_API}/repos/{job.repository}/actions/jobs/{job.id}"
     return {
@@ -133,7 +142,9 @@ def step_json(step: Step) -> dict[str, Any]:
     }
 
 
-def run_json(run: Run, jobs: list[Job], repository: Repository, owner: Account, now: datetime) -> dict[str, Any]:
+def run_json(
+    run: Run, jobs: list[SimulatedJob], repository: SimulatedRepository, owner: SimulatedAccount, now: datetime
+) -> dict[str, Any]:
     status, conclusion = run_status(jobs, now)
     return {
         "id": run.id,
@@ -157,7 +168,7 @@ def run_json(run: Run, jobs: list[Job], repository: Repository, owner: Account, 
     }
 
 
-def run_status(jobs: list[Job], now: datetime) -> tuple[str, str | None]:
+def run_status(jobs: list[SimulatedJob], now: datetime) -> tuple[str, str | None]:
     """A run is in progress as soon as one of its jobs has begun, even while others still wait for a runner."""
     statuses = {shown(job, now)[0] for job in jobs}
     if statuses == {"completed"}:
@@ -174,9 +185,9 @@ def run_status(jobs: list[Job], now: datetime) -> tuple[str, str | None]:
 # Runners
 
 
-def runner_json(runner: Runner, now: datetime, lag: float = 0.0) -> dict[str, Any] | None:
+def runner_json(runner: SimulatedRunner, now: datetime, lag: float = 0.0) -> dict[str, Any] | None:
     """The runner as it was `lag` seconds ago; None where it was not there."""
-    seen = [sighting for sighting in runner.sightings if sighting.at <= now - timedelta(seconds=lag)]
+    seen = [sighting for sighting in runner.observations if sighting.at <= now - timedelta(seconds=lag)]
     if not seen or seen[-1].gone:
         return None
     return {
@@ -194,7 +205,7 @@ def runner_json(runner: Runner, now: datetime, lag: float = 0.0) -> dict[str, An
     }
 
 
-def encoded_jit_config(runner: Runner) -> str:
+def encoded_jit_config(runner: SimulatedRunner) -> str:
     """What the runner program is started with: settings and a credential, in the nesting of the real one."""
     settings = {"AgentId": str(runner.id), "AgentName": runner.name, "PoolId": "1", "Ephemeral": "True"}
     credentials = {"Scheme": "OAuth", "Data": {"ClientId": runner.credential}}
@@ -220,7 +231,7 @@ def _unpacked(text: str) -> dict[str, Any]:
 # Webhooks
 
 
-def event_json(state: GitHubState, job: Job, action: str, now: datetime) -> dict[str, Any]:
+def event_json(state: GitHubState, job: SimulatedJob, action: str, now: datetime) -> dict[str, Any]:
     """The payload of a `workflow_job` event."""
     repository = state.repositories[job.repository.lower()]
     owner = state.accounts[repository.owner.lower()]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from paddock.base.clock import Clock
 from paddock.simulator.github.github import SimulatedGitHub
-from paddock.simulator.github.state import Conclusion, Job
+from paddock.simulator.github.state import Conclusion, SimulatedJob
 
 __all__ = ["Workload"]
 
@@ -33,7 +33,7 @@ class Workload:
     def __init__(
         self,
         github: SimulatedGitHub,
-        chance: random.Random,
+        rng: random.Random,
         clock: Clock,
         *,
         repos: Sequence[str],
@@ -47,7 +47,7 @@ class Workload:
         if rate <= 0:
             raise ValueError(f"the rate is in jobs a minute and above zero, not {rate}")
         self._github = github
-        self._chance = chance
+        self._rng = rng
         self._clock = clock
         self._repos = tuple(repos)
         self._labels = tuple(labels)
@@ -61,16 +61,16 @@ class Workload:
             submitted = len(self.submit_run()) if self._github.pending() < self._pending_limit else 1
             mean = 60.0 * submitted / self._rate
             # Bounded, so that a watcher never takes a quiet minute for a fault.
-            gap = min(self._chance.expovariate(1.0 / mean), 3 * mean)
+            gap = min(self._rng.expovariate(1.0 / mean), 3 * mean)
             await self._clock.sleep(gap / self._github.behaviour.speed)
 
-    def submit_run(self) -> list[Job]:
+    def submit_run(self) -> list[SimulatedJob]:
         """One run, now. The first repositories are the busiest."""
         weights = [1.0 / rank for rank in range(1, len(self._repos) + 1)]
-        repository = self._chance.choices(self._repos, weights)[0]
-        workflow, names, minutes = self._chance.choice(_WORKFLOWS)
-        branch = "main" if workflow in {"Nightly", "Release"} else self._chance.choice(_BRANCHES)
-        jobs: list[Job] = []
+        repository = self._rng.choices(self._repos, weights)[0]
+        workflow, names, minutes = self._rng.choice(_WORKFLOWS)
+        branch = "main" if workflow in {"Nightly", "Release"} else self._rng.choice(_BRANCHES)
+        jobs: list[SimulatedJob] = []
         for name in names:
             job = self._github.submit(
                 repository,
@@ -86,7 +86,7 @@ class Workload:
         return jobs
 
     def _duration(self, minutes: float) -> float:
-        return min(max(60.0 * minutes * self._chance.lognormvariate(0.0, 0.35), _SHORTEST), _LONGEST)
+        return min(max(60.0 * minutes * self._rng.lognormvariate(0.0, 0.35), _SHORTEST), _LONGEST)
 
     def _conclusion(self) -> Conclusion:
-        return "failure" if self._chance.random() < self._failing else "success"
+        return "failure" if self._rng.random() < self._failing else "success"

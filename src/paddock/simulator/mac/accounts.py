@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from paddock.simulator.mac.calls import Answer, Call, fail, ok
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
 
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 __all__ = ["dscl", "groups", "identity", "whoami"]
 
 
-async def whoami(mac: "SimulatedMac", call: Call) -> Answer:
+async def whoami(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     del mac
     return ok(call.user)
 
 
-async def groups(mac: "SimulatedMac", call: Call) -> Answer:
+async def groups(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     del mac
     return ok("wheel" if call.root else "staff admin")
 
 
-async def identity(mac: "SimulatedMac", call: Call) -> Answer:
+async def identity(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     flags = "".join(word[1:] for word in call.arguments if word.startswith("-"))
     named = [word for word in call.arguments if not word.startswith("-")]
     user = named[0] if named else call.user
@@ -35,7 +35,7 @@ async def identity(mac: "SimulatedMac", call: Call) -> Answer:
     return ok(f"uid={uid}({user}) gid={gid}({group}) groups={gid}({group}),80(admin)")
 
 
-async def dscl(mac: "SimulatedMac", call: Call) -> Answer:
+async def dscl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     arguments = [word for word in call.arguments if word not in {".", "/Local/Default", "-q"}]
     verb, *rest = arguments or [""]
     match verb.lstrip("-"):

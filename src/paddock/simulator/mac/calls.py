@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
 
-__all__ = ["Answer", "Call", "Effect", "Log", "Tool", "fail", "ok"]
+__all__ = ["Effect", "Log", "Tool", "ToolCall", "ToolResult", "fail", "ok"]
 
 Entry = TypeVar("Entry")
 
@@ -38,7 +38,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolResult:
     """How a tool ended. Text keeps its line ends; a missing last one stays missing on standard output."""
 
     status: int = 0
@@ -47,7 +47,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Call:
+class ToolCall:
     """A tool, its arguments, who runs it and where. `standard_input` fetches the caller's standard input when needed."""
 
     tool: str
@@ -70,12 +70,12 @@ class Call:
         return path if path.startswith("/") else posixpath.join(self.cwd, path)
 
 
-Tool = Callable[["SimulatedMac", Call], Awaitable[Answer]]
+Tool = Callable[["SimulatedMac", ToolCall], Awaitable[ToolResult]]
 
 
-def ok(out: str = "") -> Answer:
-    return Answer(0, out if not out or out.endswith("\n") else out + "\n")
+def ok(out: str = "") -> ToolResult:
+    return ToolResult(0, out if not out or out.endswith("\n") else out + "\n")
 
 
-def fail(status: int, *lines: str) -> Answer:
-    return Answer(status, err="".join(f"{line}\n" for line in lines))
+def fail(status: int, *lines: str) -> ToolResult:
+    return ToolResult(status, err="".join(f"{line}\n" for line in lines))

@@ -13,7 +13,7 @@ import msgspec
 
 from paddock.simulator.mac import factory
 
-__all__ = ["Change", "Disk", "User"]
+__all__ = ["Disk", "FileChange", "User"]
 
 _LINKED = ("/etc", "/tmp", "/var")  # noqa: S108 - names on the simulated disk
 _FREE = ("/tmp", "/var/tmp", "/var/folders", "/Users/Shared")  # noqa: S108 - as above
@@ -33,7 +33,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A path that was created, changed or removed between two looks at the disk."""
 
     path: str
@@ -163,20 +163,20 @@ class Disk:
 
     # What changed
 
-    def look(self, actor: str | None = None) -> list[Change]:
+    def look(self, actor: str | None = None) -> list[FileChange]:
         """What has changed since the last look, temporary folders aside. New files belong to the one who made them."""
         seen = self._scan()
         before, self._looked = self._looked, seen
         places = {entry.inode: path for path, entry in before.items()}
-        changes = [Change(path, "removed") for path in before.keys() - seen.keys()]
+        changes = [FileChange(path, "removed") for path in before.keys() - seen.keys()]
         for path, entry in seen.items():
             old = before.get(path)
             if old is None or old.inode != entry.inode:
                 self._assign(path, entry.inode, places.get(entry.inode), actor)
             if old is None:
-                changes.append(Change(path, "created"))
+                changes.append(FileChange(path, "created"))
             elif old != entry:
-                changes.append(Change(path, "mode" if _only_mode(old, entry) else "written"))
+                changes.append(FileChange(path, "mode" if _only_mode(old, entry) else "written"))
         present = {entry.inode for entry in seen.values()}
         self.owners = {inode: owner for inode, owner in self.owners.items() if inode in present}
         return sorted((change for change in changes if not _temporary(change.path)), key=lambda change: change.path)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
 
-__all__ = ["Ended", "Execution"]
+__all__ = ["CommandEnded", "CommandExecution"]
 
 _LOGIN_SHELL = "/bin/sh"  # not bash, and not the Mac's zsh: what runs here must not depend on it
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandEnded:
     """`lost` says that the Mac went down under the command, so that nobody learns a status."""
 
     status: int
@@ -25,7 +25,7 @@ class Ended:
 
 
 @dataclass(slots=True)
-class Execution:
+class CommandExecution:
     """One command in its own process group, so that a reboot ends it with everything it started."""
 
     mac: "SimulatedMac"
@@ -37,7 +37,7 @@ class Execution:
     finished: bool = False
 
     @classmethod
-    async def start(cls, mac: "SimulatedMac", command: str | list[str], *, user: str) -> "Execution":
+    async def start(cls, mac: "SimulatedMac", command: str | list[str], *, user: str) -> "CommandExecution":
         """Start a command line as the login shell would, or a program with its arguments."""
         # Known before the process exists, because its first call may be quicker than we are.
         session = mac.new_session()
@@ -69,12 +69,12 @@ class Execution:
 
     async def converse(
         self,
-        feed: AsyncIterator[bytes],
+        fanout: AsyncIterator[bytes],
         to_stdout: Callable[[bytes], Awaitable[None] | None],
         to_stderr: Callable[[bytes], Awaitable[None] | None],
-    ) -> Ended:
+    ) -> CommandEnded:
         """Feed the input, pass both outputs on, and tell how it ended. Cancelling this ends the command."""
-        feeding = asyncio.create_task(self._feed(feed))
+        feeding = asyncio.create_task(self._fanout(fanout))
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         try:
@@ -94,7 +94,7 @@ class Execution:
                 await asyncio.gather(feeding, self.process.wait(), return_exceptions=True)
             finally:
                 self.mac.close_session(self)
-        return Ended(128 - status if status < 0 else status, lost=self.down)
+        return CommandEnded(128 - status if status < 0 else status, lost=self.down)
 
     def kill(self, *, down: bool = False) -> None:
         """End the command and all it started, at once. With `down` the whole Mac goes, and nobody hears of it."""
@@ -105,12 +105,12 @@ class Execution:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    async def _feed(self, feed: AsyncIterator[bytes]) -> None:
+    async def _fanout(self, fanout: AsyncIterator[bytes]) -> None:
         stdin = self.process.stdin
         assert stdin is not None
         # A command may end without reading all of its input; then there is nobody to feed.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            async for piece in feed:
+            async for piece in fanout:
                 stdin.write(piece)
                 await stdin.drain()
         stdin.close()

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.simulator.mac.calls import Answer, Call, fail, ok
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
 
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
@@ -43,7 +43,7 @@ def _tree(place: Path) -> list[Path]:
     return [place, *place.rglob("*")] if place.is_dir() and not place.is_symlink() else [place]
 
 
-async def chown(mac: "SimulatedMac", call: Call) -> Answer:
+async def chown(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "")
     if len(operands) < 2:
         return fail(1, "usage: chown [-fhnvx] [-R [-H | -L | -P]] owner[:group] file ...")
@@ -51,14 +51,14 @@ async def chown(mac: "SimulatedMac", call: Call) -> Answer:
     return _owned(mac, call, owner, group, operands[1:], deep="R" in options)
 
 
-async def chgrp(mac: "SimulatedMac", call: Call) -> Answer:
+async def chgrp(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "")
     if len(operands) < 2:
         return fail(1, "usage: chgrp [-fhnvx] [-R [-H | -L | -P]] group file ...")
     return _owned(mac, call, "", operands[0], operands[1:], deep="R" in options)
 
 
-def _owned(mac: "SimulatedMac", call: Call, owner: str, group: str, paths: list[str], *, deep: bool) -> Answer:
+def _owned(mac: "SimulatedMac", call: ToolCall, owner: str, group: str, paths: list[str], *, deep: bool) -> ToolResult:
     names = {str(user.uid): name for name, user in mac.disk.users.items()}
     owner = names.get(owner, owner)
     if owner and owner not in mac.disk.users:
@@ -78,7 +78,7 @@ def _owned(mac: "SimulatedMac", call: Call, owner: str, group: str, paths: list[
     return ok()
 
 
-async def install(mac: "SimulatedMac", call: Call) -> Answer:
+async def install(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "mogfBD")
     mode = int(options.get("m", "755"), 8)
     if not operands or ("d" not in options and len(operands) < 2):
@@ -114,7 +114,7 @@ async def install(mac: "SimulatedMac", call: Call) -> Answer:
     return ok()
 
 
-async def _content(mac: "SimulatedMac", call: Call, path: str) -> bytes | None:
+async def _content(mac: "SimulatedMac", call: ToolCall, path: str) -> bytes | None:
     if path in {"/dev/stdin", "-"}:
         return await call.standard_input()
     if path == "/dev/null":
@@ -123,7 +123,7 @@ async def _content(mac: "SimulatedMac", call: Call, path: str) -> bytes | None:
     return place.read_bytes() if place.is_file() else None
 
 
-async def ditto(mac: "SimulatedMac", call: Call) -> Answer:
+async def ditto(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     operands = [word for word in call.arguments if not word.startswith("-")]
     if len(operands) != 2:
         return fail(1, "Usage: ditto [ <options> ] src dst")
@@ -139,7 +139,7 @@ async def ditto(mac: "SimulatedMac", call: Call) -> Answer:
     return ok()
 
 
-async def shasum(mac: "SimulatedMac", call: Call) -> Answer:
+async def shasum(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "a")
     algorithm = _ALGORITHMS.get(options.get("a", "1"))
     if algorithm is None:
@@ -155,7 +155,7 @@ async def shasum(mac: "SimulatedMac", call: Call) -> Answer:
     return ok("\n".join(lines))
 
 
-async def _checked(mac: "SimulatedMac", call: Call, algorithm: str, lists: list[str], *, quiet: bool) -> Answer:
+async def _checked(mac: "SimulatedMac", call: ToolCall, algorithm: str, lists: list[str], *, quiet: bool) -> ToolResult:
     out: list[str] = []
     wrong = 0
     for path in lists or ["-"]:
@@ -168,13 +168,13 @@ async def _checked(mac: "SimulatedMac", call: Call, algorithm: str, lists: list[
             out.append(f"{name.strip()}: {'OK' if fine else 'FAILED'}")
     body = "" if quiet else "".join(f"{line}\n" for line in out)
     if not out:
-        return Answer(1, err="shasum: no properly formatted SHA checksum lines found\n")
-    return Answer(
+        return ToolResult(1, err="shasum: no properly formatted SHA checksum lines found\n")
+    return ToolResult(
         1 if wrong else 0, body, f"shasum: WARNING: {wrong} computed checksum did NOT match\n" if wrong else ""
     )
 
 
-async def md5(mac: "SimulatedMac", call: Call) -> Answer:
+async def md5(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "s")
     data = await _content(mac, call, operands[0] if operands else "-")
     if data is None:
@@ -183,7 +183,7 @@ async def md5(mac: "SimulatedMac", call: Call) -> Answer:
     return ok(digest if "q" in options or not operands else f"MD5 ({operands[0]}) = {digest}")
 
 
-async def stat(mac: "SimulatedMac", call: Call) -> Answer:
+async def stat(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "ft")
     if "c" in options:
         return fail(1, "stat: illegal option -- c")
@@ -217,7 +217,7 @@ async def stat(mac: "SimulatedMac", call: Call) -> Answer:
     return ok("\n".join(lines))
 
 
-async def codesign(mac: "SimulatedMac", call: Call) -> Answer:
+async def codesign(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     options, operands = _split([word for word in call.arguments if not word.startswith("--")], "s")
     long = {word.split("=", 1)[0] for word in call.arguments if word.startswith("--")}
     if "--sign" in long and operands and operands[0] == "-":
@@ -232,5 +232,5 @@ async def codesign(mac: "SimulatedMac", call: Call) -> Answer:
         for item in (item for item in _tree(place) if item.is_file()):
             mac.disk.signatures[item.stat().st_ino] = hashlib.sha256(item.read_bytes()).hexdigest()
         mac.effect(call)
-        return Answer(0, err=f"{shown}: replacing existing signature\n")
+        return ToolResult(0, err=f"{shown}: replacing existing signature\n")
     return ok()

@@ -17,10 +17,10 @@ from paddock.clients.ssh import (
     ConnectionLost,
     Hanging,
     HostKeyChanged,
-    Limits,
     Redactor,
     Refused,
     Shell,
+    SshLimits,
     Target,
     TimedOut,
     Upload,
@@ -28,7 +28,7 @@ from paddock.clients.ssh import (
 )
 from paddock.clients.ssh.capture import Head, Tail
 from paddock.clients.ssh.framing import command_line, input_of
-from paddock.simulator.mac.execution import Execution
+from paddock.simulator.mac.execution import CommandExecution
 
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
@@ -51,7 +51,7 @@ class InProcessSsh:
         return self._connected(target, timeout)
 
     @asynccontextmanager
-    async def _connected(self, target: Target, timeout: float) -> AsyncIterator[Shell]:  # noqa: ASYNC109
+    async def _connected(self, target: Target, timeout: float) -> AsyncIterator[Shell]:
         mac = await self._answering(target.address, target.port, timeout)
         public_key = public_key_of(target.private_key)
         if target.host_key is not None and target.host_key != mac.host_key:
@@ -62,10 +62,10 @@ class InProcessSsh:
         mac.sshd.logins += 1
         yield _InProcessShell(mac, mac.boots)
 
-    async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:  # noqa: ASYNC109
+    async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:
         return (await self._answering(address, port, timeout)).host_key
 
-    async def _answering(self, address: str, port: int, timeout: float) -> "SimulatedMac":  # noqa: ASYNC109
+    async def _answering(self, address: str, port: int, timeout: float) -> "SimulatedMac":
         mac = self._find(address, port)
         if mac is None:
             await self._wait(timeout)
@@ -86,7 +86,7 @@ class _InProcessShell:
         self._mac = mac
         self._boot = boot
         self._host_key = mac.host_key
-        self._limits = Limits()
+        self._limits = SshLimits()
 
     @property
     def host_key(self) -> str:
@@ -99,18 +99,18 @@ class _InProcessShell:
         arguments: Sequence[str] = (),
         secrets: Sequence[Secret] = (),
         upload: Upload | None = None,
-        timeout: float,  # noqa: ASYNC109
+        timeout: float,
     ) -> Completed:
         if self._mac.boots != self._boot or not self._mac.powered:
             raise ConnectionLost("the connection broke while a command ran: the host went down")
         redact = Redactor([*secrets, upload] if isinstance(upload, Secret) else secrets)
         stdout, stderr = Head(self._limits.stdout), Tail(self._limits.stderr)
-        command, feed = command_line(arguments), input_of(script, secrets, upload)
+        command, fanout = command_line(arguments), input_of(script, secrets, upload)
         self._mac.commands.append(command)
         try:
             async with asyncio.timeout(timeout):
-                execution = await Execution.start(self._mac, command, user=self._mac.username)
-                ended = await execution.converse(feed, stdout.add, stderr.add)
+                execution = await CommandExecution.start(self._mac, command, user=self._mac.username)
+                ended = await execution.converse(fanout, stdout.add, stderr.add)
         except TimeoutError as error:
             tail = Completed(-1, "", redact(stderr.text())).stderr_tail()
             raise CommandTimedOut(timeout, stderr=tail) from error

@@ -3,8 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
-from paddock.simulator.mac.calls import Answer, Call, fail, ok
-from paddock.simulator.mac.launchd import Job, read_plist
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
+from paddock.simulator.mac.launchd import LoadedJob, read_plist
 
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
@@ -15,7 +15,7 @@ _LOGINWINDOW = "com.apple.loginwindow"
 _SSHD = "com.openssh.sshd"
 
 
-async def launchctl(mac: "SimulatedMac", call: Call) -> Answer:
+async def launchctl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     if not call.arguments:
         return fail(64, "Usage: launchctl <subcommand> ... | help [subcommand]")
     verb, *rest = call.arguments
@@ -64,17 +64,17 @@ def _domain_exists(mac: "SimulatedMac", domain: str) -> bool:
     return kind == "gui" and mac.session_user is not None and uid == str(mac.uid(mac.session_user))
 
 
-def _missing(label: str, domain: str) -> Answer:
+def _missing(label: str, domain: str) -> ToolResult:
     kind, _, uid = domain.partition("/")
     where = "system" if kind == "system" else f"user {kind}: {uid}" if kind == "gui" else f"{kind}: {uid}"
     return fail(113, f'Could not find service "{label}" in domain for {where}')
 
 
-def _allowed(call: Call, domain: str) -> bool:
+def _allowed(call: ToolCall, domain: str) -> bool:
     return call.root or not domain.startswith("system")
 
 
-def _print(mac: "SimulatedMac", rest: list[str]) -> Answer:
+def _print(mac: "SimulatedMac", rest: list[str]) -> ToolResult:
     if not rest:
         return fail(64, "Usage: launchctl print <domain-target>")
     domain, label = _domain_of(rest[0])
@@ -92,7 +92,7 @@ def _print(mac: "SimulatedMac", rest: list[str]) -> Answer:
     return ok(f"{rest[0]} = {{\n\ttype = login\n\tsession = {session}\n\tservices = {{\n{services}\t}}\n}}\n")
 
 
-def _described(job: Job) -> str:
+def _described(job: LoadedJob) -> str:
     lines = [
         f"{job.domain}/{job.label} = {{",
         f"\tpath = {job.path or '(submitted by system)'}",
@@ -110,7 +110,7 @@ def _described(job: Job) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _bootstrap(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
+def _bootstrap(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
     if len(rest) < 2:
         return fail(64, "Usage: launchctl bootstrap <domain-target> [service-path, ...]")
     domain = rest[0]
@@ -145,7 +145,7 @@ def _bootstrap(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
     return ok()
 
 
-def _bootout(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
+def _bootout(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
     if not rest:
         return fail(64, "Usage: launchctl bootout <domain-target> [service-path, ...]")
     domain, label = _domain_of(rest[0])
@@ -162,7 +162,7 @@ def _bootout(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
     return ok()
 
 
-async def _kickstart(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
+async def _kickstart(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
     flags = "".join(word[1:] for word in rest if word.startswith("-"))
     targets = [word for word in rest if not word.startswith("-")]
     if not targets:
@@ -183,7 +183,7 @@ async def _kickstart(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer
     return ok(f"service spawned with pid: {job.pid}" if "p" in flags else "")
 
 
-def _toggle(mac: "SimulatedMac", call: Call, verb: str, rest: list[str]) -> Answer:
+def _toggle(mac: "SimulatedMac", call: ToolCall, verb: str, rest: list[str]) -> ToolResult:
     if not rest:
         return fail(64, f"Usage: launchctl {verb} <service-target>")
     domain, label = _domain_of(rest[0])
@@ -194,7 +194,7 @@ def _toggle(mac: "SimulatedMac", call: Call, verb: str, rest: list[str]) -> Answ
     return ok()
 
 
-def _list(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
+def _list(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
     mine = "system" if call.root else f"gui/{mac.uid(call.user)}"
     jobs = [job for (domain, _), job in mac.launchd.jobs.items() if domain == mine]
     if not rest:
@@ -208,7 +208,7 @@ def _list(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
     return ok(f'{{\n\t"Label" = "{job.label}";\n\t"LastExitStatus" = {job.exit_status or 0};\n{pid}}};\n')
 
 
-def _kill(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
+def _kill(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
     if len(rest) != 2:
         return fail(64, "Usage: launchctl kill <signal> <service-target>")
     domain, label = _domain_of(rest[1])
@@ -224,12 +224,12 @@ def _kill(mac: "SimulatedMac", call: Call, rest: list[str]) -> Answer:
     return ok()
 
 
-def _legacy(mac: "SimulatedMac", call: Call, verb: str, rest: list[str]) -> Answer:
+def _legacy(mac: "SimulatedMac", call: ToolCall, verb: str, rest: list[str]) -> ToolResult:
     paths = [word for word in rest if not word.startswith("-")]
     domain = "system" if call.root else f"gui/{mac.uid(call.user)}"
     for path in paths:
         answer = (_bootstrap if verb == "load" else _bootout)(mac, call, [domain, path])
         if answer.status != 0:
             # The old verbs say what went wrong and end well, which is why nobody should use them.
-            return Answer(0, err=f"{'Load' if verb == 'load' else 'Unload'} failed: 5: Input/output error\n")
+            return ToolResult(0, err=f"{'Load' if verb == 'load' else 'Unload'} failed: 5: Input/output error\n")
     return ok()

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from paddock.simulator.mac.execution import Execution
+from paddock.simulator.mac.execution import CommandExecution
 from paddock.simulator.mac.factory import SYSTEM_JOBS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from paddock.simulator.mac.mac import SimulatedMac
 
-__all__ = ["Job", "Launchd", "read_plist"]
+__all__ = ["Launchd", "LoadedJob", "read_plist"]
 
 # Beyond what any real machine gives out, so that a script that signals one of these never hits a process of ours.
 _FIRST_PID = 5_000_000
@@ -29,7 +29,7 @@ _OF_THE_SYSTEM = ("/sbin/", "/bin/", "/usr/bin/", "/usr/sbin/", "/usr/libexec/",
 
 
 @dataclass(slots=True)
-class Job:
+class LoadedJob:
     """One loaded job. `reason` says why it does not run, in launchd's words."""
 
     label: str
@@ -72,15 +72,15 @@ class Launchd:
     def __init__(self, mac: "SimulatedMac") -> None:
         self._mac = mac
         self._pids = _FIRST_PID
-        self.jobs: dict[tuple[str, str], Job] = {}
+        self.jobs: dict[tuple[str, str], LoadedJob] = {}
         for label in SYSTEM_JOBS:
-            self.jobs["system", label] = Job(label, "system", pid=self._pid())
+            self.jobs["system", label] = LoadedJob(label, "system", pid=self._pid())
 
     def _pid(self) -> int:
         self._pids += 7
         return self._pids
 
-    def job(self, label: str, domain: str = "system") -> Job | None:
+    def job(self, label: str, domain: str = "system") -> LoadedJob | None:
         return self.jobs.get((domain, label))
 
     def boot(self) -> None:
@@ -112,17 +112,17 @@ class Launchd:
 
     # One job
 
-    def load(self, domain: str, path: str, settings: dict[str, Any]) -> Job:
-        job = Job(str(settings["Label"]), domain, path, settings)
+    def load(self, domain: str, path: str, settings: dict[str, Any]) -> LoadedJob:
+        job = LoadedJob(str(settings["Label"]), domain, path, settings)
         self.jobs[domain, job.label] = job
         if settings.get("RunAtLoad") or job.kept_alive:
             self.start(job)
         return job
 
-    def unload(self, job: Job) -> None:
+    def unload(self, job: LoadedJob) -> None:
         self.jobs.pop((job.domain, job.label), None)
 
-    def start(self, job: Job) -> None:
+    def start(self, job: LoadedJob) -> None:
         """Start a job that does not run. What cannot start says why in `reason`."""
         job.runs += 1
         job.reason = self._obstacle(job)
@@ -135,7 +135,7 @@ class Launchd:
         job.pid = self._pid()
         self._mac.chore(self._work(job))
 
-    def stop(self, job: Job, status: int = 0) -> None:
+    def stop(self, job: LoadedJob, status: int = 0) -> None:
         job.pid, job.exit_status = None, status
 
     def run_interval_jobs(self) -> None:
@@ -144,7 +144,7 @@ class Launchd:
             if job.settings.get("StartInterval") and job.pid is None:
                 self.start(job)
 
-    def _obstacle(self, job: Job) -> str:
+    def _obstacle(self, job: LoadedJob) -> str:
         if not job.program:
             return ""
         user = job.settings.get("UserName")
@@ -168,11 +168,11 @@ class Launchd:
         digest, inode = hashlib.sha256(content).hexdigest(), place.stat().st_ino
         return self._mac.disk.signatures.setdefault(inode, digest) != digest
 
-    async def _work(self, job: Job) -> None:
+    async def _work(self, job: LoadedJob) -> None:
         """Run a job that ends by itself, with a real shell, and note how it ended."""
         mac = self._mac
         user = str(job.settings.get("UserName") or ("root" if job.domain == "system" else mac.username))
-        execution = await Execution.start(mac, _command(mac, job.program), user=user)
+        execution = await CommandExecution.start(mac, _command(mac, job.program), user=user)
         ended = await execution.converse(_nothing(), _ignored, _ignored)
         job.pid, job.exit_status = None, ended.status
 

@@ -9,15 +9,15 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from paddock.base.chance import seeded
 from paddock.base.clock import Clock, SystemClock
+from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.clients.ssh import KeyPair, Ssh, Target, fingerprint, new_key_pair, public_key_of
 from paddock.simulator.mac import login
-from paddock.simulator.mac.calls import Answer, Call, Effect, Log, Tool, fail
+from paddock.simulator.mac.calls import Effect, Log, Tool, ToolCall, ToolResult, fail
 from paddock.simulator.mac.disk import Disk
-from paddock.simulator.mac.execution import Execution
-from paddock.simulator.mac.launchd import Job, Launchd
+from paddock.simulator.mac.execution import CommandExecution
+from paddock.simulator.mac.launchd import Launchd, LoadedJob
 from paddock.simulator.mac.pace import Pace
 from paddock.simulator.mac.pf import PacketFilter
 from paddock.simulator.mac.scenarios import Scenarios
@@ -42,7 +42,7 @@ class SimulatedMac(Scenarios):
         *,
         name: str = "mac",
         clock: Clock | None = None,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
         username: str = "m1",
         password: str | None = None,
         keys: Sequence[str] = (),
@@ -56,18 +56,18 @@ class SimulatedMac(Scenarios):
     ) -> None:
         self.name = name
         self.clock: Clock = clock or SystemClock()
-        self.chance = chance or seeded(name)
+        self.rng = rng or seeded(name)
         self.username = username
         self.address = address
         self.pace = pace or Pace()
         self.lock_after = lock_after
-        self.token = f"{self.chance.getrandbits(128):032x}"
+        self.token = f"{self.rng.getrandbits(128):032x}"
         self.effects: list[Effect] = Log(records)
-        self.calls: list[Call] = Log(records)
+        self.calls: list[ToolCall] = Log(records)
         self.commands: list[str] = Log(records)
         self.violations: list[str] = Log(records)
         self.downloads: dict[str, bytes] = {}
-        self.running: dict[str, Execution] = {}
+        self.running: dict[str, CommandExecution] = {}
         self.boots = 1
         self.install = install
         self.powered = True
@@ -227,7 +227,7 @@ class SimulatedMac(Scenarios):
         return -2 if known is None else known.uid
 
     def _new_password(self) -> str:
-        return "".join(self.chance.choice(_PASSWORD_LETTERS) for _ in range(13))
+        return "".join(self.rng.choice(_PASSWORD_LETTERS) for _ in range(13))
 
     # How to reach it
 
@@ -256,7 +256,7 @@ class SimulatedMac(Scenarios):
 
     # What a test looks at
 
-    def job(self, label: str, domain: str = "system") -> Job | None:
+    def job(self, label: str, domain: str = "system") -> LoadedJob | None:
         return self.launchd.job(label, domain)
 
     async def settled(self) -> None:
@@ -277,7 +277,7 @@ class SimulatedMac(Scenarios):
         self._open_sessions.add(session)
         return session
 
-    def close_session(self, execution: Execution) -> None:
+    def close_session(self, execution: CommandExecution) -> None:
         """The command has ended, one way or the other."""
         self._open_sessions.discard(execution.session)
         self.running.pop(execution.session, None)
@@ -292,7 +292,7 @@ class SimulatedMac(Scenarios):
             self.simulated_seconds += seconds
             await self.clock.sleep(seconds / self.pace.speed)
 
-    async def called(self, call: Call, tool: Tool) -> Answer:
+    async def called(self, call: ToolCall, tool: Tool) -> ToolResult:
         """Answer one call of a stand-in."""
         if call.session not in self._open_sessions:
             return fail(255, f"{call.tool}: this shell has ended")
@@ -301,7 +301,7 @@ class SimulatedMac(Scenarios):
         await self.pause(self.pace.of(call.tool, call.arguments))
         return await tool(self, call)
 
-    def effect(self, call: Call) -> None:
+    def effect(self, call: ToolCall) -> None:
         self.effects.append(Effect(call.user, self._tidy(call.line)))
 
     def _tidy(self, line: str) -> str:
@@ -323,11 +323,11 @@ class SimulatedMac(Scenarios):
     def check_password(self, user: str, password: str) -> bool:
         """Whether this is the password; wrong ones count, and a locked account refuses even the right one."""
         account = self.disk.users.get(user)
-        tally = self.wrong_passwords.get(user, 0)
-        if account is not None and tally < self.lock_after and account.password == password:
+        pass_report = self.wrong_passwords.get(user, 0)
+        if account is not None and pass_report < self.lock_after and account.password == password:
             self.wrong_passwords[user] = 0
             return True
-        self.wrong_passwords[user] = tally + 1
+        self.wrong_passwords[user] = pass_report + 1
         return False
 
     def kick_loginwindow(self) -> None:

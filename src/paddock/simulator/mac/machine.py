@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from paddock.simulator.mac.calls import Answer, Call, fail, ok
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
 
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
@@ -12,13 +12,13 @@ __all__ = ["hostname", "nothing", "reboot", "shutdown", "sleep", "sw_vers", "sys
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-async def nothing(mac: "SimulatedMac", call: Call) -> Answer:
+async def nothing(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     """A tool whose work leaves no trace that anybody looks at."""
     del mac, call
     return ok()
 
 
-async def sleep(mac: "SimulatedMac", call: Call) -> Answer:
+async def sleep(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     try:
         seconds = sum(float(word.rstrip("smhd")) * _UNITS.get(word[-1:], 1.0) for word in call.arguments)
     except ValueError:
@@ -27,7 +27,7 @@ async def sleep(mac: "SimulatedMac", call: Call) -> Answer:
     return ok()
 
 
-async def uname(mac: "SimulatedMac", call: Call) -> Answer:
+async def uname(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     facts = {
         "s": "Darwin",
         "n": mac.hostname,
@@ -40,7 +40,7 @@ async def uname(mac: "SimulatedMac", call: Call) -> Answer:
     return ok(" ".join(facts.get(flag, "") for flag in ("snrvm" if flags == "a" else flags)))
 
 
-async def sw_vers(mac: "SimulatedMac", call: Call) -> Answer:
+async def sw_vers(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     facts = {"ProductName": "macOS", "ProductVersion": mac.product_version, "BuildVersion": "25D125"}
     if call.arguments:
         wanted = call.arguments[0].lstrip("-").lower()
@@ -48,7 +48,7 @@ async def sw_vers(mac: "SimulatedMac", call: Call) -> Answer:
     return ok("\n".join(f"{key}:\t\t{value}" for key, value in facts.items()))
 
 
-async def sysctl(mac: "SimulatedMac", call: Call) -> Answer:
+async def sysctl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     facts = {
         "hw.ncpu": "10",
         "hw.logicalcpu": "10",
@@ -69,11 +69,11 @@ async def sysctl(mac: "SimulatedMac", call: Call) -> Answer:
     return ok("\n".join(lines))
 
 
-async def hostname(mac: "SimulatedMac", call: Call) -> Answer:
+async def hostname(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok(mac.hostname.split(".")[0] if "-s" in call.arguments else mac.hostname)
 
 
-async def reboot(mac: "SimulatedMac", call: Call) -> Answer:
+async def reboot(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     if not call.root:
         return fail(1, "reboot: Operation not permitted")
     mac.effect(call)
@@ -81,7 +81,7 @@ async def reboot(mac: "SimulatedMac", call: Call) -> Answer:
     return ok()
 
 
-async def shutdown(mac: "SimulatedMac", call: Call) -> Answer:
+async def shutdown(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     if not call.root:
         return fail(1, "shutdown: NOT super-user")
     mac.effect(call)

@@ -5,11 +5,11 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from paddock.base.chance import seeded
 from paddock.base.clock import Clock
+from paddock.base.rng import seeded
 from paddock.clients.ssh import AsyncSsh, Ssh
 from paddock.clients.ssh.client import tcp_connection
-from paddock.simulator.cloud import Health, Host, SimulatedCloud
+from paddock.simulator.cloud import Host, ServerHealth, SimulatedCloud
 from paddock.simulator.mac.in_process import InProcessSsh
 from paddock.simulator.mac.mac import SimulatedMac
 from paddock.simulator.mac.pace import Pace
@@ -63,7 +63,7 @@ class Fleet:
         cloud: SimulatedCloud,
         *,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         pace: Pace | None = None,
         folder: Path | None = None,
         broken: float = 0.0,
@@ -73,7 +73,7 @@ class Fleet:
     ) -> None:
         self._cloud = cloud
         self._clock = clock
-        self._salt = chance.getrandbits(64)
+        self._salt = rng.getrandbits(64)
         self._pace = pace or Pace()
         self._folder = folder
         self._broken = broken
@@ -120,11 +120,11 @@ class Fleet:
                 return self.mac(host.id) if _up(host) else None
         return None
 
-    def health(self, host: Host) -> Health:
+    def health(self, host: Host) -> ServerHealth:
         mac = self._macs.get(host.id)
         up = _up(host)
         ssh = up and (mac is None or mac.sshd.mode == "up")
-        return Health(server_alive=up, agent_alive=up, mdm_alive=up, ssh_port_up=ssh, vnc_port_up=up)
+        return ServerHealth(server_alive=up, agent_alive=up, mdm_alive=up, ssh_port_up=ssh, vnc_port_up=up)
 
     async def stop(self) -> None:
         """End every Mac and everything that runs on it."""
@@ -138,7 +138,7 @@ class Fleet:
         mac = SimulatedMac(
             name=f"mac-{host.id[:8]}",
             clock=self._clock,
-            chance=seeded(f"{self._salt}/{host.id}"),
+            rng=seeded(f"{self._salt}/{host.id}"),
             username=host.ssh_username,
             password=host.password,
             keys=host.authorized_keys,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from paddock.simulator.mac.calls import Answer, Call, fail, ok
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
 
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
@@ -15,7 +15,7 @@ _TAKES = {
 }  # fmt: skip
 
 
-async def curl(mac: "SimulatedMac", call: Call) -> Answer:
+async def curl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     values: dict[str, str] = {}
     urls: list[str] = []
     rest = list(call.arguments)
@@ -42,7 +42,7 @@ async def curl(mac: "SimulatedMac", call: Call) -> Answer:
         return fail(22, "curl: (22) The requested URL returned error: 404") if fails else ok("404 page not found")
     target = values.get("-o") or values.get("--output")
     if target is None:
-        return Answer(0, data.decode(errors="replace"))
+        return ToolResult(0, data.decode(errors="replace"))
     place = mac.disk.at(call.beside(target))
     if not place.parent.is_dir():
         return fail(23, f"curl: (23) Failure writing output to destination, {target}")
@@ -50,7 +50,7 @@ async def curl(mac: "SimulatedMac", call: Call) -> Answer:
     return ok()
 
 
-async def nc(mac: "SimulatedMac", call: Call) -> Answer:
+async def nc(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     words: list[str] = []
     rest = list(call.arguments)
     while rest:
@@ -61,11 +61,13 @@ async def nc(mac: "SimulatedMac", call: Call) -> Answer:
             words.append(word)
     port = words[-1] if words else ""
     if port == "22":
-        return ok("SSH-2.0-OpenSSH_10.0" if "-z" not in call.arguments else "") if mac.sshd.mode == "up" else Answer(1)
-    return ok() if port in mac.open_ports else Answer(1)
+        return (
+            ok("SSH-2.0-OpenSSH_10.0" if "-z" not in call.arguments else "") if mac.sshd.mode == "up" else ToolResult(1)
+        )
+    return ok() if port in mac.open_ports else ToolResult(1)
 
 
-async def ifconfig(mac: "SimulatedMac", call: Call) -> Answer:
+async def ifconfig(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     del call
     return ok(
         "lo0: flags=8049<UP,LOOPBACK,RUNNING,MULTICAST> mtu 16384\n\tinet 127.0.0.1 netmask 0xff000000\n"
@@ -73,13 +75,13 @@ async def ifconfig(mac: "SimulatedMac", call: Call) -> Answer:
     )
 
 
-async def ipconfig(mac: "SimulatedMac", call: Call) -> Answer:
+async def ipconfig(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     if call.arguments == ["getifaddr", "en0"]:
         return ok(mac.address)
-    return Answer(1)
+    return ToolResult(1)
 
 
-async def route(mac: "SimulatedMac", call: Call) -> Answer:
+async def route(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     if "get" not in call.arguments:
         return fail(64, "usage: route [-n] get destination")
     return ok(f"   route to: default\ndestination: default\n    gateway: {mac.address}\n  interface: en0\n")

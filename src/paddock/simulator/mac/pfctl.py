@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from paddock.simulator.mac.calls import Answer, Call, fail, ok
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
 from paddock.simulator.mac.pf import Table
 from paddock.simulator.mac.pf_rules import RulesetError, parse
 
@@ -55,7 +55,7 @@ def _request(arguments: list[str]) -> _Request | None:
     return request
 
 
-async def pfctl(mac: "SimulatedMac", call: Call) -> Answer:
+async def pfctl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     request = _request(call.arguments)
     if request is None:
         return fail(1, _USAGE)
@@ -67,7 +67,7 @@ async def pfctl(mac: "SimulatedMac", call: Call) -> Answer:
     if "d" in request.flags:
         mac.effect(call)
         if not mac.pf.enabled:
-            return Answer(1, err=noise + "pfctl: pf not enabled\n")
+            return ToolResult(1, err=noise + "pfctl: pf not enabled\n")
         mac.pf.enabled, noise = False, noise + "pf disabled\n"
     if (what := request.values.get("F")) is not None:
         word = _FLUSH.get(what[0], what) if len(what) == 1 else what
@@ -76,26 +76,26 @@ async def pfctl(mac: "SimulatedMac", call: Call) -> Answer:
         noise += {"rules": "rules cleared\n", "nat": "nat cleared\n", "states": "0 states cleared\n"}.get(word, "")
     if "T" in request.values:
         answer = _table(mac, call, request, anchor)
-        return Answer(answer.status, out + answer.out, noise + answer.err)
+        return ToolResult(answer.status, out + answer.out, noise + answer.err)
     if (path := request.values.get("f")) is not None:
         answer = await _load(mac, call, path, anchor, dry="n" in request.flags)
         if anchor == "":
             noise = noise and _FLUSHING + noise
         if answer.status != 0:
-            return Answer(answer.status, out, noise + answer.err)
+            return ToolResult(answer.status, out, noise + answer.err)
     noise += _enable(mac, call, request)
     if "e" in request.flags and noise.endswith("already enabled\n"):
-        return Answer(1, out, noise)
+        return ToolResult(1, out, noise)
     if (what := request.values.get("s")) is not None:
         out += _shown(mac, anchor, _SHOW.get(what, what), verbose="v" in request.flags)
-    return Answer(0, out, noise)
+    return ToolResult(0, out, noise)
 
 
-def _enable(mac: "SimulatedMac", call: Call, request: _Request) -> str:
+def _enable(mac: "SimulatedMac", call: ToolCall, request: _Request) -> str:
     if "E" in request.flags:
         mac.effect(call)
         mac.pf.enabled = True
-        mac.pf.tokens.append(mac.chance.getrandbits(63))
+        mac.pf.tokens.append(mac.rng.getrandbits(63))
         return f"pf enabled\nToken : {mac.pf.tokens[-1]}\n"
     if "e" in request.flags:
         mac.effect(call)
@@ -110,7 +110,7 @@ def _enable(mac: "SimulatedMac", call: Call, request: _Request) -> str:
     return ""
 
 
-async def _load(mac: "SimulatedMac", call: Call, path: str, anchor: str, *, dry: bool) -> Answer:
+async def _load(mac: "SimulatedMac", call: ToolCall, path: str, anchor: str, *, dry: bool) -> ToolResult:
     if path in {"-", "/dev/stdin"}:
         text, shown = (await call.standard_input()).decode(errors="replace"), "stdin"
     elif path == "/dev/null":
@@ -136,7 +136,7 @@ async def _load(mac: "SimulatedMac", call: Call, path: str, anchor: str, *, dry:
     return ok()
 
 
-def _table(mac: "SimulatedMac", call: Call, request: _Request, anchor: str) -> Answer:
+def _table(mac: "SimulatedMac", call: ToolCall, request: _Request, anchor: str) -> ToolResult:
     name, command, words = request.values.get("t"), request.values["T"], request.words
     if name is None:
         return fail(1, _USAGE)
@@ -144,7 +144,7 @@ def _table(mac: "SimulatedMac", call: Call, request: _Request, anchor: str) -> A
     if command == "kill":
         mac.effect(call)
         removed = mac.pf.kill(anchor, name)
-        return Answer(0, err=f"{int(removed)} table{'' if removed else 's'} deleted.\n")
+        return ToolResult(0, err=f"{int(removed)} table{'' if removed else 's'} deleted.\n")
     if command in {"add", "replace"}:
         mac.effect(call)
         if held is None:
@@ -152,19 +152,19 @@ def _table(mac: "SimulatedMac", call: Call, request: _Request, anchor: str) -> A
         held.addresses = (
             words if command == "replace" else [*held.addresses, *(w for w in words if w not in held.addresses)]
         )
-        return Answer(0, err=f"{len(words)}/{len(words)} addresses added.\n")
+        return ToolResult(0, err=f"{len(words)}/{len(words)} addresses added.\n")
     if held is None:
         return fail(255, "pfctl: Table does not exist.")
     if command == "show":
         return ok("".join(f"   {address}\n" for address in held.addresses))
     if command == "test":
         found = sum(any(_within(word, address) for address in held.addresses) for word in words)
-        return Answer(0 if found == len(words) else 1, err=f"{found}/{len(words)} addresses match.\n")
+        return ToolResult(0 if found == len(words) else 1, err=f"{found}/{len(words)} addresses match.\n")
     if command in {"delete", "flush"}:
         mac.effect(call)
         before = len(held.addresses)
         held.addresses = [] if command == "flush" else [known for known in held.addresses if known not in words]
-        return Answer(0, err=f"{before - len(held.addresses)} addresses deleted.\n")
+        return ToolResult(0, err=f"{before - len(held.addresses)} addresses deleted.\n")
     return fail(1, _USAGE)
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.simulator.mac.calls import Answer, Call, fail, ok
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
 from paddock.simulator.mac.launchd import read_plist
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["defaults", "plutil", "pmset", "scutil"]
 
 
-def _plist(mac: "SimulatedMac", call: Call, domain: str) -> Path:
+def _plist(mac: "SimulatedMac", call: ToolCall, domain: str) -> Path:
     user = call.user if call.user in mac.disk.users and not call.root else ""
     home = f"/Users/{user}" if user else "/var/root"
     if domain in {"-g", "NSGlobalDomain", "-globalDomain"}:
@@ -53,7 +53,7 @@ def _typed(words: list[str]) -> Any:
             return text
 
 
-async def defaults(mac: "SimulatedMac", call: Call) -> Answer:
+async def defaults(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     arguments = [word for word in call.arguments if word != "-currentHost"]
     if len(arguments) < 2:
         return fail(255, "Command line interface to a user's defaults.")
@@ -92,7 +92,7 @@ async def defaults(mac: "SimulatedMac", call: Call) -> Answer:
     return fail(255, f"defaults: unknown verb {verb}")
 
 
-async def plutil(mac: "SimulatedMac", call: Call) -> Answer:
+async def plutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     arguments = list(call.arguments)
     verb = arguments.pop(0) if arguments else ""
     output: str | None = None
@@ -119,14 +119,14 @@ async def plutil(mac: "SimulatedMac", call: Call) -> Answer:
     return ok("\n".join(f"{path}: OK" for path in paths) if verb == "-lint" and "-s" not in arguments else "")
 
 
-def _bytes(mac: "SimulatedMac", call: Call, path: str) -> bytes | None:
+def _bytes(mac: "SimulatedMac", call: ToolCall, path: str) -> bytes | None:
     place = mac.disk.at(call.beside(path))
     return place.read_bytes() if place.is_file() else None
 
 
 def _plutil_one(
-    mac: "SimulatedMac", call: Call, verb: str, options: list[str], path: str, content: Any, output: str | None
-) -> Answer | None:
+    mac: "SimulatedMac", call: ToolCall, verb: str, options: list[str], path: str, content: Any, output: str | None
+) -> ToolResult | None:
     if verb == "-lint":
         return None
     if verb == "-p":
@@ -166,13 +166,13 @@ def _raw(value: Any) -> str:
     return "\n".join(value) if isinstance(value, dict) else str(value)
 
 
-def _written(mac: "SimulatedMac", call: Call, path: str, data: bytes) -> Answer:
+def _written(mac: "SimulatedMac", call: ToolCall, path: str, data: bytes) -> ToolResult:
     mac.effect(call)
     mac.disk.at(call.beside(path)).write_bytes(data)
     return ok()
 
 
-async def scutil(mac: "SimulatedMac", call: Call) -> Answer:
+async def scutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     verb, *rest = call.arguments or [""]
     if not rest or rest[0] not in {"HostName", "LocalHostName", "ComputerName"}:
         return fail(64, "usage: scutil --get pref | --set pref [newval]")
@@ -188,7 +188,7 @@ async def scutil(mac: "SimulatedMac", call: Call) -> Answer:
     return ok()
 
 
-async def pmset(mac: "SimulatedMac", call: Call) -> Answer:
+async def pmset(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     if call.arguments[:1] == ["-g"]:
         body = "".join(f" {name:<20} {value}\n" for name, value in sorted(mac.disk.power.items()))
         header = (

@@ -3,8 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
-from paddock.simulator.mac.calls import Answer, Call, fail, ok
-from paddock.simulator.mac.launchd import Job
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
+from paddock.simulator.mac.launchd import LoadedJob
 
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 __all__ = ["kill", "killall", "pgrep", "pkill", "ps"]
 
 
-def _command(job: Job) -> str:
+def _command(job: LoadedJob) -> str:
     return " ".join(job.program) if job.program else f"/System/Library/{job.label.rsplit('.', 1)[-1]}"
 
 
-def _running(mac: "SimulatedMac") -> list[Job]:
+def _running(mac: "SimulatedMac") -> list[LoadedJob]:
     return [job for job in mac.launchd.jobs.values() if job.pid is not None]
 
 
-def _matching(mac: "SimulatedMac", call: Call) -> list[Job]:
+def _matching(mac: "SimulatedMac", call: ToolCall) -> list[LoadedJob]:
     pattern = next((word for word in reversed(call.arguments) if not word.startswith("-")), "")
     whole = any(word.startswith("-") and "f" in word for word in call.arguments)
     exact = any(word.startswith("-") and "x" in word for word in call.arguments)
-    found: list[Job] = []
+    found: list[LoadedJob] = []
     for job in _running(mac):
         text = _command(job) if whole else _command(job).split()[0].rsplit("/", 1)[-1]
         if re.fullmatch(pattern, text) if exact else re.search(pattern, text):
@@ -32,7 +32,7 @@ def _matching(mac: "SimulatedMac", call: Call) -> list[Job]:
     return found
 
 
-async def kill(mac: "SimulatedMac", call: Call) -> Answer:
+async def kill(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     """What `sudo kill` runs; without sudo the shell's own `kill` answers, which knows none of these numbers."""
     words = [word for word in call.arguments if not word.startswith("-")]
     found = [job for job in _running(mac) if str(job.pid) in words]
@@ -43,25 +43,25 @@ async def kill(mac: "SimulatedMac", call: Call) -> Answer:
     return _ended(mac, call, found)
 
 
-async def pgrep(mac: "SimulatedMac", call: Call) -> Answer:
+async def pgrep(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     found = _matching(mac, call)
-    return ok("\n".join(str(job.pid) for job in found)) if found else Answer(1)
+    return ok("\n".join(str(job.pid) for job in found)) if found else ToolResult(1)
 
 
-async def pkill(mac: "SimulatedMac", call: Call) -> Answer:
+async def pkill(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return _ended(mac, call, _matching(mac, call))
 
 
-async def killall(mac: "SimulatedMac", call: Call) -> Answer:
+async def killall(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     name = call.arguments[-1] if call.arguments else ""
     found = [job for job in _running(mac) if _command(job).split()[0].rsplit("/", 1)[-1] == name]
     answer = _ended(mac, call, found)
     return answer if found else fail(1, "No matching processes belonging to you were found")
 
 
-def _ended(mac: "SimulatedMac", call: Call, jobs: list[Job]) -> Answer:
+def _ended(mac: "SimulatedMac", call: ToolCall, jobs: list[LoadedJob]) -> ToolResult:
     if not jobs:
-        return Answer(1)
+        return ToolResult(1)
     mac.effect(call)
     for job in jobs:
         mac.launchd.stop(job, 15)
@@ -74,11 +74,11 @@ def _ended(mac: "SimulatedMac", call: Call, jobs: list[Job]) -> Answer:
     return ok()
 
 
-async def ps(mac: "SimulatedMac", call: Call) -> Answer:
+async def ps(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     if "-p" in call.arguments:
         wanted = call.arguments[call.arguments.index("-p") + 1]
         found = [job for job in _running(mac) if str(job.pid) == wanted]
-        return ok(f"{wanted} ??         0:00.10 {_command(found[0])}") if found else Answer(1)
+        return ok(f"{wanted} ??         0:00.10 {_command(found[0])}") if found else ToolResult(1)
     return ok(
         "  PID TTY           TIME CMD\n"
         + "".join(f"{job.pid} ??         0:00.10 {_command(job)}\n" for job in _running(mac))

@@ -28,7 +28,7 @@ class Scenarios(Contents, ABC):
 
     username: str
     lock_after: int
-    chance: random.Random
+    rng: random.Random
     pf: PacketFilter
     sshd: Sshd
     wrong_passwords: dict[str, int]
@@ -80,9 +80,9 @@ class Scenarios(Contents, ABC):
 
     def break_with(self, probability: float, kinds: Sequence[Breakage] = BREAKAGES) -> Breakage | None:
         """With that probability, put the Mac into one of the states above; says which."""
-        if self.chance.random() >= probability:
+        if self.rng.random() >= probability:
             return None
-        kind = self.chance.choice(list(kinds))
+        kind = self.rng.choice(list(kinds))
         match kind:
             case "hang" | "refuse" | "timeout":
                 self.wedge_sshd(kind)

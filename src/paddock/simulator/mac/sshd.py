@@ -14,7 +14,7 @@ import socket
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from paddock.simulator.mac.execution import Execution
+from paddock.simulator.mac.execution import CommandExecution
 
 if TYPE_CHECKING:
     import asyncssh
@@ -171,7 +171,7 @@ class Sshd:
             process.exit(1)
             return
         self._mac.commands.append(command)
-        execution = await Execution.start(self._mac, command, user=self._mac.username)
+        execution = await CommandExecution.start(self._mac, command, user=self._mac.username)
         conversation = asyncio.ensure_future(
             execution.converse(_received(process, execution), _writer(process.stdout), _writer(process.stderr))
         )
@@ -198,7 +198,7 @@ def _writer(stream: Any) -> Any:
     return write
 
 
-async def _received(process: "asyncssh.SSHServerProcess[bytes]", execution: Execution) -> AsyncIterator[bytes]:
+async def _received(process: "asyncssh.SSHServerProcess[bytes]", execution: CommandExecution) -> AsyncIterator[bytes]:
     import asyncssh
 
     try:

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.simulator.mac.calls import Answer, Call, fail
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail
 from paddock.simulator.mac.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class StandIns:
             await writer.drain()
             return base64.b64decode(await reader.readuntil(b"\n"))
 
-        call = Call(tool, arguments, user, mac.disk.shown(cwd), session, standard_input)
+        call = ToolCall(tool, arguments, user, mac.disk.shown(cwd), session, standard_input)
         boot = mac.boots
         handler = TOOLS.get(tool)
         answer = fail(127, f"{tool}: command not found") if handler is None else await mac.called(call, handler)
@@ -119,7 +119,7 @@ class StandIns:
         await writer.drain()
 
 
-def _rendered(answer: Answer) -> bytes:
+def _rendered(answer: ToolResult) -> bytes:
     lines: list[str] = []
     pieces = answer.out.split("\n")
     lines.extend(f"o{piece}" for piece in pieces[:-1])

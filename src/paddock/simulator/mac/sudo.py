@@ -8,7 +8,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from paddock.simulator.mac.calls import Answer, Call, fail, ok
+from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
 
 if TYPE_CHECKING:
     from paddock.simulator.mac.mac import SimulatedMac
@@ -71,7 +71,7 @@ def grants(mac: "SimulatedMac", user: str) -> tuple[bool, list[str]]:
     return free, problems
 
 
-async def sudo(mac: "SimulatedMac", call: Call) -> Answer:
+async def sudo(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     """The questions of the `sudo` stand-in: may I, is this the password, I am done."""
     question, *fields = call.arguments
     match question:
@@ -90,14 +90,14 @@ async def sudo(mac: "SimulatedMac", call: Call) -> Answer:
             return ok()
 
 
-def _granted(mac: "SimulatedMac", call: Call, answer: Answer, action: str) -> Answer:
+def _granted(mac: "SimulatedMac", call: ToolCall, answer: ToolResult, action: str) -> ToolResult:
     """Note that a command is about to run as another user, until it says that it is done."""
     if answer.status == 0 and action == "run":
         mac.commands_as_root[call.session] += 1
     return answer
 
 
-def _may(mac: "SimulatedMac", call: Call, mode: str, user: str, action: str) -> Answer:
+def _may(mac: "SimulatedMac", call: ToolCall, mode: str, user: str, action: str) -> ToolResult:
     mac.files_changed_by(call.session, call.user)
     if user not in mac.disk.users:
         return fail(1, f"sudo: unknown user: {user}")
@@ -117,14 +117,14 @@ def _may(mac: "SimulatedMac", call: Call, mode: str, user: str, action: str) -> 
             "or configure an askpass helper",
             "sudo: a password is required",
         )
-    return Answer(PASSWORD_FIRST)
+    return ToolResult(PASSWORD_FIRST)
 
 
-def _tried(mac: "SimulatedMac", call: Call, tries: int, password: str) -> Answer:
+def _tried(mac: "SimulatedMac", call: ToolCall, tries: int, password: str) -> ToolResult:
     if mac.check_password(call.user, password):
-        return Answer(0)
+        return ToolResult(0)
     if tries + 1 < _TRIES:
-        return Answer(PASSWORD_FIRST, err="\nSorry, try again.\n")
+        return ToolResult(PASSWORD_FIRST, err="\nSorry, try again.\n")
     return fail(1, "", f"sudo: {tries + 1} incorrect password attempts")
 
 
@@ -132,7 +132,7 @@ def _listed(user: str, mac: "SimulatedMac") -> str:
     return f"User {user} may run the following commands on {mac.hostname}:\n    (ALL) NOPASSWD: ALL"
 
 
-async def visudo(mac: "SimulatedMac", call: Call) -> Answer:
+async def visudo(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     path = "/etc/sudoers"
     arguments = list(call.arguments)
     check = False

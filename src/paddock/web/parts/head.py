@@ -9,16 +9,16 @@ from htpy import Node
 from paddock.base.clock import rfc3339
 from paddock.base.explanation import span
 from paddock.clients.github import BudgetView
-from paddock.web.health import ASIDE, Health
+from paddock.web.health import ASIDE, FleetHealth
+from paddock.web.page_data import PageData
 from paddock.web.parts.drawing import bar
-from paddock.web.seen import Seen
 
 __all__ = ["light", "vitals"]
 
 _STALLED = 90.0
 
 
-def light(health: Health) -> Node:
+def light(health: FleetHealth) -> Node:
     """The traffic light. The word says it, the shape says it, and so does the colour."""
     kind, word = ("good", "All is well") if health.ok else ("bad", "Needs attention")
     sentence = health.sentence.partition(": ")[2] or health.sentence
@@ -31,7 +31,7 @@ def light(health: Health) -> Node:
     ]
 
 
-def vitals(seen: Seen) -> Node:
+def vitals(seen: PageData) -> Node:
     """When anything was last heard, what GitHub still allows, and whether healing acts or only reports."""
     items: list[tuple[str, Node]] = []
     if seen.heard_ago is not None:
@@ -60,7 +60,7 @@ def _budget(budgets: Sequence[BudgetView], now: datetime) -> Node:
     return h.fragment[bar(share, label, "good" if share > 0.2 else "bad"), f" {share:.0%} left"]
 
 
-def _healing(seen: Seen) -> str:
+def _healing(seen: PageData) -> str:
     if "*" in seen.report_only:
         return "report only"
     if seen.report_only:

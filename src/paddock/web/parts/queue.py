@@ -11,8 +11,8 @@ from markupsafe import Markup
 from paddock.runners.ledger.views import FinishedJob, RunningJob, WaitingJob
 from paddock.web.links import href, linked
 from paddock.web.live import Part
+from paddock.web.page_data import PageData
 from paddock.web.parts.drawing import empty, lasting, since
-from paddock.web.seen import Seen
 
 __all__ = ["queue_parts"]
 
@@ -21,7 +21,7 @@ _DOTS = 48
 _CONCLUSIONS = {"success": "✓", "failure": "✕", "cancelled": "\u2013", "skipped": "\u2013"}
 
 
-def queue_parts(seen: Seen) -> dict[str, Part]:
+def queue_parts(seen: PageData) -> dict[str, Part]:
     """The river and its four stages, each within it: a job that moves on sends the two stages it moves between."""
     ledger = seen.ledger
     if not seen.runners:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from unit.embedded.api.widget_kind import WIDGET, widget
 
 from paddock.embedded.api.kinds import Kind
-from paddock.embedded.api.ownership.apply import LAST_APPLIED, apply, manager_from, track_update
-from paddock.embedded.api.ownership.fields import PathSet
+from paddock.embedded.api.managed_fields.apply import LAST_APPLIED, apply, manager_from, track_update
+from paddock.embedded.api.managed_fields.fields import PathSet
 from paddock.embedded.api.status import ApiFailure
 
 NOW = datetime(2026, 6, 12, 7, 6, 59, tzinfo=UTC)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paddock.embedded.api.binder import Placement, Unschedulable, place, shunned
+from paddock.embedded.api.scheduler import NodePlacement, Unschedulable, place, shunned
 
 Json = dict[str, Any]
 
@@ -34,7 +34,7 @@ def _vm(seat: str, node: str = "", **more: Any) -> Json:
 def test_a_pod_goes_where_no_pod_is_that_it_refuses(there: list[Json], expected: set[str]) -> None:
     new = _vm("1")
     decision = place(new, [_node("n1"), _node("n2")], {}, shunned(new, there))
-    assert isinstance(decision, Placement)
+    assert isinstance(decision, NodePlacement)
     assert {decision.node} == expected
 
 

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.embedded.api.ownership.fields import EMPTY, FieldsError, PathSet, element_text, key_element, value_element
+from paddock.embedded.api.managed_fields.fields import (
+    EMPTY,
+    FieldsError,
+    PathSet,
+    element_text,
+    key_element,
+    value_element,
+)
 
 ELEMENTS = st.sampled_from(
     ["f:a", "f:b", "f:c", 'k:{"name":"x"}', 'k:{"name":"y"}', 'v:"s"', "v:2", "v:10", "v:true", "i:0", "i:10"]

@@ -23,7 +23,7 @@ from unit.hosts.model.world import (
 )
 
 from paddock.clients.scaleway import Gone, Server, Unknown
-from paddock.hosts import claim, lifecycle, release, strays, sweep
+from paddock.hosts import claim, lifecycle, orphans, release, sweep
 from paddock.hosts.api import ScalewayAppleSiliconHost
 
 Answer = tuple[object, ...]
@@ -75,7 +75,7 @@ def claim_step(slot: int, machine: M, number: int, host: H, server: S | None, se
             return ("Look",)
         case claim.WriteClaim(epoch):
             return ("WriteClaim", epoch)
-        case claim.Rename(to, _):
+        case claim.RenameToClaim(to, _):
             return ("Rename", abstract_name(number, to))
         case other:
             return (type(other).__name__,)
@@ -114,18 +114,18 @@ def ending(slot: int, machine: M, number: int, host: H) -> Answer:
 @cache
 def release_step(decide: ReleaseDecision, number: int, host: H, server: S) -> Answer:
     match decide(real_host(number, host), real_server(number, server), NOW):
-        case release.Rename(to, _):
+        case release.RenameForRelease(to, _):
             return ("Rename", abstract_name(number, to))
         case other:
             return (type(other).__name__,)
 
 
 @cache
-def verdict(number: int, host: H, server: S, machines: tuple[M | None, ...]) -> strays.Verdict:
-    owners = strays.Owners.of(
+def verdict(number: int, host: H, server: S, machines: tuple[M | None, ...]) -> orphans.Verdict:
+    owners = orphans.Owners.of(
         [real_machine(slot, machine) for slot, machine in enumerate(machines) if machine is not None]
     )
-    return strays.verdict(
+    return orphans.verdict(
         real_server(number, server), real_host(number, host), owners, pool_prefix=POOL, claim_name_prefix=FLEET
     )
 

@@ -84,7 +84,7 @@ def _machine(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
             if rules.restored_claim_is_proven_again and machine.verified:
                 claim = item._replace(stage="unproven", host=number, fresh_host=True, what=(machine,), then=claim)
             yield Outcome(state, claim, "restores its claim")
-        case ("Keep",) if machine.verified:
+        case ("KeepBinding",) if machine.verified:
             if rules.keep_reads_machine_again and state.machines[slot] != machine:
                 return
             own: Uid = (slot, machine.generation)
@@ -97,7 +97,7 @@ def _machine(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
                 Parked("record", slot, number, item.fresh_machine, True, (_shown_name(host), own), hostless),
                 "gives up on the host",
             )
-        case ("Keep",):
+        case ("KeepBinding",):
             settled = settled_machine(state, slot, rules)
             if decisions.verification(slot, machine, number, _held(host), None, settled) == ("Look",):
                 look = item._replace(

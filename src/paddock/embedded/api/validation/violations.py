@@ -58,7 +58,7 @@ def _under_status(cause: Cause) -> Cause:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _PassReport:
     """What one schema found, and how many of its checks ran: the measure of the closest alternative of an anyOf."""
 
     causes: list[Cause]
@@ -69,32 +69,32 @@ def _explain(schema: Json, value: Any, path: str, old: Any) -> list[Cause]:
     return _judged(schema, value, path, old).causes
 
 
-def _judged(schema: Json, value: Any, path: str, old: Any) -> _Tally:
-    tally = _Tally([])
-    causes = tally.causes
+def _judged(schema: Json, value: Any, path: str, old: Any) -> _PassReport:
+    pass_report = _PassReport([])
+    causes = pass_report.causes
     kinds = _types(schema)
     wrong = _type_violation(schema, kinds, value, path)
     if wrong is not None:
         causes.append(wrong)
     if value is None:
         causes.extend(_enum_violation(schema, value, path))
-        tally.checks = 1
+        pass_report.checks = 1
     else:
-        _composed(schema, value, path, old, tally)
+        _composed(schema, value, path, old, pass_report)
         if isinstance(value, str):
             causes.extend(_string_violations(schema, kinds, value, path))
         elif isinstance(value, int | float) and not isinstance(value, bool):
             causes.extend(_number_violations(schema, value, path))
         elif isinstance(value, list):
-            _in_list(schema, value, path, old, tally)
+            _in_list(schema, value, path, old, pass_report)
         causes.extend(_enum_violation(schema, value, path))
         if isinstance(value, dict):
-            _in_object(schema, value, path, old, tally)
-        tally.checks += 4
+            _in_object(schema, value, path, old, pass_report)
+        pass_report.checks += 4
     # What was wrong before and is the same still is nobody's fault now.
     if causes and old is not _ABSENT and old == value:
         causes.clear()
-    return tally
+    return pass_report
 
 
 def _types(schema: Json) -> tuple[str, ...]:
@@ -224,22 +224,22 @@ def _too_many(path: str, size: int, most: int) -> Cause:
     return Cause("FieldValueTooMany", f"Too many: {size}: must have at most {most} {unit}", path or _NOWHERE)
 
 
-def _in_list(schema: Json, value: list[Any], path: str, old: Any, tally: _Tally) -> None:
+def _in_list(schema: Json, value: list[Any], path: str, old: Any, pass_report: _PassReport) -> None:
     items = schema.get("items")
     if isinstance(items, dict):
         before = _by_keys(schema, old)
         for index, item in enumerate(value):
             old_item = before.get(_identity(schema, item), _ABSENT) if before else _ABSENT
             inner = _judged(items, item, f"{path}[{index}]", old_item)
-            tally.causes.extend(inner.causes)
-            tally.checks += inner.checks
+            pass_report.causes.extend(inner.causes)
+            pass_report.checks += inner.checks
     least, most = schema.get("minItems"), schema.get("maxItems")
     if least is not None and len(value) < least:
-        tally.causes.append(_invalid(path, len(value), f"should have at least {least} items"))
+        pass_report.causes.append(_invalid(path, len(value), f"should have at least {least} items"))
     if most is not None and len(value) > most:
-        tally.causes.append(_too_many(path, len(value), most))
+        pass_report.causes.append(_too_many(path, len(value), most))
     if schema.get("uniqueItems") and any(_equal(a, b) for i, a in enumerate(value) for b in value[:i]):
-        tally.causes.append(_invalid(path, "", "shouldn't contain duplicates"))
+        pass_report.causes.append(_invalid(path, "", "shouldn't contain duplicates"))
 
 
 def _identity(schema: Json, item: Any) -> str:
@@ -254,8 +254,8 @@ def _by_keys(schema: Json, old: Any) -> dict[str, Any]:
     return {_identity(schema, item): item for item in old if isinstance(item, dict)}
 
 
-def _in_object(schema: Json, value: Json, path: str, old: Any, tally: _Tally) -> None:
-    causes = tally.causes
+def _in_object(schema: Json, value: Json, path: str, old: Any, pass_report: _PassReport) -> None:
+    causes = pass_report.causes
     least, most = schema.get("minProperties"), schema.get("maxProperties")
     if least is not None and len(value) < least:
         causes.append(_invalid(path, len(value), f"should have at least {least} properties"))
@@ -279,21 +279,21 @@ def _in_object(schema: Json, value: Json, path: str, old: Any, tally: _Tally) ->
             if name not in properties:
                 inner = _judged(more, child, f"{path}.{name}", before.get(name, _ABSENT))
                 causes.extend(inner.causes)
-                tally.checks += inner.checks
+                pass_report.checks += inner.checks
     for name, below in properties.items():
         if name in value:
             # The type of the object is not something that an update can leave alone.
             old_child = _ABSENT if not path and name in {"apiVersion", "kind"} else before.get(name, _ABSENT)
             inner = _judged(below, value[name], f"{path}.{name}" if path else name, old_child)
             causes.extend(inner.causes)
-            tally.checks += inner.checks
+            pass_report.checks += inner.checks
     for name in schema.get("required") or ():
         if name not in value:
             where = f"{path}.{name}" if path else name
             causes.append(Cause("FieldValueRequired", "Required value", where))
 
 
-def _composed(schema: Json, value: Any, path: str, old: Any, tally: _Tally) -> None:
+def _composed(schema: Json, value: Any, path: str, old: Any, pass_report: _PassReport) -> None:
     """anyOf, oneOf, allOf and not. Of alternatives that all fail, the one that came furthest explains."""
 
     def composite(text: str) -> Cause:
@@ -301,21 +301,21 @@ def _composed(schema: Json, value: Any, path: str, old: Any, tally: _Tally) -> N
 
     options = [_judged(option, value, path, old) for option in schema.get("anyOf") or ()]
     if options and all(option.causes for option in options):
-        tally.causes.append(composite("validate at least one schema (anyOf)"))
-        tally.causes.extend(max(options, key=lambda option: option.checks).causes)
+        pass_report.causes.append(composite("validate at least one schema (anyOf)"))
+        pass_report.causes.extend(max(options, key=lambda option: option.checks).causes)
     options = [_judged(option, value, path, old) for option in schema.get("oneOf") or ()]
     valid = sum(not option.causes for option in options)
     if options and valid != 1:
         found = "Found none valid" if valid == 0 else f"Found {valid} valid alternatives"
-        tally.causes.append(composite(f"validate one and only one schema (oneOf). {found}"))
+        pass_report.causes.append(composite(f"validate one and only one schema (oneOf). {found}"))
         if valid == 0:
-            tally.causes.extend(max(options, key=lambda option: option.checks).causes)
+            pass_report.causes.extend(max(options, key=lambda option: option.checks).causes)
     options = [_judged(option, value, path, old) for option in schema.get("allOf") or ()]
     failed = [option for option in options if option.causes]
     for option in failed:
-        tally.causes.extend(option.causes)
+        pass_report.causes.extend(option.causes)
     if failed:
         none = ". None validated" if len(failed) == len(options) else ""
-        tally.causes.append(composite(f"validate all the schemas (allOf){none}"))
+        pass_report.causes.append(composite(f"validate all the schemas (allOf){none}"))
     if "not" in schema and not _judged(schema["not"], value, path, old).causes:
-        tally.causes.append(composite("not validate the schema (not)"))
+        pass_report.causes.append(composite("not validate the schema (not)"))

@@ -27,7 +27,7 @@ def all_steps(fleet: FleetConfig) -> tuple[Step, ...]:
     could still fail, so that a host is never guarded before it is known to be reachable and sound. The agent is last:
     with it the Node appears.
     """
-    tools = [InstalledPayload(payload) for payload in fleet.payloads if not payload.agent]
+    context = [InstalledPayload(payload) for payload in fleet.payloads if not payload.agent]
     agents = [InstalledPayload(payload) for payload in fleet.payloads if payload.agent]
     return (
         PasswordlessSudo(),
@@ -36,7 +36,7 @@ def all_steps(fleet: FleetConfig) -> tuple[Step, ...]:
         SshWatchdog(),
         Hostname(),
         RetiredPayloads(),
-        *tools,
+        *context,
         VmEgressFirewall(),
         SshIngressGuard(),
         NodeKubeconfig(),

@@ -10,7 +10,7 @@ from paddock.base.secrets import Secret
 from paddock.hosts.bootstrap import kcpassword
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.scripts import script
-from paddock.hosts.bootstrap.steps.step import Answer, Skipped, StepShell
+from paddock.hosts.bootstrap.steps.step import Skipped, StepResult, StepShell
 
 __all__ = ["AutoLogin"]
 
@@ -23,7 +23,7 @@ class AutoLogin:
     def rendered(self, host: PerHost, fleet: FleetConfig) -> Sequence[str]:  # noqa: ARG002
         return (script("auto_login"), host.username)
 
-    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer | Skipped:  # noqa: ARG002
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> StepResult | Skipped:  # noqa: ARG002
         if host.password is None:
             return Skipped("there is no password that can be used: the host keeps the automatic login that it has")
         content = Secret(base64.b64encode(kcpassword.encode(host.password)).decode())

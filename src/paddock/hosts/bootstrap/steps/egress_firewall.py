@@ -6,7 +6,7 @@ from paddock.hosts.bootstrap.launchd import daemon_plist
 from paddock.hosts.bootstrap.packet_filter import egress_rules
 from paddock.hosts.bootstrap.plan import EgressFirewall, FleetConfig, PerHost
 from paddock.hosts.bootstrap.scripts import on_host, script
-from paddock.hosts.bootstrap.steps.step import Answer, StepShell, encoded
+from paddock.hosts.bootstrap.steps.step import StepResult, StepShell, encoded
 
 __all__ = ["VmEgressFirewall"]
 
@@ -21,7 +21,7 @@ class VmEgressFirewall:
             return (script("egress_firewall_absent"),)
         return (script("egress_firewall"), *self._files(fleet.egress_firewall))
 
-    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer:  # noqa: ARG002
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> StepResult:  # noqa: ARG002
         if fleet.egress_firewall is None:
             return await shell.run("egress_firewall_absent")
         return await shell.run("egress_firewall", *(encoded(text) for text in self._files(fleet.egress_firewall)))

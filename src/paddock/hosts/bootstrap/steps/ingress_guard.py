@@ -6,7 +6,7 @@ from paddock.hosts.bootstrap.launchd import daemon_plist
 from paddock.hosts.bootstrap.packet_filter import guard_is_safe, ingress_rules
 from paddock.hosts.bootstrap.plan import FleetConfig, IngressGuard, PerHost
 from paddock.hosts.bootstrap.scripts import on_host, script
-from paddock.hosts.bootstrap.steps.step import Answer, Skipped, StepShell, encoded
+from paddock.hosts.bootstrap.steps.step import Skipped, StepResult, StepShell, encoded
 
 __all__ = ["SshIngressGuard"]
 
@@ -21,7 +21,7 @@ class SshIngressGuard:
             return (script("ingress_guard_absent"),)
         return (script("ingress_probe"), script("ingress_guard"), *self._files(fleet.ingress_guard))
 
-    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer | Skipped:  # noqa: ARG002
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> StepResult | Skipped:  # noqa: ARG002
         guard = fleet.ingress_guard
         if guard is None:
             return await shell.run("ingress_guard_absent")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.scripts import script
-from paddock.hosts.bootstrap.steps.step import Answer, StepShell
+from paddock.hosts.bootstrap.steps.step import StepResult, StepShell
 
 __all__ = ["NoSleep"]
 
@@ -17,5 +17,5 @@ class NoSleep:
     def rendered(self, host: PerHost, fleet: FleetConfig) -> Sequence[str]:  # noqa: ARG002
         return (script("no_sleep"),)
 
-    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer:  # noqa: ARG002
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> StepResult:  # noqa: ARG002
         return await shell.run("no_sleep")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from paddock.base.secrets import Secret
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.scripts import script
-from paddock.hosts.bootstrap.steps.step import Answer, Skipped, StepShell
+from paddock.hosts.bootstrap.steps.step import Skipped, StepResult, StepShell
 
 __all__ = ["NodeKubeconfig"]
 
@@ -19,7 +19,7 @@ class NodeKubeconfig:
     def rendered(self, host: PerHost, fleet: FleetConfig) -> Sequence[str]:
         return (script("node_kubeconfig"), fleet.kubeconfig_path, host.username)
 
-    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer | Skipped:
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> StepResult | Skipped:
         if host.kubeconfig is None:
             return Skipped("this host has no identity of its own to install")
         content = Secret(base64.b64encode(host.kubeconfig.reveal().encode()).decode())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from paddock.hosts.bootstrap.launchd import job_plist
 from paddock.hosts.bootstrap.plan import FleetConfig, LaunchdJob, Payload, PerHost
 from paddock.hosts.bootstrap.scripts import script
-from paddock.hosts.bootstrap.steps.step import Answer, StepShell, encoded
+from paddock.hosts.bootstrap.steps.step import StepResult, StepShell, encoded
 
 __all__ = ["InstalledPayload", "RetiredPayloads", "restart_job"]
 
@@ -42,11 +42,11 @@ class InstalledPayload:
         # Not the source: where the same bytes come from changes nothing on a host.
         return (*scripts, _record(payload), *self._form(), how, *payload.health_check)
 
-    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer:
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> StepResult:
         payload = self.payload
         record = encoded(_record(payload))
         state = await shell.run("payload_state", payload.name, record, payload.install_to)
-        done = Answer(notes=state.notes)
+        done = StepResult(notes=state.notes)
         if state.all("state") != ["current"]:
             done += await self._install(shell, record)
         if payload.job is not None:
@@ -55,7 +55,7 @@ class InstalledPayload:
             done += await shell.run("payload_health", str(_HEALTH_SECONDS), *payload.health_check)
         return done
 
-    async def _install(self, shell: StepShell, record: str) -> Answer:
+    async def _install(self, shell: StepShell, record: str) -> StepResult:
         payload = self.payload
         url = payload.source if payload.fetched_by_host else ""
         upload = None if url else await shell.payloads.open(payload)
@@ -79,7 +79,7 @@ class RetiredPayloads:
     def rendered(self, host: PerHost, fleet: FleetConfig) -> Sequence[str]:  # noqa: ARG002
         return (script("payloads_retired"), *self._kept(fleet))
 
-    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer:  # noqa: ARG002
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> StepResult:  # noqa: ARG002
         return await shell.run("payloads_retired", *self._kept(fleet))
 
     @staticmethod
@@ -87,21 +87,21 @@ class RetiredPayloads:
         return sorted(payload.name for payload in fleet.payloads)
 
 
-async def restart_job(shell: StepShell, payload: Payload, host: PerHost, fleet: FleetConfig) -> Answer:
+async def restart_job(shell: StepShell, payload: Payload, host: PerHost, fleet: FleetConfig) -> StepResult:
     """Start the payload's job anew and see that it stays up. Virtual machines are not touched."""
     if payload.job is None:
-        return Answer(notes=(f"{payload.name} has no job",))
+        return StepResult(notes=(f"{payload.name} has no job",))
     return await _keep_running(shell, payload, payload.job, host, fleet, restart=True)
 
 
 async def _keep_running(
     shell: StepShell, payload: Payload, job: LaunchdJob, host: PerHost, fleet: FleetConfig, *, restart: bool
-) -> Answer:
+) -> StepResult:
     identity = "" if host.kubeconfig is None else hashlib.sha256(host.kubeconfig.reveal().encode()).hexdigest()[:16]
-    stamp = f"program={payload.sha256} kubeconfig={identity if payload.agent else ''}"
+    assign = f"program={payload.sha256} kubeconfig={identity if payload.agent else ''}"
     user = host.username if job.run_as == "login" else "root"
     plist = encoded(job_plist(job, host, fleet))
-    return await shell.run("launchd_job", job.label, plist, stamp, "yes" if restart else "no", job.log, user)
+    return await shell.run("launchd_job", job.label, plist, assign, "yes" if restart else "no", job.log, user)
 
 
 def _record(payload: Payload) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from paddock.hosts.bootstrap.launchd import daemon_plist
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.scripts import on_host, script
-from paddock.hosts.bootstrap.steps.step import Answer, StepShell, encoded
+from paddock.hosts.bootstrap.steps.step import StepResult, StepShell, encoded
 
 __all__ = ["SshWatchdog"]
 
@@ -18,7 +18,7 @@ class SshWatchdog:
     def rendered(self, host: PerHost, fleet: FleetConfig) -> Sequence[str]:  # noqa: ARG002
         return (script("ssh_watchdog"), *self._files(fleet))
 
-    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer:  # noqa: ARG002
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> StepResult:  # noqa: ARG002
         return await shell.run("ssh_watchdog", *(encoded(text) for text in self._files(fleet)))
 
     @staticmethod

@@ -14,7 +14,7 @@ from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.redaction import redactor, tail
 from paddock.hosts.bootstrap.scripts import script
 
-__all__ = ["Answer", "Skipped", "Step", "StepShell", "encoded"]
+__all__ = ["Skipped", "Step", "StepResult", "StepShell", "encoded"]
 
 _KINDS = {
     71: FailureKind.PASSWORD_REFUSED,
@@ -27,7 +27,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StepResult:
     """What a step did. No changes means that everything was so already and nothing was touched."""
 
     changes: tuple[str, ...] = ()
@@ -37,8 +37,8 @@ class Answer:
     def all(self, name: str) -> list[str]:
         return [value for key, value in self.values if key == name]
 
-    def __add__(self, other: "Answer") -> "Answer":
-        return Answer(self.changes + other.changes, self.notes + other.notes, self.values + other.values)
+    def __add__(self, other: "StepResult") -> "StepResult":
+        return StepResult(self.changes + other.changes, self.notes + other.notes, self.values + other.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Step(Protocol):
 
     def rendered(self, host: PerHost, fleet: FleetConfig) -> Sequence[str]: ...
 
-    async def apply(self, shell: "StepShell", host: PerHost, fleet: FleetConfig) -> Answer | Skipped: ...
+    async def apply(self, shell: "StepShell", host: PerHost, fleet: FleetConfig) -> StepResult | Skipped: ...
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class StepShell:
         *arguments: str,
         secrets: Sequence[Secret] = (),
         upload: Upload | None = None,
-    ) -> Answer:
+    ) -> StepResult:
         """Run one of our scripts. Raises StepFailedError, redacted, unless it ends with status 0."""
         left = self._ends - self.clock.monotonic()
         hide = redactor((*self.host.secrets, *secrets))
@@ -120,7 +120,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def _answer(stdout: str) -> Answer:
+def _answer(stdout: str) -> StepResult:
     changes: list[str] = []
     notes: list[str] = []
     values: list[tuple[str, str]] = []
@@ -133,4 +133,4 @@ def _answer(stdout: str) -> Answer:
         elif word == "value":
             name, _, value = rest.partition(" ")
             values.append((name, value))
-    return Answer(tuple(changes), tuple(notes), tuple(values))
+    return StepResult(tuple(changes), tuple(notes), tuple(values))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.scripts import script
-from paddock.hosts.bootstrap.steps.step import Answer, StepShell
+from paddock.hosts.bootstrap.steps.step import StepResult, StepShell
 
 __all__ = ["PasswordlessSudo"]
 
@@ -21,6 +21,6 @@ class PasswordlessSudo:
     def rendered(self, host: PerHost, fleet: FleetConfig) -> Sequence[str]:  # noqa: ARG002
         return (script("sudo"), host.username)
 
-    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> Answer:  # noqa: ARG002
+    async def apply(self, shell: StepShell, host: PerHost, fleet: FleetConfig) -> StepResult:  # noqa: ARG002
         secrets = () if host.password is None else (host.password,)
         return await shell.run("sudo", host.username, host.credentials_version, secrets=secrets)

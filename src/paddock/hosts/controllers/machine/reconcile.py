@@ -6,13 +6,13 @@ from msgspec.structs import replace
 from paddock.hosts import cluster_api
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import Cluster, Hold, OwnerMachine, may_delete, may_reconcile, watched
-from paddock.hosts.controllers.machine.acquire import Acquire
-from paddock.hosts.controllers.machine.ending import End
-from paddock.hosts.controllers.machine.keep import KeepHost
-from paddock.hosts.controllers.machine.prepare import Prepare
-from paddock.hosts.controllers.machine.upkeep import Upkeep
-from paddock.hosts.controllers.tools import GoneError, Tools, condition, ready
-from paddock.hosts.fencing import LeaseTooShortError
+from paddock.hosts.controllers.context import GoneError, ReconcileContext, condition, ready
+from paddock.hosts.controllers.machine.bootstrap import BootstrapHost
+from paddock.hosts.controllers.machine.claim import ClaimHost
+from paddock.hosts.controllers.machine.delete import DeleteMachine
+from paddock.hosts.controllers.machine.maintain import MaintainHost
+from paddock.hosts.controllers.machine.verify import VerifyHost
+from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.lifecycle import KNOWN_ZONES, bad_input, server_in
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.errors import NotFoundError
@@ -28,17 +28,17 @@ _WHEN_LEASE_IS_SHORT = 2.0
 class MachineReconciler:
     """Level-triggered: reads everything fresh, moves the machine as far as it can, and says when to look again."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self._acquire = Acquire(tools)
-        self._keep = KeepHost(tools)
-        self._prepare = Prepare(tools)
-        self._upkeep = Upkeep(tools, self._prepare)
-        self._end = End(tools)
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
+        self._acquire = ClaimHost(context)
+        self._keep = VerifyHost(context)
+        self._prepare = BootstrapHost(context)
+        self._upkeep = MaintainHost(context, self._prepare)
+        self._end = DeleteMachine(context)
 
     async def __call__(self, request: Request) -> Result:
-        machine = await self._tools.fresh.get(Machine, request.name, request.namespace)
-        if machine is None or not watched(machine, self._tools.settings.watch_filter):
+        machine = await self._context.fresh.get(Machine, request.name, request.namespace)
+        if machine is None or not watched(machine, self._context.settings.watch_filter):
             return Done()
         try:
             return await self._pass(machine)
@@ -57,33 +57,33 @@ class MachineReconciler:
             return _held(gate)
         if FINALIZER not in machine.metadata.finalizers:
             # Before anything that could leak: from here on a deletion passes through us.
-            machine = await self._tools.patch(
+            machine = await self._context.patch(
                 machine, {"metadata": {"finalizers": [*machine.metadata.finalizers, FINALIZER]}}
             )
         return await self._live(machine)
 
     async def _live(self, machine: Machine) -> Result:
-        tools = self._tools
-        prefix = machine.spec.adopt_pool_prefix or tools.settings.default_adopt_pool_prefix
+        context = self._context
+        prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
         if not machine.status.server_id and (server := server_in(machine.spec.provider_id)):
             machine = await self._restore(machine, server)
         if not machine.status.server_id:
             wrong = bad_input(
                 machine,
                 prefix,
-                zones={*KNOWN_ZONES, *tools.settings.zones},
-                types=tools.catalogue.types(machine.spec.zone),
-                families=tools.catalogue.families(machine.spec.zone),
+                zones={*KNOWN_ZONES, *context.settings.zones},
+                types=context.catalogue.types(machine.spec.zone),
+                families=context.catalogue.families(machine.spec.zone),
             )
             if wrong is not None:
-                now = tools.clock.now()
-                tools.say(machine, "Warning", wrong.reason, wrong.message)
+                now = context.clock.now()
+                context.say(machine, "Warning", wrong.reason, wrong.message)
                 status = condition(
                     machine.status, "Provisioned", False, wrong.reason, wrong.message, now, severity="Error"
                 )
-                await tools.save(machine, ready(status, False, wrong.reason, wrong.message, now))
+                await context.save(machine, ready(status, False, wrong.reason, wrong.message, now))
                 return RequeueAfter(_WHEN_WRONG)
-            problem = await tools.bootstrapper.prepare_claim(machine)
+            problem = await context.bootstrapper.prepare_claim(machine)
             if problem is not None:
                 return await self._no_key(machine, problem)
             acquired = await self._acquire.run(machine, prefix)
@@ -104,7 +104,7 @@ class MachineReconciler:
 
         Nothing is proven by that: the claim is judged and verified as after any bind, before the host is touched.
         """
-        tools, now = self._tools, self._tools.clock.now()
+        context, now = self._context, self._context.clock.now()
         message = f"takes server {server} up again, which its spec names"
         status = replace(
             machine.status,
@@ -113,15 +113,15 @@ class MachineReconciler:
             bound_at=now.replace(microsecond=0),
             claim_verified=False,
         )
-        machine = await tools.save(machine, ready(status, False, "Restored", message, now), guarded=True)
-        tools.say(machine, "Normal", "Restored", message)
+        machine = await context.save(machine, ready(status, False, "Restored", message, now), guarded=True)
+        context.say(machine, "Normal", "Restored", message)
         return machine
 
     async def _no_key(self, machine: Machine, problem: str) -> Result:
-        tools, now = self._tools, self._tools.clock.now()
+        context, now = self._context, self._context.clock.now()
         message = f"the fleet's SSH key could not be registered, it is tried again in {_WHEN_NO_KEY:.0f} s: {problem}"
         status = condition(machine.status, "Provisioned", False, "SSHKeyUnavailable", message, now, severity="Error")
-        await tools.save(machine, ready(status, False, "SSHKeyUnavailable", message, now))
+        await context.save(machine, ready(status, False, "SSHKeyUnavailable", message, now))
         return RequeueAfter(_WHEN_NO_KEY)
 
     async def _owners(self, machine: Machine) -> tuple[OwnerMachine | None, Cluster | None]:
@@ -133,7 +133,7 @@ class MachineReconciler:
         namespace = machine.metadata.namespace
         try:
             owner = msgspec.convert(
-                await self._tools.client.get(cluster_api.machine_resource(version), ref.name, namespace), OwnerMachine
+                await self._context.client.get(cluster_api.machine_resource(version), ref.name, namespace), OwnerMachine
             )
         except NotFoundError:
             return None, None
@@ -141,7 +141,9 @@ class MachineReconciler:
             return owner, None
         try:
             cluster = msgspec.convert(
-                await self._tools.client.get(cluster_api.cluster_resource(version), owner.spec.cluster_name, namespace),
+                await self._context.client.get(
+                    cluster_api.cluster_resource(version), owner.spec.cluster_name, namespace
+                ),
                 Cluster,
             )
         except NotFoundError:

@@ -1,0 +1,256 @@
+"""What every stage of a machine's life works with, and how it writes down what it did."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from msgspec.structs import replace
+
+from paddock.base.clock import Clock, rfc3339
+from paddock.base.secrets import Password
+from paddock.clients.scaleway import Cloud, Credentials
+from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.catalogue import Catalogue
+from paddock.hosts.fenced_cloud import FencedCloud
+from paddock.hosts.settings import HostSettings
+from paddock.kube.builtin import SecretObject
+from paddock.kube.client import Client
+from paddock.kube.conditions import set_condition
+from paddock.kube.difference import merge_difference
+from paddock.kube.errors import NotFoundError
+from paddock.kube.events import EventRecorder
+from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
+from paddock.kube.reader import CachedReader, FreshReader
+
+__all__ = [
+    "BootstrapFailed",
+    "Bootstrapped",
+    "Bootstrapper",
+    "GoneError",
+    "ReconcileContext",
+    "ReportStep",
+    "condition",
+    "ready",
+    "secret_name",
+]
+
+EventType = Literal["Normal", "Warning"]
+_OF_CLAIM = "claim"
+
+
+class GoneError(Exception):
+    """The machine does not exist any more: there is nothing left to reconcile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrapped:
+    """The Mac is a fleet node now."""
+
+    host_key: str
+    config_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapFailed:
+    """It is not: which step failed, and why, without any secret.
+
+    `blames_host` is False where neither a reboot nor a wipe of this host could help: then no tier counts it.
+    """
+
+    step: str
+    message: str
+    host_key: str = ""
+    reason: str = "BootstrapFailed"
+    blames_host: bool = True
+
+
+class ReportStep(Protocol):
+    """Told before each step of a bootstrap."""
+
+    async def __call__(self, step: str) -> None: ...
+
+
+class Run(Protocol):
+    """One run on a Mac, long or short."""
+
+    async def __call__(
+        self,
+        machine: ScalewayAppleSiliconMachine,
+        host: ScalewayAppleSiliconHost,
+        credentials: Credentials,
+        progress: ReportStep,
+    ) -> Bootstrapped | BootstrapFailed: ...
+
+
+class Bootstrapper(Protocol):
+    """Turns a claimed Mac into a fleet node, and keeps it one. Idempotent; never raises for what a Mac does wrong."""
+
+    async def prepare_claim(self, machine: ScalewayAppleSiliconMachine) -> str | None:
+        """What must be in place before a host is claimed; why it is not, or None."""
+        ...
+
+    def desired_hash(self, machine: ScalewayAppleSiliconMachine) -> str:
+        """The hash of the configuration that the machine's host should carry."""
+        ...
+
+    async def identity_due(self, machine: ScalewayAppleSiliconMachine) -> bool:
+        """Whether the node's own token must be renewed on its host: an update does that."""
+        ...
+
+    @property
+    def bootstrap(self) -> Run:
+        """Everything, on a host on which nothing runs yet."""
+        ...
+
+    @property
+    def update(self) -> Run:
+        """What is safe on a live host."""
+        ...
+
+    @property
+    def restart_agent(self) -> Run:
+        """Start the node agent anew, and touch nothing else."""
+        ...
+
+    async def forget(self, machine: ScalewayAppleSiliconMachine) -> None:
+        """Remove what the machine was given, in the cluster; repeatable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileContext:
+    """The machine controller's dependencies."""
+
+    client: Client
+    fresh: FreshReader
+    cloud: Cloud
+    fenced_cloud: FencedCloud
+    hosts: CachedReader[ScalewayAppleSiliconHost]
+    machines: CachedReader[ScalewayAppleSiliconMachine]
+    recorder: EventRecorder
+    bootstrapper: Bootstrapper
+    catalogue: Catalogue
+    clock: Clock
+    settings: HostSettings
+
+    def say(self, machine: ScalewayAppleSiliconMachine, type_: EventType, reason: str, message: str) -> None:
+        """An event about a machine. The same text is in its condition."""
+        self.recorder.record(machine, type_, reason, message)
+
+    async def save(
+        self, machine: ScalewayAppleSiliconMachine, status: MachineStatus, *, guarded: bool = False
+    ) -> ScalewayAppleSiliconMachine:
+        """Write the difference between the machine's status and `status`, if there is one.
+
+        `guarded` makes it a compare-and-swap on the version that was read: for what must not be decided twice.
+        """
+        change = merge_difference(machine.status, status)
+        if not change:
+            return machine
+        patch: dict[str, Any] = {"status": change}
+        if guarded:
+            patch["metadata"] = {"resourceVersion": machine.metadata.resource_version}
+        meta = machine.metadata
+        return await self.client.merge_patch(
+            ScalewayAppleSiliconMachine, meta.name, patch, namespace=meta.namespace, subresource="status"
+        )
+
+    async def patch(self, machine: ScalewayAppleSiliconMachine, patch: dict[str, Any]) -> ScalewayAppleSiliconMachine:
+        """Patch a machine's metadata or spec under the version that was read."""
+        meta = machine.metadata
+        guarded = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": meta.resource_version}}
+        return await self.client.merge_patch(ScalewayAppleSiliconMachine, meta.name, guarded, namespace=meta.namespace)
+
+    async def patch_host(self, host: ScalewayAppleSiliconHost, spec: dict[str, Any]) -> ScalewayAppleSiliconHost:
+        """Patch a Host's spec under the version that was judged: the compare-and-swap that the cloud lacks."""
+        patch = {"metadata": {"resourceVersion": host.metadata.resource_version}, "spec": spec}
+        return await self.client.merge_patch(
+            ScalewayAppleSiliconHost, host.metadata.name, patch, namespace=host.metadata.namespace
+        )
+
+    async def count(self, host: ScalewayAppleSiliconHost, **more: int) -> None:
+        """Add to a Host's history. It is told for people: a lost count is not worth failing for."""
+        fresh = await self.fresh_host(host.metadata.name)
+        if fresh is None:
+            return
+        history = fresh.status.history
+        counted = replace(history, **{name: getattr(history, name) + amount for name, amount in more.items()})
+        await self.client.merge_patch(
+            ScalewayAppleSiliconHost,
+            host.metadata.name,
+            {"status": {"history": merge_difference(history, counted)}},
+            namespace=host.metadata.namespace,
+            subresource="status",
+        )
+
+    # Credentials live in a Secret beside the machine, never in the machine.
+
+    async def kept_credentials(self, machine: ScalewayAppleSiliconMachine) -> Credentials | None:
+        """What the Secret holds; a sealed or empty password in it counts as none. None where there is no Secret.
+
+        A Secret that says it is of another host, or of an earlier claim of this one, counts as none: we may have died
+        between letting go of that host and removing its Secret, and its password would lock the new host's account.
+        """
+        secret = await self.fresh.get(SecretObject, secret_name(machine), machine.metadata.namespace)
+        if secret is None or secret.data.get(_OF_CLAIM, b"").decode() not in ("", _claim_mark(machine)):
+            return None
+        username = secret.data.get("ssh-username", b"").decode() or "m1"
+        return Credentials(username, Password.usable(secret.data.get("sudo-password", b"").decode()))
+
+    async def keep_credentials(self, machine: ScalewayAppleSiliconMachine, credentials: Credentials) -> None:
+        """Write the Secret, owned by the machine so that it cannot outlive it."""
+        assert credentials.password is not None
+        meta = machine.metadata
+        owner = OwnerReference(
+            api_version=machine.RESOURCE.api_version, kind=machine.RESOURCE.kind, name=meta.name, uid=meta.uid
+        )
+        secret = SecretObject(
+            metadata=ObjectMeta(name=secret_name(machine), namespace=meta.namespace, owner_references=(owner,)),
+            data={
+                "ssh-username": credentials.ssh_username.encode(),
+                "sudo-password": credentials.password.reveal().encode(),
+                _OF_CLAIM: _claim_mark(machine).encode(),
+            },
+        )
+        await self.client.apply(secret, force=True)
+
+    async def forget_credentials(self, machine: ScalewayAppleSiliconMachine) -> None:
+        """Remove the Secret: the next host has another password and another host key."""
+        with suppress(NotFoundError):
+            await self.client.delete(SecretObject, secret_name(machine), machine.metadata.namespace)
+
+    async def fresh_host(self, name: str) -> ScalewayAppleSiliconHost | None:
+        return await self.fresh.get(ScalewayAppleSiliconHost, name, self.settings.namespace)
+
+    async def again(self, machine: ScalewayAppleSiliconMachine) -> ScalewayAppleSiliconMachine:
+        """The machine as it is now; GoneError when it was deleted or replaced meanwhile."""
+        meta = machine.metadata
+        now = await self.fresh.get(ScalewayAppleSiliconMachine, meta.name, meta.namespace)
+        if now is None or now.metadata.uid != meta.uid:
+            raise GoneError(f"machine {meta.name} is gone")
+        return now
+
+
+def secret_name(machine: ScalewayAppleSiliconMachine) -> str:
+    return f"{machine.metadata.name}-bootstrap"
+
+
+def _claim_mark(machine: ScalewayAppleSiliconMachine) -> str:
+    """Which host, and since when: another for every claim."""
+    return f"{machine.status.server_id}/{rfc3339(machine.status.bound_at) if machine.status.bound_at else ''}"
+
+
+def condition(
+    status: MachineStatus, kind: str, verdict: bool, reason: str, message: str, now: datetime, *, severity: str = ""
+) -> MachineStatus:
+    """The status with one condition set."""
+    made = Condition(
+        type=kind, status="True" if verdict else "False", reason=reason, message=message, severity=severity
+    )
+    return replace(status, conditions=set_condition(status.conditions, made, now))
+
+
+def ready(status: MachineStatus, verdict: bool, reason: str, message: str, now: datetime) -> MachineStatus:
+    """The status with its one-sentence summary: what `kubectl get`, Cluster API and the page show."""
+    return replace(condition(status, "Ready", verdict, reason, message, now), ready=verdict)

@@ -1,0 +1,265 @@
+"""Making a Mac a fleet node: credentials, bootstrap, and what follows when it fails."""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from paddock.clients.scaleway import Credentials, ScalewayError
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, ReconcileContext, condition, ready
+from paddock.hosts.controllers.machine.verify import forget_host
+from paddock.hosts.controllers.release import record_release
+from paddock.hosts.fenced_cloud import LeaseTooShortError
+from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
+from paddock.kube.conditions import is_true
+from paddock.kube.controller import RequeueAfter
+
+__all__ = ["BootstrapHost", "ShownSteps"]
+
+Machine = ScalewayAppleSiliconMachine
+Host = ScalewayAppleSiliconHost
+_WHEN_THE_CLOUD_FAILS = 30.0
+_WHEN_SEALED = 60.0
+_AT_THE_GATES = 0.1
+_DIAGNOSTIC_LOOKS = 20  # the provider takes about 20 s
+_DIAGNOSTIC_EVERY = 2.0
+
+
+def _withdrawn(machine: Machine, host: Host) -> bool:
+    """Whether the machine was deleted, paused or detached while the bootstrap ran, which can take long.
+
+    Then the outcome is nobody's business any more: above all, nothing may be rebooted or given back because of it.
+    """
+    meta = machine.metadata
+    detached = machine.status.server_id != host.spec.server_id
+    return detached or meta.deletion_timestamp is not None or PAUSED in meta.annotations
+
+
+class BootstrapHost:
+    """Bootstraps a proven host; escalates by the tiers when that keeps failing."""
+
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
+
+    async def run(self, machine: Machine, host: Host) -> Machine | RequeueAfter:
+        if is_true(machine.status.conditions, "Bootstrapped"):
+            return machine
+        context = self._context
+        wait = seconds_until_retry(machine.status.bootstrap_failed_at, context.clock.now(), context.settings.tiers)
+        if wait > 0:
+            return RequeueAfter(wait)
+        credentials = await self.credentials(machine, host)
+        if isinstance(credentials, RequeueAfter):
+            return credentials
+        now = context.clock.now()
+        message = f"bootstrap of host {host.metadata.name} runs"
+        status = replace(machine.status, phase="Bootstrapping", password_missing_since=None)
+        status = condition(status, "Bootstrapped", False, "Bootstrapping", message, now, severity="Info")
+        machine = await context.save(machine, ready(status, False, "Bootstrapping", message, now))
+        if machine.status.bootstrap_attempts == 0:
+            context.say(machine, "Normal", "Bootstrapping", message)
+        outcome = await context.bootstrapper.bootstrap(
+            machine, host, credentials, ShownSteps(context, machine, "Bootstrapping")
+        )
+        if outcome.host_key:
+            await self._pin(host, outcome.host_key)
+        machine = await context.again(machine)
+        if _withdrawn(machine, host):
+            return RequeueAfter(_AT_THE_GATES)
+        match outcome:
+            case Bootstrapped():
+                return await self._succeeded(machine, host, outcome)
+            case BootstrapFailed() if outcome.blames_host:
+                return await self.failed(machine, host, outcome.step, outcome.message)
+            case BootstrapFailed():
+                retry = context.settings.tiers.retry_seconds
+                message = f"step {outcome.step}: {outcome.message}; tried again in {retry:.0f} s, and no tier counts it"
+                failed_at = replace(machine.status, bootstrap_failed_at=context.clock.now().replace(microsecond=0))
+                machine = await context.save(machine, failed_at)
+                return await self._blocked(machine, outcome.reason, message, retry)
+
+    async def _pin(self, host: Host, host_key: str) -> None:
+        """The key is pinned from its first sight after an install, also when the rest of the bootstrap failed."""
+        if host.status.host_key != host_key:
+            await self._context.client.merge_patch(
+                Host,
+                host.metadata.name,
+                {"status": {"hostKey": host_key}},
+                namespace=host.metadata.namespace,
+                subresource="status",
+            )
+
+    async def _succeeded(self, machine: Machine, host: Host, outcome: Bootstrapped) -> Machine:
+        context, now = self._context, self._context.clock.now()
+        message = f"host {host.metadata.name} is bootstrapped"
+        status = replace(
+            machine.status,
+            bootstrap_attempts=0,
+            bootstrap_reboot_issued=False,
+            bootstrap_failed_at=None,
+            bootstrap_step="",
+            host_config_hash=outcome.config_hash,
+        )
+        status = condition(status, "Bootstrapped", True, "Bootstrapped", message, now)
+        machine = await context.save(machine, status)
+        context.say(machine, "Normal", "Bootstrapped", message)
+        await context.count(host, bootstraps=1)
+        return machine
+
+    # Credentials
+
+    async def credentials(self, machine: Machine, host: Host) -> Credentials | RequeueAfter:
+        """From the Secret, or from a GET when it is missing or sealed; never from the answer of a mutation."""
+        context = self._context
+        kept = await context.kept_credentials(machine)
+        if kept is not None and kept.password is not None:
+            return kept
+        try:
+            fetched = await context.cloud.get_server(host.spec.zone, host.spec.server_id)
+        except ScalewayError as error:
+            message = f"the password could not be read, it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s: {error}"
+            return await self._blocked(machine, "CredentialsRefreshFailed", message, _WHEN_THE_CLOUD_FAILS)
+        if fetched.credentials.password is not None:
+            await context.keep_credentials(machine, fetched.credentials)
+            if kept is not None:
+                context.say(machine, "Normal", "CredentialsReclaimed", "the cloud shows the password again")
+            return fetched.credentials
+        return await self._sealed(machine, host)
+
+    async def _sealed(self, machine: Machine, host: Host) -> RequeueAfter:
+        """Wait for the seal to lift; count it as a failed bootstrap when it lasts. Sudo is never tried meanwhile."""
+        context, now = self._context, self._context.clock.now()
+        since = machine.status.password_missing_since
+        if since is None:
+            machine = await context.save(
+                machine, replace(machine.status, password_missing_since=now.replace(microsecond=0))
+            )
+        elif sealed_for_too_long(since, now, context.settings.tiers):
+            machine = await context.save(
+                machine, replace(machine.status, password_missing_since=now.replace(microsecond=0))
+            )
+            message = f"the cloud has shown no usable password since {since:%H:%M} UTC"
+            return await self.failed(machine, host, "password", message)
+        timeout = context.settings.tiers.sealed_patience.total_seconds() / 60
+        message = (
+            f"the cloud shows no usable password (sealed); it is read again every {_WHEN_SEALED:.0f} s, "
+            f"and counts as a failed bootstrap after {timeout:.0f} min"
+        )
+        return await self._blocked(machine, "MissingSudoPassword", message, _WHEN_SEALED)
+
+    async def _blocked(self, machine: Machine, reason: str, message: str, seconds: float) -> RequeueAfter:
+        context, now = self._context, self._context.clock.now()
+        context.say(machine, "Warning", reason, message)
+        status = condition(machine.status, "Bootstrapped", False, reason, message, now, severity="Warning")
+        await context.save(machine, ready(status, False, reason, message, now))
+        return RequeueAfter(seconds)
+
+    # Failure and its tiers
+
+    async def failed(self, machine: Machine, host: Host, step: str, problem: str) -> RequeueAfter:
+        """Count the failure, say it, and do what the tiers say."""
+        context, now, tiers = self._context, self._context.clock.now(), self._context.settings.tiers
+        attempts = machine.status.bootstrap_attempts + 1
+        prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+        decision = after_failure(
+            attempts,
+            reboot_issued=machine.status.bootstrap_reboot_issued,
+            can_release=bool(prefix),
+            tiers=tiers,
+        )
+        message = f"step {step}: {problem}; {decision.message}"
+        context.say(machine, "Warning", "BootstrapFailed", f"attempt {attempts}: step {step}: {problem}")
+        status = replace(
+            machine.status,
+            bootstrap_attempts=attempts,
+            bootstrap_step=step,
+            bootstrap_failed_at=now.replace(microsecond=0),
+        )
+        status = condition(status, "Bootstrapped", False, "BootstrapFailed", message, now, severity="Warning")
+        machine = await context.save(machine, ready(status, False, "BootstrapFailed", message, now))
+        await context.count(host, bootstrap_failures=1)
+        match decision:
+            case GiveBack(why):
+                return await self._give_back(machine, host, prefix, why)
+            case Reboot():
+                await self._reboot(machine, host)
+            case Retry():
+                pass
+        return RequeueAfter(tiers.retry_seconds)
+
+    async def _reboot(self, machine: Machine, host: Host) -> None:
+        """Once for each host; an API error does not use it up. The cloud's own diagnosis is asked and kept before."""
+        context = self._context
+        seen = await self._diagnosis(host)
+        try:
+            await context.fenced_cloud.reboot(host.spec.zone, host.spec.server_id)
+        except (ScalewayError, LeaseTooShortError) as error:
+            context.say(machine, "Warning", "RebootForRecoveryFailed", f"{error}; tried again after the next failure")
+            return
+        # Died before this write: the reboot is asked for once more, which costs two minutes and loses nothing.
+        await context.save(machine, replace(machine.status, bootstrap_reboot_issued=True))
+        context.say(
+            machine, "Normal", "RebootingForRecovery", f"host {host.metadata.name} is rebooted once; before that {seen}"
+        )
+        await context.count(host, reboots=1)
+
+    async def _diagnosis(self, host: Host) -> str:
+        """What the provider sees of the host, in words. It is evidence only: a failure to get it changes nothing."""
+        context = self._context
+        try:
+            started = await context.cloud.start_diagnostic(host.spec.zone, host.spec.server_id)
+            for _ in range(_DIAGNOSTIC_LOOKS):
+                found = await context.cloud.get_diagnostic(host.spec.zone, started)
+                if found.finished and found.health_details is not None:
+                    seen = found.health_details
+                    up = {
+                        "server": seen.is_server_alive,
+                        "agent": seen.is_agent_alive,
+                        "ssh": seen.is_ssh_port_up,
+                        "vnc": seen.is_vnc_port_up,
+                    }
+                    return "the provider saw " + ", ".join(
+                        f"{name} {'up' if ok else 'down'}" for name, ok in up.items()
+                    )
+                await context.clock.sleep(_DIAGNOSTIC_EVERY)
+        except ScalewayError as error:
+            return f"no diagnosis could be had ({error})"
+        return "the provider's diagnosis did not finish"
+
+    async def _give_back(self, machine: Machine, host: Host, prefix: str, why: str) -> RequeueAfter:
+        """Record the release first; only then forget the host. Died in between: the record makes us let go of it."""
+        context = self._context
+        fresh = await context.fresh_host(host.metadata.name)
+        if fresh is None or fresh.spec.claim is None or fresh.spec.claim.machine_uid != machine.metadata.uid:
+            return RequeueAfter(1.0)  # it is not ours any more: the next pass sees why
+        await record_release(
+            context,
+            fresh,
+            policy="pool",
+            prefix=prefix,
+            family=machine.spec.os,
+            reason="BootstrapExhausted",
+            message=why,
+            cloud_name=machine.metadata.name,
+        )
+        context.say(machine, "Normal", "BootstrapExhausted", why)
+        await forget_host(context, machine, "HostReleased", why)
+        return RequeueAfter(1.0)
+
+
+@dataclass(slots=True)
+class ShownSteps:
+    """Shows the step of a run on the machine while it runs, without touching whether it is ready."""
+
+    context: ReconcileContext
+    machine: Machine
+    reason: str
+
+    async def __call__(self, step: str) -> None:
+        now, message = self.context.clock.now(), f"{self.reason.lower()}: {step}"
+        status = replace(self.machine.status, bootstrap_step=step)
+        if self.reason == "Bootstrapping":
+            status = condition(status, "Bootstrapped", False, self.reason, message, now, severity="Info")
+            status = ready(status, False, self.reason, message, now)
+        self.machine = await self.context.save(self.machine, status)

@@ -1,0 +1,84 @@
+"""The end of a machine: its host is given back, everything that was made for it is removed, the finalizer goes last."""
+
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from paddock.clients.scaleway import Gone
+from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.context import ReconcileContext, ready
+from paddock.hosts.controllers.machine.order import Order
+from paddock.hosts.controllers.release import record_release
+from paddock.hosts.lifecycle import RecordRelease, SkipRelease, ending
+from paddock.kube.builtin import Node
+from paddock.kube.controller import Done, RequeueAfter, Result
+from paddock.kube.errors import NotFoundError
+
+__all__ = ["DeleteMachine"]
+
+Machine = ScalewayAppleSiliconMachine
+_WHEN_UNKNOWN = 30.0
+
+
+class DeleteMachine:
+    """Every step is repeatable; nothing here waits for a wipe, a billing floor or the cloud."""
+
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
+        self._order = Order(context)
+
+    async def run(self, machine: Machine) -> Result:
+        if FINALIZER not in machine.metadata.finalizers:
+            return Done()
+        context, now = self._context, self._context.clock.now()
+        status = replace(machine.status, phase="Deleting")
+        machine = await context.save(machine, ready(status, False, "Deleting", "is being deleted", now))
+        if machine.status.ordering and not machine.status.claiming:
+            found = await self._order.find(machine)
+            if isinstance(found, RequeueAfter):
+                return found
+            machine = found
+        name = machine.status.host_name or machine.status.server_id or machine.status.claiming
+        host = await context.fresh_host(name) if name else None
+        match ending(machine, host, context.settings.default_adopt_pool_prefix):
+            case RecordRelease(policy, prefix):
+                assert host is not None
+                await record_release(
+                    context,
+                    host,
+                    policy=policy,
+                    prefix=prefix,
+                    family=machine.spec.os,
+                    reason="MachineDeleted",
+                    message=f"machine {machine.metadata.namespace}/{machine.metadata.name} was deleted",
+                    cloud_name=machine.metadata.name,
+                )
+                reason = "Deleting" if policy == "terminate" else "Releasing"
+                context.say(machine, "Normal", reason, f"host {host.metadata.name} is given back ({policy})")
+            case SkipRelease("HostUnknown", message):
+                # Not in the inventory: unseen yet, or gone. Only a proof that it is gone lets us go on.
+                if not await self._gone(machine):
+                    await context.save(machine, ready(machine.status, False, "HostUnknown", message, now))
+                    return RequeueAfter(_WHEN_UNKNOWN)
+            case SkipRelease(reason, message):
+                context.say(machine, "Warning", reason, message)
+            case None:
+                pass
+        await self._clean(machine)
+        machine = await context.again(machine)
+        left = [finalizer for finalizer in machine.metadata.finalizers if finalizer != FINALIZER]
+        await context.patch(machine, {"metadata": {"finalizers": left}})
+        return Done()
+
+    async def _gone(self, machine: Machine) -> bool:
+        if not machine.status.server_id:
+            return True  # only an intent: the claim is written on the Host object, and there is none
+        found = await self._context.cloud.is_gone(machine.spec.zone, machine.status.server_id)
+        return isinstance(found, Gone)
+
+    async def _clean(self, machine: Machine) -> None:
+        """What was made for the machine: its identity, its Secret and its Node. The Mac cannot deregister itself."""
+        await self._context.bootstrapper.forget(machine)
+        await self._context.forget_credentials(machine)
+        with suppress(NotFoundError):
+            await self._context.client.delete(Node, machine.metadata.name)

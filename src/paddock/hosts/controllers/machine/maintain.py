@@ -1,0 +1,154 @@
+"""Keeping a ready machine ready: its Node is there, and its host carries the fleet's configuration.
+
+A host that may run jobs is only ever treated with what is safe on a live host: the agent is restarted, or the subset of
+steps that updates allow; never a full bootstrap.
+"""
+
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.bootstrap.drift import GaveUp, Update, UpToDate, WaitUntil, decide
+from paddock.hosts.controllers.context import BootstrapFailed, ReconcileContext, condition, ready
+from paddock.hosts.controllers.machine.bootstrap import BootstrapHost, ShownSteps
+from paddock.kube.builtin import Node
+from paddock.kube.conditions import get_condition
+from paddock.kube.controller import RequeueAfter
+
+__all__ = ["MaintainHost"]
+
+Machine = ScalewayAppleSiliconMachine
+Host = ScalewayAppleSiliconHost
+_WHEN_READY = 300.0
+_NODE_GRACE = timedelta(minutes=2)
+_WHEN_NODE_IS_MISSING = 60.0
+
+
+class MaintainHost:
+    """The last stage of a pass. It always ends in a sentence about the machine and a time to look again."""
+
+    def __init__(self, context: ReconcileContext, prepare: BootstrapHost) -> None:
+        self._context = context
+        self._prepare = prepare
+
+    async def run(self, machine: Machine, host: Host) -> RequeueAfter:
+        if self._context.settings.expect_nodes and (missing := await self._node_missing(machine)):
+            return await self._restart_agent(machine, host, missing)
+        return await self._follow_configuration(machine, host)
+
+    # The Node
+
+    async def _node_missing(self, machine: Machine) -> str | None:
+        """Why the Node counts as missing; None while it is there or is still expected to come."""
+        if await self._context.fresh.get(Node, machine.metadata.name) is not None:
+            return None
+        bootstrapped = get_condition(machine.status.conditions, "Bootstrapped")
+        since = bootstrapped.last_transition_time if bootstrapped is not None else None
+        if since is not None and self._context.clock.now() - since < _NODE_GRACE:
+            return f"the Node {machine.metadata.name} has not registered yet"
+        return f"the Node {machine.metadata.name} is missing"
+
+    async def _restart_agent(self, machine: Machine, host: Host, missing: str) -> RequeueAfter:
+        context, now = self._context, self._context.clock.now()
+        young = missing.endswith("yet")
+        message = f"{missing}; " + (
+            "waited for" if young else "its agent is restarted, nothing else on the host is touched"
+        )
+        status = replace(machine.status, phase="Bootstrapping" if young else "Ready")
+        machine = await context.save(machine, ready(status, False, "NodeMissing", message, now))
+        if young:
+            return RequeueAfter(10.0)
+        context.say(machine, "Warning", "NodeMissing", message)
+        credentials = await self._prepare.credentials(machine, host)
+        if isinstance(credentials, RequeueAfter):
+            return credentials
+        outcome = await context.bootstrapper.restart_agent(machine, host, credentials, _silent)
+        if isinstance(outcome, BootstrapFailed):
+            context.say(machine, "Warning", "AgentRestartFailed", outcome.message)
+        return RequeueAfter(_WHEN_NODE_IS_MISSING)
+
+    # The configuration
+
+    async def _follow_configuration(self, machine: Machine, host: Host) -> RequeueAfter:
+        context, now, status = self._context, self._context.clock.now(), machine.status
+        desired = context.bootstrapper.desired_hash(machine)
+        verdict = decide(
+            applied=status.host_config_hash,
+            desired=desired,
+            failures=status.update_attempts,
+            failed=status.failed_host_config_hash,
+            last_failure=status.last_update_failure_time,
+            now=now,
+        )
+        match verdict:
+            case UpToDate() if await context.bootstrapper.identity_due(machine):
+                return await self._update(machine, host, desired, "the token of its node is renewed", 0)
+            case UpToDate():
+                cleared = replace(status, failure_reason="", failure_message="", update_attempts=0)
+                return await self._well(machine, host, cleared, now)
+            case WaitUntil(moment, reason):
+                await self._well(machine, host, status, now, note=f"; the update failed: {reason}")
+                return RequeueAfter(max((moment - now).total_seconds(), 1.0))
+            case GaveUp(reason, rearms_at):
+                failed = replace(status, failure_reason="UpdateExceededRetries", failure_message=reason)
+                await self._well(
+                    machine, host, failed, now, note=f"; its configuration is old: {reason}", phase="Failed"
+                )
+                wait = (rearms_at - now).total_seconds() if rearms_at is not None else _WHEN_READY
+                return RequeueAfter(max(min(wait, _WHEN_READY), 1.0))
+            case Update(reason, failures):
+                return await self._update(machine, host, desired, reason, failures)
+
+    async def _update(self, machine: Machine, host: Host, desired: str, reason: str, failures: int) -> RequeueAfter:
+        context = self._context
+        credentials = await self._prepare.credentials(machine, host)
+        if isinstance(credentials, RequeueAfter):
+            return credentials
+        outcome = await context.bootstrapper.update(
+            machine, host, credentials, ShownSteps(context, machine, "Updating")
+        )
+        machine, now = await context.again(machine), context.clock.now()
+        if isinstance(outcome, BootstrapFailed):
+            context.say(machine, "Warning", "AgentRollFailed", f"failure {failures + 1}: {outcome.message}")
+            status = replace(
+                machine.status,
+                update_attempts=failures + 1,
+                failed_host_config_hash=desired,
+                last_update_failure_time=now.replace(microsecond=0),
+            )
+            await context.save(machine, status)
+            return RequeueAfter(60.0)
+        context.say(machine, "Normal", "AgentRolled", f"the host carries the fleet's configuration: {reason}")
+        status = replace(
+            machine.status,
+            host_config_hash=outcome.config_hash,
+            update_attempts=0,
+            failed_host_config_hash="",
+            failure_reason="",
+            failure_message="",
+        )
+        return await self._well(machine, host, status, now)
+
+    async def _well(
+        self,
+        machine: Machine,
+        host: Host,
+        status: MachineStatus,
+        now: datetime,
+        *,
+        note: str = "",
+        phase: str = "Ready",
+    ) -> RequeueAfter:
+        message = f"runs on host {host.metadata.name}{note}"
+        status = condition(
+            status, "Bootstrapped", True, "Bootstrapped", f"host {host.metadata.name} is bootstrapped", now
+        )
+        await self._context.save(
+            machine, ready(replace(status, phase=phase, bootstrap_step=""), True, "Ready", message, now)
+        )
+        return RequeueAfter(_WHEN_READY)
+
+
+async def _silent(step: str) -> None:
+    """Restarting an agent is one step, and is told by its event."""

@@ -1,0 +1,36 @@
+"""Recording a release on a Host: the one write after which a host is on its way home, whatever happens to us."""
+
+from paddock.base.clock import rfc3339
+from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts.controllers.context import ReconcileContext
+
+__all__ = ["record_release"]
+
+
+async def record_release(
+    context: ReconcileContext,
+    host: ScalewayAppleSiliconHost,
+    *,
+    policy: str,
+    prefix: str,
+    family: str,
+    reason: str,
+    message: str,
+    cloud_name: str,
+) -> None:
+    """Write it under the version of the Host that was judged; ConflictError when anything about it changed since.
+
+    `cloud_name` is the name by which the caller knows the host to be ours, never just the one that the cloud shows:
+    whoever renamed a host took it, and a release that accepts that name would wipe what is theirs.
+    The Host controller does everything else. Recording a release that is recorded already is the caller's mistake.
+    """
+    release = {
+        "policy": policy,
+        "reason": reason,
+        "message": message,
+        "poolPrefix": prefix,
+        "osFamily": family,
+        "cloudName": cloud_name,
+        "requestedAt": rfc3339(context.clock.now()),
+    }
+    await context.patch_host(host, {"release": release})

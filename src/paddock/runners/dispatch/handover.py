@@ -1,0 +1,282 @@
+"""Serving a won claim: review and stamp, mint, commit, answer. What fails on the way is undone on the spot.
+
+Where the process may die, and what is left (docs/design/dispatch.md has the table):
+
+- after the claim: a claim, perhaps a stamp. Our silence frees the claim, the next claim or the reaper sees to the stamp;
+- after the mint: also a runner at GitHub that nobody has. A commit by anybody else is impossible, so it is never used;
+- after the commit: an open session. The Pod asks again, is told to exit, and GitHub is asked about the job.
+
+A runner's config leaves this module only inside the answer, and only after its commit.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.clients.github import errors as github
+from paddock.clients.github.contract import GitHub, MintedRunner
+from paddock.kube.errors import KubeError
+from paddock.runners.api import RunnerPool
+from paddock.runners.dispatch import jit
+from paddock.runners.dispatch.answers import HandedJob, PollAnswer, later
+from paddock.runners.dispatch.assignment import Assigned, Assignments
+from paddock.runners.dispatch.errors import IdentityError, Unreachable
+from paddock.runners.dispatch.identity import Tokens
+from paddock.runners.dispatch.metrics import DispatchMetrics
+from paddock.runners.dispatch.observations import Observations
+from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
+from paddock.runners.dispatch.waiting_pods import Waiter
+from paddock.runners.ledger import Account, Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
+
+__all__ = ["GivenUpError", "Handover"]
+
+_COMMIT_TRIES: Final = 3
+_COMMIT_PAUSE: Final = 0.1
+_UNDO_PATIENCE: Final = 10.0
+
+log = get_logger("dispatch")
+
+
+class GivenUpError(Exception):
+    """This claim is not served: it is undone, and the Pod gets `answer`, or goes on waiting where that is None."""
+
+    def __init__(
+        self,
+        reason: str,
+        why: str,
+        *,
+        answer: PollAnswer | None = None,
+        scope: Scope | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(why)
+        self.reason = reason
+        self.why = why
+        self.answer = answer
+        self.scope: Scope | None = scope
+        self.retry_after = retry_after
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far serving came, so that undoing knows what there is to undo."""
+
+    assign: Assigned | None = None
+    minted: MintedRunner | None = None
+
+
+class Handover:
+    """Serves one claim a call, any number at once."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        github: GitHub,
+        tokens: Tokens,
+        assignments: Assignments,
+        observations: Observations,
+        pending_releases: PendingReleases,
+        clock: Clock,
+        rng: random.Random,
+        metrics: DispatchMetrics,
+        *,
+        deadline: float,
+    ) -> None:
+        self._ledger = ledger
+        self._github = github
+        self._tokens = tokens
+        self._assignments = assignments
+        self._observations = observations
+        self._pending_releases = pending_releases
+        self._clock = clock
+        self._rng = rng
+        self._metrics = metrics
+        self._deadline = deadline
+
+    async def serve(self, waiter: Waiter, claim: Claim) -> PollAnswer | None:
+        """The Pod's answer, or None if it goes on waiting.
+
+        With a runner in the answer the claim is committed; with anything else, an exception and a cancellation included,
+        the claim is given back (now, or as soon as the ledger answers), the stamp is off and the runner unregistered,
+        as far as the others can be reached.
+        """
+        progress = _Progress()
+        if claim.enqueued_at is not None and claim.claimed_at is not None:
+            queued = (claim.claimed_at - claim.enqueued_at).total_seconds()
+            self._metrics.stage.labels("queued").observe(max(0.0, queued))
+        try:
+            async with self._timed("serve"), asyncio.timeout(self._deadline):
+                runner = await self._prepare(waiter, claim, progress)
+        except GivenUpError as ending:
+            await self._undo_shielded(waiter, claim, progress, ending)
+            return ending.answer
+        except TimeoutError:
+            why = f"the claim could not be served within {self._deadline:.0f} s"
+            ending = GivenUpError("deadline", why, answer=later("deadline", why))
+            await self._undo_shielded(waiter, claim, progress, ending)
+            return ending.answer
+        except BaseException as error:
+            why = "the process stops" if isinstance(error, asyncio.CancelledError) else "serving failed"
+            await self._undo_shielded(waiter, claim, progress, GivenUpError("stopped", why))
+            raise
+        answer = PollAnswer(200, "handed", handed=HandedJob(runner.config, claim.login, claim.job_id))
+        # It is committed, so the answer gets out before anything else can go wrong; nobody needs the label that soon.
+        waiter.settle(answer)
+        async with self._timed("label"):
+            await self._assignments.name_account(waiter.pod, claim)
+        return answer
+
+    async def _prepare(self, waiter: Waiter, claim: Claim, progress: _Progress) -> MintedRunner:
+        pool, account = await self._look(waiter, claim, progress)
+        if account.installation_id is None:
+            why = f"the GitHub App is not installed for {account.login}"
+            raise GivenUpError("not_installed", why, scope="account")
+        self._still_there(waiter)
+        name = jit.runner_name(claim.pod_name, self._rng)
+        async with self._timed("mint"):
+            progress.minted = await self._mint(account.installation_id, claim, pool, name)
+        self._still_there(waiter)
+        async with self._timed("commit"):
+            await self._commit(claim, name)
+        return progress.minted
+
+    async def _look(self, waiter: Waiter, claim: Claim, progress: _Progress) -> tuple[RunnerPool, Account]:
+        """Everything that must be known and done before the mint, at once. All of it is finished before any of it counts:
+        a stamp that is still on its way while it is being taken off would stay.
+        """
+        progress.assign = Assigned.UNKNOWN
+        async with self._timed("prepare"):
+            review, assign, pool, account = await asyncio.gather(
+                self._tokens.confirm(waiter.pod, waiter.token),
+                self._assignments.put(waiter.pod, claim),
+                self._observations.pool(claim.pool),
+                self._ledger.accounts.get(claim.account_id),
+                return_exceptions=True,
+            )
+        if isinstance(assign, Assigned):
+            progress.assign = assign
+        if isinstance(review, Unreachable):
+            raise GivenUpError("cluster", str(review), answer=later(review.outcome, str(review))) from review
+        if isinstance(review, IdentityError):
+            raise GivenUpError(review.outcome, str(review), answer=_refusal(review)) from review
+        if assign is Assigned.POD_GONE:
+            raise GivenUpError("pod_gone", "the Pod is gone", answer=PollAnswer(403, "not_allowed", "the Pod is gone"))
+        if isinstance(pool, KubeError):
+            why = "the pool cannot be read"
+            raise GivenUpError("cluster", why, answer=later("unreachable", why)) from pool
+        if isinstance(account, LedgerError):
+            why = "the ledger cannot be asked"
+            raise GivenUpError("ledger", why, answer=later("unreachable", why)) from account
+        for failure in (review, assign, pool, account):
+            if isinstance(failure, BaseException):
+                raise failure
+        assert not isinstance(pool, BaseException)
+        assert not isinstance(account, BaseException)
+        if pool is None:
+            why = f"there is no pool {claim.pool}"
+            raise GivenUpError("no_pool", why, answer=later("unreachable", why), scope="job")
+        if account is None:
+            raise GivenUpError("no_account", f"account {claim.account_id} is not enrolled any more", scope="job")
+        return pool, account
+
+    async def _mint(self, installation: int, claim: Claim, pool: RunnerPool, name: str) -> MintedRunner:
+        try:
+            return await self._github.mint(
+                installation,
+                claim.repository,
+                name=name,
+                labels=jit.labels_of(pool, claim.label),
+                work_folder=jit.work_folder(pool),
+            )
+        except github.RateLimited as error:
+            why = f"GitHub's limit leaves no runner for this account: {error}"
+            raise GivenUpError("rate_limited", why, scope="account", retry_after=error.retry_after) from error
+        except (github.Forbidden, github.Unauthenticated) as error:
+            raise GivenUpError("forbidden", f"GitHub refuses a runner: {error}", scope="account") from error
+        except github.NotFound as error:
+            why = f"GitHub knows neither {claim.repository} nor its owner: {error}"
+            raise GivenUpError("not_found", why, scope="repository") from error
+        except github.Unavailable as error:
+            why = f"GitHub cannot be reached: {error}"
+            raise GivenUpError("unavailable", why, scope="job", answer=later("unreachable", "GitHub")) from error
+        except github.GitHubError as error:
+            raise GivenUpError("mint", f"GitHub gave no runner: {error}", scope="job") from error
+
+    async def _commit(self, claim: Claim, name: str) -> None:
+        """Claim and job running, session open. A lost answer is asked for again, under the same name: it is the same."""
+        for attempt in range(1, _COMMIT_TRIES + 1):
+            try:
+                await self._ledger.claims.commit(claim, name, by=BY)
+            except LedgerUnavailableError as error:
+                if attempt == _COMMIT_TRIES:
+                    # It may have happened. Giving the claim back ends either state, and nobody will get this runner; if
+                    # there is a session, the Pod is told to exit.
+                    why = "the ledger did not confirm the claim"
+                    raise GivenUpError("ledger", why, answer=later("unreachable", why)) from error
+                await self._clock.sleep(_COMMIT_PAUSE * attempt)
+            except JobGoneError as error:
+                raise GivenUpError("job_gone", str(error)) from error
+            except LedgerError as error:
+                raise GivenUpError("stale_claim", str(error)) from error
+            else:
+                return
+
+    @staticmethod
+    def _still_there(waiter: Waiter) -> None:
+        if waiter.gone:
+            raise GivenUpError("hung_up", "the Pod hung up before it was served")
+        if waiter.parting is not None:
+            raise GivenUpError(waiter.parting.outcome, waiter.parting.reason, answer=waiter.parting)
+
+    # Undoing
+
+    async def _undo_shielded(self, waiter: Waiter, claim: Claim, progress: _Progress, ending: GivenUpError) -> None:
+        """Undo to the end, also if we are cancelled meanwhile."""
+        self._metrics.undone.labels(ending.reason).inc()
+        log.info("a claim is given back", pod=claim.pod_name, job=claim.job_id, pool=claim.pool, why=ending.why)
+        undoing = asyncio.ensure_future(self._undo(waiter, claim, progress, ending))
+        cancelled: asyncio.CancelledError | None = None
+        while not undoing.done():
+            try:
+                await asyncio.shield(undoing)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        undoing.result()
+        if cancelled is not None:
+            raise cancelled
+
+    async def _undo(self, waiter: Waiter, claim: Claim, progress: _Progress, ending: GivenUpError) -> None:
+        """Stamp off first, while the claim still keeps everybody else from the Pod; then the claim; then the runner."""
+        try:
+            async with asyncio.timeout(_UNDO_PATIENCE):
+                if progress.assign in (Assigned.YES, Assigned.UNKNOWN):
+                    certain = progress.assign is Assigned.YES
+                    if not await self._assignments.take_off(waiter.pod, claim, certain=certain):
+                        log.warning("a stamp is left for the reaper", pod=claim.pod_name)
+        except TimeoutError:
+            log.warning("a stamp is left for the reaper", pod=claim.pod_name)
+        await self._pending_releases.pay(Release(claim, ending.why, ending.scope, ending.retry_after))
+        if progress.minted is not None:
+            try:
+                async with asyncio.timeout(_UNDO_PATIENCE):
+                    await self._github.remove_runner(progress.minted.place, progress.minted.runner_id)
+            except (github.GitHubError, TimeoutError) as error:
+                # GitHub forgets a runner that never came within a day, and `offline_runner` before that.
+                log.info("an unused runner is left at GitHub", runner=progress.minted.name, error=str(error))
+
+    @asynccontextmanager
+    async def _timed(self, stage: str) -> AsyncIterator[None]:
+        began = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._metrics.stage.labels(stage).observe(self._clock.monotonic() - began)
+
+
+def _refusal(error: IdentityError) -> PollAnswer:
+    return PollAnswer(error.status, error.outcome, str(error))

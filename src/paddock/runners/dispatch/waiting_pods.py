@@ -1,0 +1,193 @@
+"""The set of waiting Pods: who waits for which pool, in which order. No I/O and no tasks; no move depends on how many wait."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+from paddock.base.secrets import Secret
+from paddock.runners.dispatch.answers import NOTHING, SUPERSEDED, PollAnswer
+from paddock.runners.dispatch.identity import PodIdentity
+
+__all__ = ["Place", "WaitQueue", "Waiter", "WaitingPods"]
+
+
+class Place(Enum):
+    LINE = "line"  # waits, and may be claimed for
+    ASIDE = "aside"  # waits, but its Pod is held by a claim: asking for it now would be in vain
+    HAND = "hand"  # a claim is being made or served for it
+    OUT = "out"
+
+
+class Waiter:
+    """One held request. It is answered once; `gone` says that nobody will hear the answer."""
+
+    __slots__ = ("answer", "entered", "gone", "line", "overdue", "parting", "place", "pod", "token", "waker")
+
+    def __init__(self, pod: PodIdentity, token: Secret, entered: float) -> None:
+        self.pod = pod
+        self.token = token
+        self.entered = entered
+        self.answer: PollAnswer | None = None
+        self.gone = False
+        self.overdue = False
+        """Its time is up, but it was in hand: it is answered as soon as it would have to wait again."""
+        self.parting: PollAnswer | None = None
+        """It has to go, which was noticed while it was in hand: it must not wait again, nor be handed anything."""
+        self.waker: Callable[[], None] | None = None
+        """Rung when there is an answer; the request's own task sets it, so that waiting costs no other task."""
+        self.place = Place.OUT
+        self.line: WaitQueue | None = None
+
+    def settle(self, answer: PollAnswer) -> None:
+        """Answer it; the first answer stands."""
+        if self.answer is None:
+            self.answer = answer
+            if self.waker is not None:
+                self.waker()
+
+
+class WaitQueue:
+    """The Pods of one pool, first come first; and what is known about the pool's jobs."""
+
+    __slots__ = ("aside", "asked_at", "dry", "heard", "pool", "waiting", "wake")
+
+    def __init__(self, pool: str) -> None:
+        self.pool = pool
+        self.waiting: OrderedDict[str, Waiter] = OrderedDict()
+        self.aside: dict[str, Waiter] = {}
+        self.wake = asyncio.Event()
+        self.dry = False
+        """The ledger had nothing when it was last asked, and nobody has hinted since: a newcomer need not ask."""
+        self.heard = 0
+        """How many hints there were: a hint that comes while the ledger is being asked must not be forgotten."""
+        self.asked_at = float("-inf")
+
+    def __len__(self) -> int:
+        return len(self.waiting) + len(self.aside)
+
+
+class WaitingPods:
+    """One waiter a Pod in line. A Pod that asks again takes the place of its older request, which is let go."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, WaitQueue] = {}
+        self._in_hand: dict[str, Waiter] = {}
+
+    def __len__(self) -> int:
+        return sum(len(line) for line in self.lines.values())
+
+    def __iter__(self) -> Iterator[Waiter]:
+        for line in self.lines.values():
+            yield from list(line.waiting.values())
+            yield from list(line.aside.values())
+
+    @property
+    def in_hand(self) -> int:
+        return len(self._in_hand)
+
+    def holds(self, uid: str) -> bool:
+        """Whether a claim for this Pod is being made or served by us."""
+        return uid in self._in_hand
+
+    def line_of(self, pool: str) -> WaitQueue:
+        line = self.lines.get(pool)
+        if line is None:
+            line = self.lines[pool] = WaitQueue(pool)
+        return line
+
+    def enter(self, waiter: Waiter) -> WaitQueue:
+        line, uid = self.line_of(waiter.pod.pool), waiter.pod.uid
+        older = self.find(uid)
+        if older is not None:
+            self.leave(older)
+            older.settle(SUPERSEDED)
+        waiter.line = line
+        if uid in self._in_hand:
+            waiter.place = Place.ASIDE
+            line.aside[uid] = waiter
+        else:
+            waiter.place = Place.LINE
+            line.waiting[uid] = waiter
+        return line
+
+    def find(self, uid: str) -> Waiter | None:
+        """The Pod's request that waits, in line or aside."""
+        for line in self.lines.values():
+            waiter = line.waiting.get(uid) or line.aside.get(uid)
+            if waiter is not None:
+                return waiter
+        return None
+
+    def send_away(self, uid: str, answer: PollAnswer) -> bool:
+        """Answer the Pod's requests with this; one that is in hand as soon as it would be handed something, or wait."""
+        waiter, in_hand = self.find(uid), self._in_hand.get(uid)
+        if in_hand is not None:
+            in_hand.parting = answer
+        if waiter is not None and self.leave(waiter):
+            waiter.settle(answer)
+        return waiter is not None or in_hand is not None
+
+    def leave(self, waiter: Waiter) -> bool:
+        """Take it out. False if it is in hand: then an answer is on its way, and it must be waited for."""
+        if waiter.place is Place.HAND:
+            waiter.overdue = True
+            return False
+        line, uid = waiter.line, waiter.pod.uid
+        if line is not None:
+            for places in (line.waiting, line.aside):
+                if places.get(uid) is waiter:
+                    del places[uid]
+        waiter.place = Place.OUT
+        return True
+
+    def take(self, line: WaitQueue, most: int) -> list[Waiter]:
+        """The first in line, in hand from now on: give each back with `put_back`, `put_aside` or `done`."""
+        taken: list[Waiter] = []
+        while line.waiting and len(taken) < most:
+            uid, waiter = line.waiting.popitem(last=False)
+            waiter.place = Place.HAND
+            self._in_hand[uid] = waiter
+            taken.append(waiter)
+        return taken
+
+    def put_back(self, waiter: Waiter) -> None:
+        """It got nothing and goes on waiting, at the head of its line; unless its time is up or it left."""
+        self._release(waiter, Place.LINE)
+
+    def put_aside(self, waiter: Waiter) -> None:
+        """Its Pod is held by somebody's claim: it waits without being asked for."""
+        self._release(waiter, Place.ASIDE)
+
+    def done(self, waiter: Waiter, answer: PollAnswer) -> None:
+        """It has its answer. A newer request of the same Pod may be asked for now."""
+        self._release(waiter, Place.OUT)
+        waiter.settle(answer)
+
+    def rejoin(self, line: WaitQueue) -> None:
+        """Those aside may try again, except where their Pod is in our own hands."""
+        for uid in [uid for uid in line.aside if uid not in self._in_hand]:
+            waiter = line.aside.pop(uid)
+            waiter.place = Place.LINE
+            line.waiting[uid] = waiter
+
+    def _release(self, waiter: Waiter, place: Place) -> None:
+        uid, line = waiter.pod.uid, waiter.line
+        assert line is not None, "only one that entered can be in hand"
+        if self._in_hand.get(uid) is waiter:
+            del self._in_hand[uid]
+        newer = line.aside.pop(uid, None)
+        if place is Place.OUT or waiter.gone or waiter.overdue or waiter.parting or newer is not None:
+            waiter.place = Place.OUT
+            if place is not Place.OUT:
+                waiter.settle(waiter.parting or (SUPERSEDED if newer is not None else NOTHING))
+        else:
+            waiter.place = place
+            if place is Place.LINE:
+                line.waiting[uid] = waiter
+                line.waiting.move_to_end(uid, last=False)
+            else:
+                line.aside[uid] = waiter
+        if newer is not None:
+            newer.place = Place.ASIDE if place is Place.ASIDE else Place.LINE
+            (line.aside if place is Place.ASIDE else line.waiting)[uid] = newer

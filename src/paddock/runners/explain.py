@@ -1,0 +1,343 @@
+"""Why a job waits, why a Pod exists, why a pool has as many Pods as it has: the same sentence everywhere. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from paddock.base.clock import rfc3339
+from paddock.base.explanation import Evidence, Explanation, ago, span
+from paddock.kube.builtin import Pod
+from paddock.kube.conditions import get_condition
+from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, OWNER_LABEL, POOL_LABEL, RunnerPool
+from paddock.runners.http.readonly import JobPage, PodPage
+from paddock.runners.ledger import FINISHED, PoolSignals, Session, Transition
+from paddock.runners.pools.pod_predicates import drain_since, ending_of, warm
+from paddock.runners.settings import HealingSettings
+
+__all__ = ["why_job", "why_pod", "why_pool"]
+
+_LAST_LINES = 4
+
+
+def why_job(
+    job_id: int, page: JobPage, pool: RunnerPool | None, pod: Pod | None, healing: HealingSettings, now: datetime
+) -> Explanation:
+    """Why a job is where it is: waiting, being dispatched, running or over."""
+    about, job = f"job {job_id}", page.job
+    evidence = (*_log(page.transitions, now), *_of_cluster(pod, pool, now), *_of_github(page, now))
+    if page.completion is not None and (job is None or job.status in FINISHED):
+        ended = page.completion
+        ran = waited = ""
+        if job is not None and job.started_at is not None:
+            # A job that was cancelled before any runner took it was handed over, and ran nowhere.
+            where = f" on {ended.runner_name}" if ended.runner_name else ", and no runner took it"
+            ran = f" after {span(ended.completed_at - job.started_at)}{where}"
+            waited = f", having waited {span(job.started_at - job.enqueued_at)}"
+        return Explanation(
+            about=about,
+            sentence=f"over: {ended.conclusion} {span(now - ended.completed_at)} ago{ran}{waited}",
+            evidence=evidence,
+        )
+    if job is None:
+        return Explanation(
+            about=about,
+            sentence="GitHub spoke of it, and no pool of ours was chosen for it",
+            evidence=evidence,
+            healthy=False,
+        )
+    what = f"{job.repository} · {job.job_name or job.workflow_name or '?'}"
+    if job.status == "queued":
+        waiting = page.waiting
+        said = waiting.why if waiting is not None else "its turn has just come"
+        return Explanation(
+            about=about,
+            sentence=f"{what} has waited {span(now - job.enqueued_at)}: {said}",
+            evidence=evidence,
+            next=_when_served(page, pool, now),
+            commands=(f"paddock why pool {job.pool}", "paddock get jobs"),
+            runbook="PaddockJobsWaitTooLong" if now - job.enqueued_at > timedelta(minutes=10) else "",
+            healthy=now - job.enqueued_at < timedelta(minutes=1),
+        )
+    if job.status == "claimed":
+        return Explanation(
+            about=about,
+            sentence=f"{what} was claimed for Pod {job.pod_name} {span(now - (job.claimed_at or now))} ago: its runner is being registered at GitHub",
+            evidence=evidence,
+            next=f"It runs within seconds; if the process dies now, it waits again after {span(healing.silent_dispatcher)}.",
+        )
+    session = next((one for one in page.sessions if one.ended_at is None), None)
+    since = job.started_at or now
+    if session is not None and session.executed_job_id == job.job_id:
+        began = session.job_started_at or since
+        return Explanation(
+            about=about,
+            sentence=f"{what} is running on Pod {job.pod_name} for {span(now - began)}",
+            evidence=evidence,
+            next="GitHub says when it is over; until then nobody touches its Pod.",
+            commands=(f"paddock why pod {job.pod_name}",),
+        )
+    late = now - since > healing.registration_deadline
+    return Explanation(
+        about=about,
+        sentence=f"{what} was handed to Pod {job.pod_name} {span(now - since)} ago, and GitHub has not said that it runs",
+        evidence=evidence,
+        next=f"{'GitHub is asked every minute' if late else f'After {span(healing.registration_deadline)} GitHub is asked'}; if nobody runs it, it waits again in its old place.",
+        commands=(f"paddock why pod {job.pod_name}",),
+        healthy=not late,
+    )
+
+
+def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> Explanation:
+    """Why a runner Pod exists and what it does, or what became of it. `name` is what it was asked for by."""
+    name = pod.metadata.name if pod is not None else (page.name if page is not None else "") or name
+    about = f"pod {name}"
+    lines = _log(page.transitions, now) if page is not None else ()
+    evidence = (*_of_cluster(pod, None, now), *_of_ledger(page, now), *lines)
+    claim, fence, session = (page.claim, page.fence, page.session) if page is not None else (None, None, None)
+    if pod is None:
+        open_still = claim is not None or (session is not None and session.ended_at is None)
+        return Explanation(
+            about=about,
+            sentence=f"gone from the cluster{_what_it_was(page, open_still=open_still, now=now)}",
+            evidence=evidence,
+            next="What it held is let go once its absence is confirmed." if open_still else "",
+            commands=_of_its_job(session),
+            healthy=not open_still,
+        )
+    labels = pod.metadata.labels
+    if pod.metadata.deletion_timestamp is not None:
+        return Explanation(
+            about=about,
+            sentence=f"being deleted {ago(pod.metadata.deletion_timestamp, now)}",
+            evidence=evidence,
+            next="It is gone when its Node has ended it; if that Node is gone, healing lets it go.",
+        )
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return Explanation(
+            about=about,
+            sentence=f"ended {span(now - ending_of(pod, now).at)} ago ({pod.status.phase}{_exit(pod)})",
+            evidence=evidence,
+            next="Its stop is reported and its pool deletes it.",
+            healthy=pod.status.phase == "Succeeded",
+        )
+    if fence is not None:
+        return Explanation(
+            about=about, sentence=f"being retired {ago(fence.raised_at, now)}: {fence.why}", evidence=evidence,
+            next="It wins no job any more, and is deleted.",
+        )  # fmt: skip
+    if session is not None and session.ended_at is None:
+        doing = f"runs job {session.executed_job_id}" if session.executed_job_id else f"was handed job {session.job_id}"
+        return Explanation(
+            about=about,
+            sentence=f"{doing} for {session.repository.partition('/')[0]} {ago(session.started_at, now)}; it is not touched",
+            evidence=evidence,
+            commands=(f"paddock why job {session.executed_job_id or session.job_id}", f"paddock drain {name}"),
+        )
+    if claim is not None:
+        return Explanation(
+            about=about,
+            sentence=f"claimed for job {claim.job_id} {ago(claim.claimed_at, now)}: {claim.why}",
+            evidence=evidence,
+            next="It is handed its runner within seconds, or the claim is given back.",
+            commands=(f"paddock why job {claim.job_id}",) if claim.job_id else (),
+        )
+    if labels.get(OPERATOR_DRAIN_LABEL) == "true" or labels.get(DRAIN_ELIGIBLE_LABEL) == "true":
+        since = ago(drain_since(pod), now)
+        return Explanation(
+            about=about,
+            sentence=f"draining{' ' if since else ''}{since}: it is given no job",
+            evidence=evidence,
+            next="It is told to exit when it next asks, and its pool replaces it.",
+        )
+    if labels.get(OWNER_LABEL):
+        return Explanation(
+            about=about,
+            sentence=(
+                f"stamped for {labels[OWNER_LABEL]}, and the ledger holds neither claim nor session for it;"
+                f" it is there {ago(pod.metadata.creation_timestamp, now)}"
+            ),
+            evidence=evidence,
+            next="Reaped once that is proven: it is fenced first, so that it can win no job meanwhile.",
+            commands=("paddock leaks",),
+            healthy=False,
+        )
+    if not pod.spec.node_name:
+        said = next((c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), "")
+        return Explanation(
+            about=about, sentence=f"waits for a Node {ago(pod.metadata.creation_timestamp, now)}: {said or 'none was chosen yet'}",
+            evidence=evidence, next="Its pool replaces it if it finds none in time.", healthy=False,
+        )  # fmt: skip
+    pool, age = labels.get(POOL_LABEL, "?"), ago(pod.metadata.creation_timestamp, now)
+    if not warm(pod, pod.spec.node_selector.get("kubernetes.io/os", "darwin")):
+        return Explanation(
+            about=about,
+            sentence=f"starting in pool {pool} on {pod.spec.node_name} {age}: it does not wait for a job yet",
+            evidence=evidence,
+            next="Its pool replaces it if it does not start in time.",
+        )
+    return Explanation(
+        about=about,
+        sentence=f"idle in pool {pool} {age}: waits for a job",
+        evidence=evidence,
+        next="It takes the next job of its pool, unless the pool lets it go first.",
+    )
+
+
+def _what_it_was(page: PodPage | None, *, open_still: bool, now: datetime) -> str:
+    """What a Pod that is gone had done, or what is still open for it."""
+    if page is None:
+        return ""
+    claim, session = page.claim, page.session
+    if open_still:
+        held = [f"its claim of job {claim.job_id}" if claim.job_id else "its claim"] if claim is not None else []
+        since = claim.claimed_at if claim is not None else None
+        if session is not None and session.ended_at is None:
+            held.append("its session")
+            since = since or session.started_at
+        return f", but the ledger still holds {' and '.join(held)} {ago(since, now)}"
+    if session is not None and session.ended_at is not None:
+        ended = f"it ended {span(now - session.ended_at)} ago ({session.end_reason})"
+        if session.executed_job_id is None:
+            return f": {ended} and was never given a job"
+        return f": it ran job {session.executed_job_id} of {session.repository}; {ended}"
+    raised = next((line for line in reversed(page.transitions) if line.became == "fenced"), None)
+    if raised is not None:
+        return f": retired {span(now - raised.at)} ago without ever having had a job: {raised.why}"
+    if not page.transitions:
+        return ""
+    last = page.transitions[-1]
+    return f": it never had a runner, and was last heard of {span(now - last.at)} ago: {last.why}"
+
+
+def _of_its_job(session: Session | None) -> tuple[str, ...]:
+    job = (session.executed_job_id or session.job_id) if session is not None else None
+    return (f"paddock why job {job}",) if job else ()
+
+
+def why_pool(pool: RunnerPool, signals: PoolSignals | None) -> Explanation:
+    """Why a pool has as many Pods as it has."""
+    status, spec = pool.status, pool.spec
+    ready, scaled = get_condition(status.conditions, "Ready"), get_condition(status.conditions, "Autoscaled")
+    evidence = [
+        Evidence(
+            "cluster",
+            f"{status.replicas} Pods: {status.idle} warm, {status.busy} busy, {status.starting} starting; {spec.replicas} wanted",
+        )
+    ]
+    if ready is not None and ready.last_transition_time is not None:
+        evidence.append(
+            Evidence("cluster", f"Ready is {ready.status} ({ready.reason}) since {rfc3339(ready.last_transition_time)}")
+        )
+    if signals is not None:
+        evidence.append(
+            Evidence(
+                "database",
+                f"{signals.queued} jobs may run now, {signals.withheld} are over their account's limit, {signals.occupied} Pods are occupied",
+            )
+        )
+    starving = signals is not None and signals.queued > 0 and status.idle == 0
+    starved = (
+        signals is not None and signals.queued > 0 and status.idle > 0 and signals.oldest_dispatchable_seconds > 30
+    )
+    return Explanation(
+        about=f"pool {pool.metadata.name}",
+        sentence=(ready.message if ready is not None and ready.message else "no controller has looked at it yet"),
+        evidence=tuple(evidence),
+        next=(scaled.message if scaled is not None else "")
+        or ("Warm Pods take the waiting jobs as soon as they are up." if starving else ""),
+        commands=("paddock get pods", "paddock get jobs"),
+        runbook="PaddockJobsWaitTooLong" if starved else "",
+        healthy=ready is not None and ready.status == "True" and not starved,
+    )
+
+
+def _when_served(page: JobPage, pool: RunnerPool | None, now: datetime) -> str:
+    waiting = page.waiting
+    if waiting is not None and waiting.until is not None and waiting.until > now:
+        return f"It is tried again in {span(waiting.until - now)}."
+    reason, place = (waiting.reason, waiting.position) if waiting is not None else ("in_line", None)
+    if reason == "too_old":
+        return "GitHub is asked about it: it gets a place in the line again, or its end."
+    if reason in ("larger_than_limit", "limit_missing"):
+        return "It goes on only when its account's limit is raised."
+    if reason == "limit_reached":
+        return "It goes on when a job of its account ends, or when its limit is raised."
+    if reason == "behind_its_account":
+        return "It goes on when the earlier jobs of its account have ended."
+    if pool is None:
+        return "Its pool does not exist (any more): no Pod will ever take it."
+    if pool.status.idle and (reason == "far_back" or (place or 1) > pool.status.idle):
+        return f"{pool.status.idle} Pods of its pool are warm and go to the jobs before it; then it is its turn."
+    if pool.status.idle:
+        return f"{pool.status.idle} Pods of its pool are warm; it is handed to one within a second or two."
+    if pool.status.starting:
+        return f"{pool.status.starting} Pods of its pool are starting; the first that is up takes it, if it is first in line."
+    return "No Pod of its pool is warm or starting; the first that ends its job makes room for another."
+
+
+def _log(lines: Sequence[Transition], now: datetime) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            "database",
+            f"{span(now - line.at)} ago: {line.subject} {line.was or 'new'} → {line.became} ({line.by}: {line.why})",
+        )
+        for line in lines[-_LAST_LINES:]
+    )
+
+
+def _of_cluster(pod: Pod | None, pool: RunnerPool | None, now: datetime) -> tuple[Evidence, ...]:
+    found = []
+    if pod is not None:
+        where = f" on {pod.spec.node_name}" if pod.spec.node_name else ""
+        found.append(
+            Evidence(
+                "cluster",
+                f"Pod {pod.metadata.name}: {pod.status.phase or 'new'}{where} {ago(pod.metadata.creation_timestamp, now)}{_exit(pod)}",
+            )
+        )
+    if pool is not None:
+        status = pool.status
+        found.append(
+            Evidence(
+                "cluster",
+                f"pool {pool.metadata.name}: {status.idle} warm, {status.busy} busy, {status.starting} starting",
+            )
+        )
+    return tuple(found)
+
+
+def _of_ledger(page: PodPage | None, now: datetime) -> tuple[Evidence, ...]:
+    if page is None:
+        return (Evidence("database", "no claim and no session ever named it"),)
+    claim = f"claim {page.claim.state} {ago(page.claim.claimed_at, now)}" if page.claim is not None else "no claim"
+    session = "no session"
+    if page.session is not None:
+        ended = page.session.ended_at
+        session = f"session {'ended' if ended else 'open'} {ago(ended or page.session.started_at, now)}"
+    return (Evidence("database", f"{claim}, {session}"),)
+
+
+def _of_github(page: JobPage, now: datetime) -> tuple[Evidence, ...]:
+    if page.completion is not None:
+        return (
+            Evidence("GitHub", f"said {page.completion.conclusion} {span(now - page.completion.completed_at)} ago"),
+        )
+    # What a runner was given instead of this job is in its session, too, and is not about this job.
+    job_id = page.job.job_id if page.job is not None else 0
+    heard = next(
+        (one for one in page.sessions if one.executed_job_id == job_id and one.job_started_at is not None), None
+    )
+    if heard is not None and heard.job_started_at is not None:
+        return (
+            Evidence(
+                "GitHub", f"said in progress {span(now - heard.job_started_at)} ago, on runner {heard.runner_name}"
+            ),
+        )
+    return (Evidence("GitHub", "has not said that anybody runs it"),) if page.job is not None else ()
+
+
+def _exit(pod: Pod) -> str:
+    for status in pod.status.container_statuses:
+        if status.state.terminated is not None:
+            ended = status.state.terminated
+            return f", exit code {ended.exit_code}" + (f" ({ended.message})" if ended.message else "")
+    return ""

@@ -1,0 +1,105 @@
+"""From what the ledgers hold to the words of the verdict. Pure: nothing is read here."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from paddock.clients.github import GitHubJob
+from paddock.kube.builtin import ContainerStatus, Pod
+from paddock.runners.api import POLLER, RUNNER
+from paddock.runners.healing.verdicts.pod_facts import (
+    ExecutorFact,
+    HeldFact,
+    JobFact,
+    MovesFact,
+    PodLife,
+    PollerFact,
+    RunnerFact,
+    VmFact,
+)
+from paddock.runners.ledger import Fence, HeldPod, ProgressMark, Transition
+from paddock.runners.settings import HealingSettings
+
+__all__ = ["held_of", "job_of", "life_of", "machine_of", "moves_of", "poller_of", "remembered_release", "runner_of"]
+
+_OS = "kubernetes.io/os"
+_MACHINES = {"darwin": VmFact.MACOS, "linux": VmFact.LINUX}
+
+
+def remembered_release(lines: Iterable[Transition]) -> datetime | None:
+    """When the Pod's last claim ended, if the ledger remembers both: a claim, and its end, and none after it."""
+    released: datetime | None = None
+    for line in lines:
+        if line.subject == "claim" and line.became == "released":
+            released = line.at
+        elif line.subject == "job" and line.became in ("claimed", "running"):
+            released = None
+    return released
+
+
+def life_of(pod: Pod) -> PodLife:
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return PodLife.ENDED
+    return PodLife.DELETING if pod.metadata.deletion_timestamp is not None else PodLife.ALIVE
+
+
+def machine_of(pod: Pod) -> VmFact:
+    """By the Nodes it may run on; a Pod with a poller is a Linux Pod whatever it says."""
+    if any(container.name == POLLER for container in pod.spec.init_containers):
+        return VmFact.LINUX
+    return _MACHINES.get(pod.spec.node_selector.get(_OS, ""), VmFact.UNKNOWN)
+
+
+def _status(statuses: Iterable[ContainerStatus], name: str) -> ContainerStatus | None:
+    return next((status for status in statuses if status.name == name), None)
+
+
+def runner_of(pod: Pod) -> RunnerFact:
+    status = _status(pod.status.container_statuses, RUNNER)
+    if status is None:
+        return RunnerFact.NONE
+    if status.state.terminated is not None or status.last_state.terminated is not None:
+        return RunnerFact.TERMINATED
+    if status.state.running is not None or status.started:
+        return RunnerFact.STARTED
+    return RunnerFact.WAITING
+
+
+def poller_of(pod: Pod) -> PollerFact:
+    status = _status(pod.status.init_container_statuses, POLLER)
+    if status is None:
+        return PollerFact.NONE
+    if status.state.terminated is not None:
+        return PollerFact.TERMINATED
+    return PollerFact.RUNNING if status.state.running is not None else PollerFact.WAITING
+
+
+def held_of(claim: HeldPod | None, fence: Fence | None) -> HeldFact:
+    if claim is None:
+        return HeldFact.NONE if fence is None else HeldFact.FENCE
+    if claim.state == "running":
+        return HeldFact.RUNNING if claim.job_id is not None else HeldFact.DISPLACED
+    return HeldFact.CLAIMED
+
+
+def moves_of(mark: ProgressMark | None, now: datetime, settings: HealingSettings) -> tuple[MovesFact, datetime | None]:
+    """A mark that was not said lately is no word about now: the runner may be cut off from us and work on."""
+    if mark is None:
+        return MovesFact.UNKNOWN, None
+    if now - mark.changed_at < settings.progress_grace:
+        return MovesFact.MOVING, None
+    if now - mark.seen_at > settings.progress_grace:
+        return MovesFact.UNKNOWN, None
+    return MovesFact.STILL, mark.changed_at
+
+
+def job_of(job: GitHubJob | None, runner_name: str) -> tuple[JobFact, ExecutorFact]:
+    if job is None:
+        return JobFact.UNKNOWN, ExecutorFact.UNKNOWN
+    executor = ExecutorFact.THIS if job.runner_name == runner_name else ExecutorFact.OTHER
+    match job.status:
+        case "in_progress":
+            return JobFact.IN_PROGRESS, executor if job.runner_name else ExecutorFact.UNKNOWN
+        case "completed":
+            return JobFact.COMPLETED, executor if job.runner_name else ExecutorFact.NOBODY
+        case _:
+            return JobFact.QUEUED, ExecutorFact.NOBODY

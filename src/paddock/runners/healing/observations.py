@@ -1,0 +1,326 @@
+"""What the four ledgers show of a Pod: read, and put into the few words that the verdict needs.
+
+Pods are listed first, claims and sessions read afterwards: a claim that is made in between then protects its Pod, and a Pod
+that is made in between is not looked at.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from paddock.base.clock import Clock
+from paddock.clients.github import GitHub, GitHubError, GitHubJob, GitHubRunner, NotFound, RunnerPlace
+from paddock.kube.builtin import Pod
+from paddock.kube.reader import FreshReader
+from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, POOL_LABEL, RUNNER_LABEL
+from paddock.runners.healing.breaker import Streaks
+from paddock.runners.healing.facts import (
+    held_of,
+    job_of,
+    life_of,
+    machine_of,
+    moves_of,
+    poller_of,
+    remembered_release,
+    runner_of,
+)
+from paddock.runners.healing.pod_snapshot import CountPods, PodSnapshot
+from paddock.runners.healing.verdicts.pod_facts import (
+    HandedFact,
+    HeldFact,
+    MovesFact,
+    PodFacts,
+    PodLife,
+    PollerFact,
+    RunnerFact,
+    RunnerRow,
+    VmFact,
+)
+from paddock.runners.ledger import Completion, Fence, HeldPod, Ledger, ProgressMark, Session
+from paddock.runners.settings import HealingSettings
+
+__all__ = ["PodObservation", "PodObserver", "count_pods", "list_runner_pods", "pool_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class PodObservation:
+    """A Pod, what each ledger says about it, and the same in the verdict's words."""
+
+    pod: Pod
+    facts: PodFacts
+    claim: HeldPod | None = None
+    session: Session | None = None
+    fence: Fence | None = None
+    mark: ProgressMark | None = None
+    completion: Completion | None = None
+    forge_job: GitHubJob | None = None
+    forge_runner: GitHubRunner | None = None
+    installation_id: int | None = None
+    repository: str = ""
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    @property
+    def runner_name(self) -> str:
+        if self.session is not None:
+            return self.session.runner_name
+        return "" if self.claim is None else self.claim.runner_name or ""
+
+    @property
+    def job_id(self) -> int | None:
+        """The job that the runner is known to execute, else the one that it was minted for."""
+        if self.session is not None:
+            return self.session.executed_job_id or self.session.job_id
+        return None if self.claim is None else self.claim.job_id
+
+
+async def list_runner_pods(reader: FreshReader, namespace: str) -> list[Pod]:
+    """Every runner Pod, from a complete list that was read now; raises rather than leave one out."""
+    return (await reader.list(Pod, namespace, label_selector=f"{RUNNER_LABEL}=true")).items
+
+
+def count_pods(reader: FreshReader, namespace: str) -> CountPods:
+    """The census that the workers on the job side ask for: complete and fresh, or an error."""
+
+    async def count() -> PodSnapshot:
+        pods = await list_runner_pods(reader, namespace)
+        ended = frozenset(pod.metadata.uid for pod in pods if life_of(pod) is PodLife.ENDED)
+        return PodSnapshot(alive=frozenset(pod.metadata.uid for pod in pods) - ended, ended=ended)
+
+    return count
+
+
+def pool_of(pod: Pod) -> str:
+    return pod.metadata.labels.get(POOL_LABEL, "")
+
+
+class PodObserver:
+    """Reads the ledgers. What one look cannot tell is remembered between looks, in `Streaks`."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        reader: FreshReader,
+        github: GitHub,
+        settings: HealingSettings,
+        clock: Clock,
+        *,
+        namespace: str,
+    ) -> None:
+        self._ledger = ledger
+        self._reader = reader
+        self._github = github
+        self._settings = settings
+        self._clock = clock
+        self._namespace = namespace
+        gap = timedelta(seconds=3 * settings.every)
+        self._unseen = Streaks(gap)
+        self._stuck = Streaks(gap)
+
+    async def of_all(self, pods: Iterable[Pod]) -> list[PodObservation]:
+        """All of these Pods, listed before this call. GitHub is asked about those alone whose verdict hangs on it."""
+        pods = list(pods)
+        ledger = self._ledger
+        uids = frozenset(pod.metadata.uid for pod in pods)
+        claims = {claim.pod_uid: claim for claim in await ledger.claims.all()}
+        sessions = {session.pod_uid: session for session in await ledger.sessions.open()}
+        fences = {fence.pod_uid: fence for fence in await ledger.fences.standing()}
+        marks = await ledger.progress.of_pods(uids)
+        self._unseen.keep_only(uids)
+        self._stuck.keep_only(uids)
+        rows: dict[RunnerPlace, dict[str, GitHubRunner] | None] = {}
+        found: list[PodObservation] = []
+        for pod in pods:
+            uid = pod.metadata.uid
+            session = sessions.get(uid)
+            handed_perhaps = _assigned(pod) or _committed(pod) or uid in marks
+            if session is None and uid not in claims and handed_perhaps:
+                session = await ledger.sessions.of_pod(uid)
+            found.append(await self._seen(pod, claims.get(uid), session, fences.get(uid), marks.get(uid), rows))
+        return found
+
+    async def of_one(self, name: str, uid: str) -> PodObservation | None:
+        """One Pod, everything read anew; None if it is gone, or another one has its name."""
+        ledger = self._ledger
+        pod = await self._reader.get(Pod, name, self._namespace)
+        if pod is None or pod.metadata.uid != uid:
+            return None
+        # The Pod first, then the books: what was claimed since the Pod was read protects it.
+        fence = await ledger.fences.of_pod(uid)
+        claim = await ledger.claims.of_pod(uid)
+        session = await ledger.sessions.of_pod(uid)
+        mark = (await ledger.progress.of_pods([uid])).get(uid)
+        return await self._seen(pod, claim, session, fence, mark, {})
+
+    async def _seen(
+        self,
+        pod: Pod,
+        claim: HeldPod | None,
+        session: Session | None,
+        fence: Fence | None,
+        mark: ProgressMark | None,
+        rows: dict[RunnerPlace, dict[str, GitHubRunner] | None],
+    ) -> PodObservation:
+        now = self._clock.now()
+        uid = pod.metadata.uid
+        moves, still_since = moves_of(mark, now, self._settings)
+        facts = PodFacts(
+            now=now,
+            life=life_of(pod),
+            machine=machine_of(pod),
+            created_at=pod.metadata.creation_timestamp,
+            assigned=_assigned(pod),
+            committed=_committed(pod),
+            runner=runner_of(pod),
+            poller=poller_of(pod),
+            held=held_of(claim, fence),
+            handed=HandedFact.NONE
+            if session is None
+            else HandedFact.OPEN
+            if session.ended_at is None
+            else HandedFact.ENDED,
+            handed_at=session.started_at if session is not None else None if claim is None else claim.claimed_at,
+            moves=moves,
+            still_since=still_since,
+        )
+        seen = PodObservation(pod, facts, claim, session, fence, mark)
+        if facts.life is PodLife.ALIVE and facts.handed is HandedFact.NONE and claim is None:
+            return await self._forgotten(seen) if facts.assigned else seen
+        self._stuck.broken(uid)
+        asked = facts.life is PodLife.ALIVE and facts.moves is not MovesFact.MOVING
+        if asked and facts.held in (HeldFact.NONE, HeldFact.FENCE, HeldFact.DISPLACED):
+            return await self._asked(seen, rows)
+        self._unseen.broken(uid)
+        return seen
+
+    async def _forgotten(self, seen: PodObservation) -> PodObservation:
+        """Stamped, and neither claim nor session: does the ledger remember how that came about?"""
+        facts = seen.facts
+        waits = facts.runner in (RunnerFact.NONE, RunnerFact.WAITING) and facts.poller is not PollerFact.TERMINATED
+        stuck_since = None
+        if facts.machine is VmFact.LINUX and waits:
+            stuck_since = self._stuck.seen(seen.uid, facts.now)
+        else:
+            self._stuck.broken(seen.uid)
+        released = remembered_release(await self._ledger.transitions.of_pod(seen.uid))
+        return _with(seen, unclaimed_since=released, stuck_since=stuck_since)
+
+    async def _asked(
+        self, seen: PodObservation, rows: dict[RunnerPlace, dict[str, GitHubRunner] | None]
+    ) -> PodObservation:
+        """What GitHub says about the runner's job and, unless that is at work, about the runner itself."""
+        account = seen.session.account_id if seen.session is not None else seen.claim.account_id if seen.claim else 0
+        enrolled = await self._ledger.accounts.get(account)
+        job_id, runner_name = seen.job_id, seen.runner_name
+        if enrolled is None or enrolled.installation_id is None or job_id is None or not runner_name:
+            self._unseen.broken(seen.uid)
+            return seen
+        known = await self._ledger.jobs.get(job_id)
+        repository = known.repository if known is not None else seen.session.repository if seen.session else ""
+        completion = await self._ledger.jobs.completion(job_id)
+        forge_job = await self._job(enrolled.installation_id, repository, job_id)
+        # The runner is registered where its own job is, which may be another repository than the executed job's.
+        home = (seen.session.repository if seen.session is not None else "") or repository
+        row, runner = await self._row(enrolled.installation_id, home, runner_name, rows)
+        if row is None:
+            row = RunnerRow.UNKNOWN if await self._others_work(account, seen.uid) else RunnerRow.ABSENT
+        unseen_since = None
+        if row in (RunnerRow.ABSENT, RunnerRow.OFFLINE):
+            unseen_since = self._unseen.seen(seen.uid, seen.facts.now)
+        else:
+            self._unseen.broken(seen.uid)
+        said, executor = job_of(forge_job, runner_name)
+        seen = _with(
+            seen,
+            finish_recorded=completion is not None and completion.runner_name == runner_name,
+            unclaimed_since=(
+                None if seen.claim is not None else remembered_release(await self._ledger.transitions.of_pod(seen.uid))
+            ),
+            job=said,
+            executor=executor,
+            job_over_at=None if forge_job is None else forge_job.completed_at,
+            runner_row=row,
+            unseen_since=unseen_since,
+        )
+        return PodObservation(
+            seen.pod,
+            seen.facts,
+            seen.claim,
+            seen.session,
+            seen.fence,
+            seen.mark,
+            completion,
+            forge_job,
+            runner,
+            enrolled.installation_id,
+            repository,
+        )
+
+    async def _others_work(self, account_id: int, uid: str) -> bool:
+        """Whether the ledger knows of another runner of the account that is at a job: an empty list contradicts it."""
+        return any(
+            claim.account_id == account_id and claim.pod_uid != uid and claim.executing_since is not None
+            for claim in await self._ledger.claims.all()
+        )
+
+    async def _job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob | None:
+        if "/" not in repository:
+            return None
+        try:
+            return await self._github.job(installation_id, repository, job_id)
+        except GitHubError:
+            return None  # not known, whatever the reason: a 404 alone proves nothing, either
+
+    async def _row(
+        self,
+        installation_id: int,
+        repository: str,
+        name: str,
+        rows: dict[RunnerPlace, dict[str, GitHubRunner] | None],
+    ) -> tuple[RunnerRow | None, GitHubRunner | None]:
+        """The runner in complete lists of every place where it can be registered; None where all of them are empty.
+
+        An empty list looks the same as one that lost everything, so by itself it is no evidence: it counts only where the
+        ledger knows of nobody else who should be in it.
+        """
+        owner, _, short = repository.partition("/")
+        if not short:
+            return RunnerRow.UNKNOWN, None
+        listed_any = False
+        for place in (RunnerPlace(installation_id, owner), RunnerPlace(installation_id, owner, short)):
+            if place not in rows:
+                try:
+                    rows[place] = {runner.name: runner for runner in await self._github.runners(place)}
+                except NotFound:
+                    rows[place] = {}  # no organisation of that name: then it is registered in the other place
+                except GitHubError:
+                    rows[place] = None
+            listed = rows[place]
+            if listed is None:
+                return RunnerRow.UNKNOWN, None
+            if (runner := listed.get(name)) is not None:
+                if runner.busy:
+                    return RunnerRow.BUSY, runner
+                return (RunnerRow.IDLE if runner.online else RunnerRow.OFFLINE), runner
+            listed_any = listed_any or bool(listed)
+        return (RunnerRow.ABSENT if listed_any else None), None
+
+
+def _with(seen: PodObservation, **more: object) -> PodObservation:
+    values: Mapping[str, object] = {name: getattr(seen.facts, name) for name in PodFacts.__struct_fields__}
+    facts = PodFacts(**{**values, **more})  # pyright: ignore[reportArgumentType]
+    return PodObservation(seen.pod, facts, seen.claim, seen.session, seen.fence, seen.mark)
+
+
+def _assigned(pod: Pod) -> bool:
+    return bool(pod.metadata.labels.get(OWNER_LABEL))
+
+
+def _committed(pod: Pod) -> bool:
+    return bool(pod.metadata.labels.get(ACCOUNT_LABEL))

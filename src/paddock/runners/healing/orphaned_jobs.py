@@ -1,0 +1,255 @@
+"""Jobs that are `running` in the ledger while nobody runs them: put back, or settled, once GitHub has spoken.
+
+Two ways in. `check` is told that a Pod has stopped, and asks about what ran on it at once. The sweep is the backstop, with
+two arms: jobs older than the registration deadline, and younger ones whose Pod is gone.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from paddock.base.clock import Clock
+from paddock.clients.github import GitHub
+from paddock.runners.healing.breaker import implausible
+from paddock.runners.healing.inquiry import GitHubAnswer, Inquiry, Questions
+from paddock.runners.healing.pass_report import PassReport
+from paddock.runners.healing.pod_snapshot import CountPods, PodSnapshot
+from paddock.runners.healing.verdicts.job import (
+    Action,
+    JobSaid,
+    JobVerdict,
+    PodSaid,
+    RunnerSaid,
+    RunningJobFacts,
+    judge_running,
+    worth_asking,
+)
+from paddock.runners.healing.worker import Healed, Report
+from paddock.runners.ledger import HeldPod, Job, Ledger, Moved, Session
+from paddock.runners.settings import HealingSettings
+
+__all__ = ["OrphanedJobs"]
+
+_AHEAD = timedelta(days=1)
+"""GitHub's clock may be ahead of ours: a job that "started" in the future is looked at all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A running job, as the ledger has it: its claim and session are None where they are gone."""
+
+    job: Job
+    claim: HeldPod | None
+    session: Session | None
+    installation_id: int | None
+
+    @property
+    def executing(self) -> bool:
+        heard = self.claim is not None and self.claim.executing_since is not None
+        return heard or (self.session is not None and self.session.executed_job_id is not None)
+
+
+class OrphanedJobs:
+    """Kinds `orphan_requeued` and `orphan_completed`. Never touches Pods, and nothing before GitHub has answered.
+
+    A requeue names the generation, Pod and runner that were read, and happens together with the end of the claim: if
+    anything moved in between, nothing is changed. A settlement needs no such guard, because what is over at GitHub stays
+    over. A pass that dies anywhere leaves whole items only, and the next one finds the rest.
+    """
+
+    name = "orphans"
+
+    def __init__(
+        self, ledger: Ledger, github: GitHub, pods: CountPods, settings: HealingSettings, clock: Clock
+    ) -> None:
+        self._ledger = ledger
+        self._pods = pods
+        self._settings = settings
+        self._clock = clock
+        self._inquiry = Inquiry(github, clock)
+        self.every = settings.every
+
+    async def heal(self) -> Report:
+        # Rows before Pods: a Pod that a row names existed when the row was read, so that its absence from a later list
+        # is its end. The other way round, every job dispatched in between would look like one without a Pod.
+        pass_report = PassReport(self._settings)
+        jobs = await self._ledger.jobs.running(started_before=self._clock.now() + _AHEAD)
+        questions = self._inquiry.begin(pass_report, [job.job_id for job in jobs])
+        if not jobs:
+            return pass_report.report()
+        cases = await self._cases(jobs)
+        snapshot = await self._snapshot(cases, pass_report)
+        pass_report.looked = len(cases)
+        due = [(case, self._pod(case, snapshot)) for case in cases]
+        due = [(case, pod) for case, pod in due if self._due(case, pod)]
+        # Those whose Pod is gone first, then those that were asked about longest ago: with little budget, nobody starves.
+        due.sort(
+            key=lambda one: (one[1] not in (PodSaid.ENDED, PodSaid.ABSENT), self._inquiry.last_asked(one[0].job.job_id))
+        )
+        for case, pod in due:
+            if pass_report.stopped:
+                break
+            with pass_report.item(f"job {case.job.job_id}"):
+                await self._settle_or_put_back(case, pod, questions, pass_report)
+        return pass_report.report()
+
+    async def check(self, job_ids: Collection[int], pod_uid: str) -> Report:
+        """The Pod has stopped: ask GitHub at once about these jobs that ran on it.
+
+        Only those that are still running on that very Pod: a check that comes late finds the job with another Pod, and
+        leaves it alone. Never raises what an item met; the sweep comes by later.
+        """
+        pass_report = PassReport(self._settings)
+        questions = self._inquiry.aside(pass_report)
+        for job_id in job_ids:
+            pass_report.looked += 1
+            with pass_report.item(f"job {job_id}"):
+                job = await self._ledger.jobs.get(job_id)
+                if job is None or job.status != "running" or not pod_uid or job.pod_uid != pod_uid:
+                    pass_report.refuse(f"job {job_id} does not run on the Pod that stopped any more: left alone")
+                    continue
+                (case,) = await self._cases([job])
+                await self._settle_or_put_back(case, PodSaid.ENDED, questions, pass_report)
+        return pass_report.report()
+
+    async def _cases(self, jobs: Collection[Job]) -> list[_Case]:
+        unconfirmed = self._ledger.unconfirmed
+        installations = await unconfirmed.installations({job.account_id for job in jobs})
+        sessions = await unconfirmed.sessions([job.pod_uid for job in jobs if job.pod_uid])
+        claims = {claim.job_id: claim for claim in await self._ledger.claims.all() if claim.job_id is not None}
+        return [
+            _Case(job, claims.get(job.job_id), sessions.get(job.pod_uid or ""), installations.get(job.account_id))
+            for job in jobs
+        ]
+
+    async def _snapshot(self, cases: Collection[_Case], pass_report: PassReport) -> PodSnapshot | None:
+        """The Pods there are, or None where the list is no evidence."""
+        try:
+            snapshot = await self._pods()
+        except Exception as error:  # noqa: BLE001 - whatever keeps the list from us, it is not evidence; the other arm goes on
+            pass_report.refuse(f"Pods could not be listed ({type(error).__name__}): only old jobs are looked at")
+            return None
+        if snapshot.empty:
+            pass_report.refuse("the list of Pods is empty while jobs run: not believed, only old jobs are looked at")
+            return None
+        named = {case.job.pod_uid for case in cases if case.job.pod_uid and not _reported_ended(case)}
+        absent = len(named - snapshot.alive - snapshot.ended)
+        if implausible(len(named), absent, self._settings):
+            pass_report.refuse(f"{absent} of {len(named)} Pods that run jobs are not in the list: not believed")
+            return None
+        return snapshot
+
+    @staticmethod
+    def _pod(case: _Case, snapshot: PodSnapshot | None) -> PodSaid:
+        uid = case.job.pod_uid
+        if not uid:
+            return PodSaid.UNKNOWN
+        if _reported_ended(case):
+            return PodSaid.ENDED
+        if snapshot is None:
+            return PodSaid.UNKNOWN
+        if uid in snapshot.ended:
+            return PodSaid.ENDED
+        return PodSaid.ALIVE if uid in snapshot.alive else PodSaid.ABSENT
+
+    def _age(self, job: Job) -> timedelta:
+        return self._clock.now() - (job.started_at or job.changed_at)
+
+    def _due(self, case: _Case, pod: PodSaid) -> bool:
+        age = self._age(case.job)
+        if not worth_asking(age, pod, self._settings):
+            return False
+        gone = pod in (PodSaid.ENDED, PodSaid.ABSENT)
+        return gone or not self._inquiry.believed(case.job.job_id, age)
+
+    async def _settle_or_put_back(
+        self, case: _Case, pod: PodSaid, questions: Questions, pass_report: PassReport
+    ) -> None:
+        job = case.job
+        answer = await questions.job(case.installation_id, job.repository, job.job_id)
+        view = RunningJobFacts(
+            age=self._age(job),
+            pod=pod,
+            said=answer.said,
+            executing=case.executing,
+            repository_answers=answer.repository_answers,
+            missing_for=answer.missing_for,
+        )
+        verdict = judge_running(view, self._settings)
+        if (
+            answer.said is JobSaid.QUEUED
+            and verdict.action is Action.KEEP
+            and not (case.executing and not view.pod_gone)
+        ):
+            # Only now is the runner itself worth a list: it is the last thing that could keep the job from waiting again.
+            view = replace(view, runner=await questions.runner(case.installation_id, job.repository, job.runner_name))
+            verdict = judge_running(view, self._settings)
+        if verdict.action is not Action.KEEP:
+            await self._act(case, view, answer, verdict, pass_report)
+
+    async def _act(
+        self, case: _Case, view: RunningJobFacts, answer: GitHubAnswer, verdict: JobVerdict, pass_report: PassReport
+    ) -> None:
+        job, by = case.job, f"healing/{self.name}"
+        orphaned = (self._clock.now() - _since(case)).total_seconds()
+        heal = Healed(
+            kind=verdict.kind,
+            subject=f"job {job.job_id}",
+            sentence=f"job {job.job_id} of {job.repository} ({job.pool}) was {_DONE[verdict.action]}: {verdict.sentence}",
+            evidence=_evidence(case, view, answer),
+            seconds=max(0.0, orphaned),
+        )
+        if not pass_report.may(heal):
+            return
+        if verdict.action is Action.REQUEUE:
+            heard = None if case.claim is None else case.claim.executing_since
+            done = await self._ledger.unconfirmed.put_back(job, heard=heard, by=by, why=verdict.sentence)
+        else:
+            end = answer.job
+            moved = await self._ledger.jobs.settle(
+                job.job_id,
+                conclusion=(end.conclusion if end is not None else None) or "stale",
+                completed_at=end.completed_at if end is not None else None,
+                runner_name=(end.runner_name if end is not None else None) or None,
+                by=by,
+                why=verdict.sentence,
+            )
+            done = moved is Moved.COMPLETED
+        if done:
+            pass_report.done(heal)
+        else:
+            pass_report.moved_on(heal)
+
+
+_DONE: Mapping[Action, str] = {Action.REQUEUE: "put back into the line", Action.SETTLE: "settled"}
+
+
+def _reported_ended(case: _Case) -> bool:
+    return case.session is not None and case.session.ended_at is not None
+
+
+def _since(case: _Case) -> datetime:
+    """Since when nobody runs it, as far as it is known."""
+    if case.session is not None and case.session.ended_at is not None:
+        return case.session.ended_at
+    return case.job.started_at or case.job.changed_at
+
+
+def _evidence(case: _Case, view: RunningJobFacts, answer: GitHubAnswer) -> dict[str, object]:
+    job, runner = case.job, view.runner
+    return {
+        "job_id": job.job_id,
+        "pod_uid": job.pod_uid,
+        "pool": job.pool,
+        "generation": job.generation,
+        "runner_name": job.runner_name,
+        "started_at": None if job.started_at is None else job.started_at.isoformat(),
+        "kubernetes": view.pod.value,
+        "claim": "none" if case.claim is None else case.claim.state,
+        "executing": view.executing,
+        "github": view.said.value,
+        "github_conclusion": None if answer.job is None else answer.job.conclusion,
+        "github_runner": "not asked" if runner is RunnerSaid.UNKNOWN else runner.value,
+        "repository_answers": answer.repository_answers,
+        "missing_seconds": answer.missing_for.total_seconds(),
+    }

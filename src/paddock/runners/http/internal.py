@@ -1,0 +1,191 @@
+"""What the operator and the Pods ask of the dispatch process: `/api/internal/runners/...`.
+
+Who asks is settled by an `Authenticator` alone; no body names its sender. The load of a pool is told to any ServiceAccount,
+because it is aggregates; Pods are retired and reported stopped only by the operator's own account, for either ends claims;
+progress is a Pod's own word about itself, whose uid is taken from its token.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from paddock.base.secrets import Secret
+from paddock.runners.http.requests import RefusedError, answer, decode, guarded, read_body, refusal
+from paddock.runners.ledger import LedgerError, Pod, PoolSignals
+from paddock.runners.ledger.progress import LONGEST_MARK
+from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
+from paddock.runners.settings import DispatchSettings
+
+__all__ = [
+    "LARGEST_RETIREMENT",
+    "PREFIX",
+    "Authenticator",
+    "Denied",
+    "Load",
+    "PodIsStopped",
+    "PodsToRetire",
+    "Principal",
+    "Progress",
+    "Retired",
+    "Undecided",
+    "internal_routes",
+]
+
+PREFIX: Final = "/api/internal/runners"
+LARGEST_RETIREMENT: Final = 64
+"""Pods in one request to retire: few enough to be fenced well within the time the operator waits."""
+
+_AWAY = (RetirementUnavailableError, LedgerError)
+_RETRY_AFTER = {"Retry-After": "2"}
+# No control characters: Postgres refuses some of them, and no name of Kubernetes has any.
+_Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f]*$")]
+_Why = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+
+
+class Principal(Struct, frozen=True):
+    """Who a token speaks for. `pod_name` and `pod_uid` are empty where the token is not bound to a Pod."""
+
+    username: str
+    pod_name: str = ""
+    pod_uid: str = ""
+
+
+class Denied(Exception):  # noqa: N818 - what happened, not what went wrong
+    """The token is not valid, or not for the audience that was asked for. The text is for the log, never the token."""
+
+
+class Undecided(Exception):  # noqa: N818 - as above
+    """Whether the token is valid could not be found out: the caller is asked to come again."""
+
+
+class Authenticator(Protocol):
+    async def principal(self, token: Secret, audience: str | None) -> Principal:
+        """Who shows this token, for that audience; None is the API server's own. Raises Denied, or Undecided."""
+        ...
+
+
+Progress = Callable[[str, str], Awaitable[object]]
+"""`progress(pod_uid, mark)`: the runner of that Pod got as far as `mark`. A mark that moves is a sign of life."""
+
+
+class PodsToRetire(Struct, frozen=True):
+    class Named(Struct, frozen=True):
+        uid: _Name
+        name: _Name
+
+    pods: Annotated[tuple[Named, ...], Meta(max_length=LARGEST_RETIREMENT)]
+    why: _Why = "the pool needs fewer Pods"
+
+
+class Retired(Struct, frozen=True):
+    retired: tuple[str, ...]
+
+
+class PodIsStopped(Struct, frozen=True):
+    pod_uid: _Name
+    pod_name: _Name
+    ended_at: Annotated[datetime, Meta(tz=True)]
+    why: _Why = "the Pod stopped"
+
+
+class Load(Struct, frozen=True):
+    """`PoolSignals` in the words of the wire, where a pool is a fleet."""
+
+    fleet: str
+    claimed: int
+    occupied: int
+    queued: int
+    withheld: int
+    oldest_dispatchable_seconds: float
+    p95_concurrent_last_hour: int
+
+    @classmethod
+    def of(cls, signals: PoolSignals) -> "Load":
+        values = msgspec.structs.asdict(signals)
+        return cls(fleet=values.pop("pool"), **values)
+
+    def signals(self) -> PoolSignals:
+        values = msgspec.structs.asdict(self)
+        return PoolSignals(pool=values.pop("fleet"), **values)
+
+
+class _Mark(Struct, frozen=True):
+    mark: Annotated[str, Meta(min_length=1, max_length=LONGEST_MARK, pattern=r"^[^\x00]*$")] | int
+
+
+def internal_routes(
+    retirement: RetirementApi, identity: Authenticator, progress: Progress, settings: DispatchSettings
+) -> list[Route]:
+    """The routes. Errors of ours are 503 with Retry-After: whoever asks keeps everything as it is and asks again."""
+
+    async def desired_replicas(request: Request) -> Response:
+        principal = await _principal(request, identity, None)
+        if not _is_service_account(principal.username):
+            return _unauthorised("only ServiceAccounts may ask for the load of a pool")
+        fleet = request.query_params.get("fleet", "")
+        if not fleet or not fleet.isprintable():
+            return refusal(400, "bad_field", "fleet is missing or no name: say ?fleet=NAME", field="fleet")
+        return answer(Load.of(await retirement.signals(fleet)))
+
+    async def retire(request: Request) -> Response:
+        await _controller(request)
+        asked = decode(await _body(request), PodsToRetire)
+        retired = await retirement.retire([Pod(pod.uid, pod.name) for pod in asked.pods], why=asked.why)
+        return answer(Retired(tuple(sorted(retired))))
+
+    async def stopped(request: Request) -> Response:
+        await _controller(request)
+        told = decode(await _body(request), PodIsStopped)
+        await retirement.stopped(Pod(told.pod_uid, told.pod_name), told.ended_at, why=told.why)
+        return Response(status_code=204)
+
+    async def note_progress(request: Request) -> Response:
+        principal = await _principal(request, identity, settings.audience)
+        if not principal.pod_uid:
+            return refusal(403, "no_pod", "the token is not bound to a Pod: use the Pod's own projected token")
+        await progress(principal.pod_uid, str(decode(await _body(request), _Mark).mark))
+        return Response(status_code=204)
+
+    async def _controller(request: Request) -> None:
+        principal = await _principal(request, identity, None)
+        if principal.username != settings.controller:
+            raise RefusedError(_unauthorised(f"only {settings.controller} may say what becomes of Pods"))
+
+    async def _body(request: Request) -> bytes:
+        return await read_body(request, limit=settings.body_limit, seconds=settings.body_timeout)
+
+    return [
+        Route(f"{PREFIX}/desired_replicas", guarded(desired_replicas, *_AWAY), methods=["GET"]),
+        Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
+        Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
+        Route(f"{PREFIX}/pods/progress", guarded(note_progress, *_AWAY), methods=["POST"]),
+    ]
+
+
+async def _principal(request: Request, identity: Authenticator, audience: str | None) -> Principal:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise RefusedError(_unauthorised("show a ServiceAccount's token as Authorization: Bearer"))
+    try:
+        return await identity.principal(Secret(token.strip()), audience)
+    except Denied:
+        # Why is for our log, which the authenticator writes; whoever guesses tokens learns nothing from us.
+        raise RefusedError(_unauthorised("the token is not accepted")) from None
+    except Undecided:
+        sentence = "the token cannot be verified now: ask again"
+        raise RefusedError(refusal(503, "no_cluster", sentence, headers=_RETRY_AFTER)) from None
+
+
+def _unauthorised(sentence: str) -> Response:
+    return refusal(401, "unauthorised", sentence, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _is_service_account(username: str) -> bool:
+    parts = username.split(":")
+    return parts[:2] == ["system", "serviceaccount"] and len(parts) == 4 and all(parts)

@@ -1,0 +1,77 @@
+"""What Prometheus reads of the queue. The gauges read the ledger itself, because a copy of it once said 78 for 3."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec.structs import replace
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from paddock.base.clock import Clock
+from paddock.runners.ledger import Ledger, LedgerError, PoolSignals
+from paddock.runners.ledger.eligible_waits import EligibleWaits
+from paddock.runners.ledger.views import QueueSummary
+
+__all__ = ["QueueCollector"]
+
+_EVERY = 10.0
+
+
+class QueueCollector(Collector):
+    """Asks the ledger every few seconds, and shows its last answer; none at all while the ledger cannot be asked.
+
+    A missing series pages through its `absent()` alert; an old number would look like health.
+    """
+
+    def __init__(self, ledger: Ledger, pools: Callable[[], Iterable[str]], clock: Clock) -> None:
+        self._ledger = ledger
+        self._pools = pools
+        self._clock = clock
+        self.signals: dict[str, PoolSignals] = {}
+        self.backlog: int | None = None
+        self._timeout = EligibleWaits()
+
+    async def run(self) -> None:
+        """Keep asking until cancelled."""
+        while True:
+            await self.look()
+            await self._clock.sleep(_EVERY)
+
+    async def look(self) -> None:
+        """Ask the ledger once."""
+        try:
+            self.signals = {pool: await self._ledger.signals.of_pool(pool) for pool in self._pools()}
+            self.backlog = await self._ledger.deliveries.backlog()
+            self._timeout.look(await self._ledger.signals.line(), self._clock.now())
+        except LedgerError:
+            self.signals, self.backlog = {}, None
+            self._timeout.forget()
+
+    async def strip(self) -> QueueSummary:
+        """The ledger's numbers of this moment; the wait of the oldest job counts from when its account had room."""
+        strip = await self._ledger.overview.strip()
+        waited = self._timeout.longest(self._clock.now()).total_seconds()
+        return replace(strip, oldest_dispatchable_seconds=min(strip.oldest_dispatchable_seconds, waited))
+
+    def collect(self) -> Iterator[Metric]:
+        oldest = GaugeMetricFamily(
+            "paddock_queue_oldest_dispatchable_seconds",
+            "How long the oldest job that may run now has waited since it may.",
+            labels=["pool"],
+        )
+        jobs = GaugeMetricFamily(
+            "paddock_queue_jobs",
+            "Jobs that wait: those that may run now, and those held back.",
+            labels=["pool", "state"],
+        )
+        claims = GaugeMetricFamily("paddock_claims", "Claims that are held.", labels=["pool"])
+        for pool, signals in sorted(self.signals.items()):
+            waited = self._timeout.longest(self._clock.now(), pool).total_seconds()
+            oldest.add_metric([pool], min(signals.oldest_dispatchable_seconds, waited))
+            jobs.add_metric([pool, "dispatchable"], signals.queued)
+            jobs.add_metric([pool, "withheld"], signals.withheld)
+            claims.add_metric([pool], signals.claimed)
+        yield from (oldest, jobs, claims)
+        if self.backlog is not None:
+            backlog = GaugeMetricFamily("paddock_webhook_backlog", "Stored deliveries that are not handled yet.")
+            backlog.add_metric([], self.backlog)
+            yield backlog

@@ -1,0 +1,170 @@
+"""How many Pods of a pool may be created now. Pure.
+
+Starting is what hurts: dozens of VMs that boot at once took hosts, and the jobs on them, down. So what is counted is
+Pods that are on their way, over all pools of one fleet, whether a Node has them yet or not: the scheduler may bind a
+backlog at one stroke. On Macs Apple's licence comes on top: two VMs a host, whatever the resources say.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from paddock.kube.builtin import Node, Pod
+from paddock.kube.conditions import get_condition
+from paddock.runners.api import POOL_LABEL, RunnerPool
+from paddock.runners.pools.nodes import healthy, nodes_of
+from paddock.runners.pools.pod_names import SEAT_LABEL, SEATS
+from paddock.runners.pools.pod_predicates import alive, starting, terminal, unschedulable
+
+__all__ = ["Admission", "Reservation", "admission", "fleet_of", "places", "refused", "seats_for", "share_a_fleet"]
+
+_REFUSED_FOR: Final = timedelta(seconds=15)
+"""The scheduler tries a Pod again at the latest ten seconds after something changed: a place that a Pod did not take for
+longer than that is none that it could use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A Pod that was created, or may have been, and that no list shows yet. `until` is monotonic time."""
+
+    pod: str
+    pool: str
+    seat: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How many may be created. If that is fewer than wanted, `reason` says so in one word and `why` in a sentence."""
+
+    room: int
+    reason: str = ""
+    why: str = ""
+
+
+def fleet_of(pool: RunnerPool) -> tuple[str, str]:
+    """What decides which pools share Nodes."""
+    return (pool.spec.os, pool.spec.fleet_selector)
+
+
+def share_a_fleet(one: RunnerPool, other: RunnerPool) -> bool:
+    return fleet_of(one) == fleet_of(other) and one.metadata.namespace == other.metadata.namespace
+
+
+def admission(
+    pool: RunnerPool,
+    wanted: int,
+    siblings: Sequence[RunnerPool],
+    pods: Sequence[Pod],
+    nodes: Mapping[str, Node],
+    reserved: Sequence[Reservation],
+    now: datetime,
+) -> Admission:
+    """How many of `wanted` Pods may be created.
+
+    `siblings` are the other pools of the fleet, `pods` the Pods of all of them and of this pool, `reserved` what none of
+    these lists shows yet. The lowest ceiling of all siblings holds. One place is kept for every sibling that lacks Pods and has none
+    on the way, so that a large pool cannot starve a small one; a pool that is starved itself always gets the last place.
+    Of Pods that the scheduler has refused for a while, one of each pool counts: they start nothing, and must keep nobody
+    else from starting.
+    """
+    fleet = nodes_of(pool, nodes)
+    serving = [node for node in fleet if healthy(node)]
+    if not serving:
+        of = f"of the fleet {pool.spec.fleet_selector}"
+        why = f"none of the {len(fleet)} Nodes {of} is healthy" if fleet else f"there is no Node {of}"
+        return Admission(0, "NoHealthyNode", f"{why}, so no Pod is created until one is")
+    os = pool.spec.os
+    ceiling = min(each.spec.provisioning.max_concurrent_per_node for each in (pool, *siblings)) * len(serving)
+    without = refused(pods, now)
+    on_the_way = Counter(
+        pod.metadata.labels.get(POOL_LABEL, "") for pod in pods if starting(pod, os) and pod.metadata.uid not in without
+    )
+    on_the_way.update({without[uid] for uid in without})
+    on_the_way.update(reservation.pool for reservation in reserved)
+    left = ceiling - on_the_way.total()
+    living = Counter(pod.metadata.labels.get(POOL_LABEL, "") for pod in pods if alive(pod))
+    starved = sum(
+        each.metadata.deletion_timestamp is None
+        and not _misconfigured(each)
+        and on_the_way[each.metadata.name] == 0
+        and living[each.metadata.name] < each.spec.replicas
+        for each in siblings
+    )
+    own_share = left - starved
+    if not on_the_way[pool.metadata.name]:
+        own_share = max(own_share, min(1, left))
+    verdict = Admission(max(0, own_share))
+    if own_share < wanted:
+        at_once = f"{on_the_way.total()} Pods of this fleet are starting and {ceiling} may at once"
+        if left >= wanted:
+            kept = f"{at_once}; {starved} places are kept for pools that have none on the way"
+            verdict = Admission(max(0, own_share), "SharedCeiling", kept)
+        else:
+            verdict = Admission(max(0, own_share), "ProvisioningCeiling", at_once)
+    if os == "darwin":
+        seats = sum(max(0, count) for count in places(pool, serving, pods, reserved, now).values())
+        if seats < min(wanted, verdict.room):
+            why = f"each of the {len(serving)} healthy Macs may run {len(SEATS)} VMs, and {seats} places are free"
+            return Admission(seats, "LicenceLimit", why)
+    return verdict
+
+
+def _misconfigured(pool: RunnerPool) -> bool:
+    """A pool that cannot make Pods needs no place kept for it."""
+    said = get_condition(pool.status.conditions, "Ready")
+    return said is not None and said.reason == "InvalidConfiguration"
+
+
+def refused(pods: Iterable[Pod], now: datetime) -> dict[str, str]:
+    """Pods, by uid, for which the scheduler has found no Node for so long that they are not about to start; and their pools."""
+    found: dict[str, str] = {}
+    for pod in pods:
+        said = unschedulable(pod) if alive(pod) else None
+        since = said.last_transition_time if said is not None else None
+        if since is not None and now - since > _REFUSED_FOR:
+            found[pod.metadata.uid] = pod.metadata.labels.get(POOL_LABEL, "")
+    return found
+
+
+def places(
+    pool: RunnerPool, serving: Sequence[Node], pods: Sequence[Pod], reserved: Sequence[Reservation], now: datetime
+) -> Counter[str]:
+    """Places for VMs of each seat, less the Pods that wait for one of that seat; negative where more wait than fit.
+
+    A seat is free on a Mac or it is not, whatever the other one is: so a Pod that waits for one seat takes no place of the
+    other. A Pod that is being deleted has its VM still. One of another pool that the scheduler has
+    refused for a while is of a shape that does not fit, or lost the race before: it has no right to a place that it
+    does not take. One of this pool fits wherever a new one would, so it goes first.
+    """
+    vms: dict[str, list[str]] = {node.metadata.name: [] for node in serving}
+    waiting = Counter(reservation.seat for reservation in reserved)
+    without = refused(pods, now)
+    mine = pool.metadata.name
+    for pod in pods:
+        seat = pod.metadata.labels.get(SEAT_LABEL, SEATS[0])
+        if terminal(pod):
+            continue
+        if not pod.spec.node_name:
+            waiting[seat] += alive(pod) and without.get(pod.metadata.uid, mine) == mine
+        elif pod.spec.node_name in vms:
+            vms[pod.spec.node_name].append(seat)
+    free: Counter[str] = Counter()
+    for taken in vms.values():
+        # Two VMs of one seat cannot share a Mac; where they do nevertheless, the Mac is full all the same.
+        left = [seat for seat in SEATS if seat not in taken]
+        free.update(left[: max(0, len(SEATS) - len(taken))])
+    return Counter({seat: free[seat] - waiting[seat] for seat in SEATS})
+
+
+def seats_for(count: int, free: Mapping[str, int]) -> tuple[str, ...]:
+    """The seats of new Pods: always the one of which more are free, so a Pod that was admitted fits."""
+    left = Counter(free)
+    chosen: list[str] = []
+    for _ in range(count):
+        seat = min(SEATS, key=lambda each: (-left[each], each))
+        left[seat] -= 1
+        chosen.append(seat)
+    return tuple(chosen)

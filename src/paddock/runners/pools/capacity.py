@@ -1,0 +1,94 @@
+"""What a fleet can hold now, counted on its Nodes, and what one Pod of a pool takes of it."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from paddock.base.clock import Clock
+from paddock.kube.builtin import Node
+from paddock.kube.client import Client
+from paddock.kube.errors import NotFoundError, UnknownKindError
+from paddock.kube.objects import KubeObject, Struct
+from paddock.kube.quantity import parse_quantity
+from paddock.kube.resource import Resource
+from paddock.runners.api import RunnerPool
+from paddock.runners.pools.nodes import healthy, nodes_of
+from paddock.runners.pools.scaling import Capacity
+
+__all__ = ["CostUnknownError", "Costs", "RuntimeClass", "capacity_of", "healthy_nodes"]
+
+_USABLE = 90
+"""Percent of a Linux Node's memory that Pods of runners may take; the rest is the Node's own and its DaemonSets'."""
+_MIB = 1024 * 1024
+_COST_KEPT = 60.0
+
+
+class CostUnknownError(Exception):
+    """What a Pod of this pool takes cannot be told: its RuntimeClass is missing. Create it, or correct the pool."""
+
+
+class RuntimeClass(KubeObject, frozen=True):
+    """How Pods of a class are run, as far as that costs memory."""
+
+    RESOURCE: ClassVar[Resource] = Resource(
+        "node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False, status=False
+    )
+
+    class Overhead(Struct, frozen=True):
+        pod_fixed: dict[str, Any] = {}
+
+    overhead: Overhead | None = None
+
+
+def healthy_nodes(pool: RunnerPool, nodes: Iterable[Node]) -> list[Node]:
+    """The Nodes of the pool's fleet that can serve now."""
+    return [node for node in nodes_of(pool, {node.metadata.name: node for node in nodes}) if healthy(node)]
+
+
+def capacity_of(pool: RunnerPool, nodes: Iterable[Node]) -> Capacity:
+    """What the pool's fleet can hold: one VM a Mac, or nine tenths of the memory that Linux Nodes offer."""
+    serving = healthy_nodes(pool, nodes)
+    if pool.spec.os == "darwin":
+        return Capacity(len(serving), "hosts")
+    return Capacity(sum(_memory(node) for node in serving) * _USABLE // 100, "bytes")
+
+
+class Costs:
+    """What a Pod of a pool takes of its fleet's units. RuntimeClasses are read from the server and kept for a minute."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._overheads: dict[str, tuple[float, int]] = {}
+
+    async def of(self, pool: RunnerPool) -> int:
+        """One Mac, or bytes with the overhead of the runtime. CostUnknownError or KubeError where it cannot be told."""
+        if pool.spec.os == "darwin":
+            return 1
+        return pool.spec.pod_memory_mb * _MIB + await self._overhead(pool.spec.runtime_class)
+
+    async def _overhead(self, name: str) -> int:
+        if not name:
+            return 0
+        now = self._clock.monotonic()
+        known = self._overheads.get(name)
+        if known is not None and now - known[0] < _COST_KEPT:
+            return known[1]
+        try:
+            found = await self._client.get(RuntimeClass, name)
+        except UnknownKindError:
+            found = RuntimeClass()  # a server that has no such kind adds no overhead to any Pod
+        except NotFoundError:
+            raise CostUnknownError(
+                f"there is no RuntimeClass {name}, so what a Pod takes is not known: create it, or correct the pool"
+            ) from None
+        fixed = found.overhead.pod_fixed if found.overhead is not None else {}
+        overhead = int(parse_quantity(fixed.get("memory", "0")))
+        self._overheads[name] = (now, overhead)
+        return overhead
+
+
+def _memory(node: Node) -> int:
+    try:
+        return int(parse_quantity(node.status.allocatable.get("memory", "0")))
+    except ValueError:
+        return 0  # counts for nothing rather than for too much

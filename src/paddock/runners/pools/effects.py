@@ -1,0 +1,252 @@
+"""What the pool controller does to the cluster, one repeatable effect at a time, and the windows between them."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from paddock.base.clock import Clock, rfc3339
+from paddock.base.logs import get_logger
+from paddock.kube.builtin import Pod, ServiceAccount
+from paddock.kube.client import Client
+from paddock.kube.errors import ApiError, ConflictError, NotFoundError, TransportError, UnavailableError
+from paddock.kube.events import EventRecorder
+from paddock.kube.reader import FreshReader
+from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, RunnerPool
+from paddock.runners.ledger import Pod as PodRef
+from paddock.runners.pools.memory import PoolMemory
+from paddock.runners.pools.plan import PoolPlan, Retirement
+from paddock.runners.pools.pod_names import DRAIN_SINCE, runner_name
+from paddock.runners.pools.pod_predicates import deleting, ending_of
+from paddock.runners.pools.pod_template import owned_by_pod, pod_of, service_account_of
+from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
+from paddock.runners.pools.settings import PoolSettings
+
+__all__ = ["PoolEffects"]
+
+log = get_logger("runner pool")
+_AT_ONCE = 8
+
+
+class PoolEffects:
+    """Every effect can be repeated, and names the uid of what it acts on."""
+
+    def __init__(
+        self,
+        client: Client,
+        fresh: FreshReader,
+        retirement: RetirementApi,
+        memory: PoolMemory,
+        settings: PoolSettings,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._client = client
+        self._fresh = fresh
+        self._retirement = retirement
+        self._memory = memory
+        self._settings = settings
+        self._recorder = recorder
+        self._clock = clock
+        self._rng = rng
+
+    # What has ended
+
+    async def reap(self, pods: Sequence[Pod], pool: RunnerPool) -> ApiError | None:
+        """Keep the evidence, report the stop, delete: in this order, in one hand, for each Pod that has ended.
+
+        A Pod that the server refuses to delete does not keep the others: the refusal is given back, to be raised later.
+
+        Reported first, because the Pod is all that is left to report from. If the report fails, the Pod goes all the
+        same, or an unreachable ledger would fill the cluster with dead Pods: its session and claim then end by reconciliation, which
+        finds that their Pod is missing (docs/design/healing.md). Dying between report and delete repeats the report.
+        """
+        stuck: ApiError | None = None
+        for start in range(0, len(pods), _AT_ONCE):
+            batch = pods[start : start + _AT_ONCE]
+            results = await asyncio.gather(*(self._reap(pod, pool) for pod in batch), return_exceptions=True)
+            for result in results:
+                if isinstance(result, ApiError) and not isinstance(result, UnavailableError):
+                    stuck = result
+                elif isinstance(result, BaseException):
+                    raise result
+        return stuck
+
+    async def _reap(self, pod: Pod, pool: RunnerPool) -> None:
+        ending = ending_of(pod, self._clock.now())
+        log.info(
+            "a runner ended",
+            pod=pod.metadata.name,
+            node=pod.spec.node_name,
+            phase=pod.status.phase,
+            exit_code=ending.exit_code,
+            reason=ending.reason,
+            message=ending.message,
+            ended_at=rfc3339(ending.at),
+        )
+        if pod.status.phase == "Failed" or ending.abnormal:
+            self._recorder.record(pod, "Warning", "RunnerFailed", f"on {pod.spec.node_name}: {ending.sentence}")
+        try:
+            await self._retirement.stopped(_ref(pod), ending.at, why=f"the Pod {ending.sentence}")
+        except RetirementUnavailableError as error:
+            self._memory.leaves(pool.metadata.name, pod, ending.at)  # and is reported when the ledger is back
+            log.warning(
+                "a stop could not be reported; the Pod goes all the same", pod=pod.metadata.name, why=str(error)
+            )
+        # The uid suffices: a Pod that has ended never begins again.
+        await self._delete(pod)
+
+    async def report_left(self, pool: str, present: Sequence[Pod]) -> None:
+        """Report Pods that were being deleted and are gone: whatever the ledger still keeps for them ends. `present` are all
+        Pods with the pool's name, whichever life of it they are of.
+        """
+        for ref, at in self._memory.left(pool, present):
+            try:
+                await self._retirement.stopped(ref, at, why="the Pod was deleted and is gone")
+            except RetirementUnavailableError as error:
+                log.warning("a stop could not be reported", pod=ref.name, why=str(error))
+                return  # kept in mind, and reported the next time
+            self._memory.reported(ref.uid)
+
+    # What is let go
+
+    async def retire(self, retirements: Sequence[Retirement], pool: RunnerPool) -> int:
+        """Fence, then delete what was fenced; how many the ledger kept. BooksUnavailableError: nothing was deleted.
+
+        The fence stays up over the delete: a Pod that is being deleted could still win a claim from a dispatcher whose
+        watch is late. So the stop of these Pods is reported when they are gone, not before.
+        Dying after the fence leaves an idle Pod that gets no job: its next poll is answered 410, it ends, and is reaped.
+        """
+        refused = 0
+        by_reason: dict[str, list[Retirement]] = {}
+        for each in retirements:
+            by_reason.setdefault(each.why, []).append(each)
+        for why, group in by_reason.items():
+            free = await self._retirement.retire([_ref(each.pod) for each in group], why=why)
+            for each in group:
+                if each.pod.metadata.uid not in free:
+                    refused += 1
+                    self._memory.hold(each.pod.metadata.uid)
+                    log.info("kept: the ledger says that it is in use", pod=each.pod.metadata.name, wanted=why)
+                    continue
+                log.info("let go", pod=each.pod.metadata.name, kind=each.kind, why=why)
+                if each.failed_on:
+                    self._memory.failed(pool, each.failed_on, self._clock.now())
+                if each.kind in {"start_timeout", "unschedulable", "runner_not_started"}:
+                    self._recorder.record(pool, "Warning", "RunnerDidNotStart", f"{each.pod.metadata.name}: {why}")
+                self._memory.leaves(pool.metadata.name, each.pod, self._clock.now())
+                # The uid suffices here, too: the fence is on it, and whatever changes on the Pod now, it gets no job.
+                await self._delete(each.pod)
+        return refused
+
+    async def _delete(self, pod: Pod) -> None:
+        meta = pod.metadata
+        try:
+            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
+        except (NotFoundError, ConflictError):
+            return  # gone, or another Pod of that name, which nobody judged
+
+    async def mark(self, pods: Sequence[Pod]) -> None:
+        """Tell idle, stale Pods to drain. Dispatch answers them 410 at their next poll, unless they win a job before."""
+        for pod in pods:
+            patch = {
+                "metadata": {
+                    "uid": pod.metadata.uid,
+                    "labels": {DRAIN_ELIGIBLE_LABEL: "true"},
+                    "annotations": {DRAIN_SINCE: rfc3339(self._clock.now())},
+                }
+            }
+            try:
+                await self._client.merge_patch(Pod, pod.metadata.name, patch, pod.metadata.namespace)
+            except (NotFoundError, ConflictError):
+                continue
+
+    async def strip(self, pods: Sequence[Pod]) -> None:
+        """End Pods that wait for a host which does not exist any more: nobody is left to take the finalizers off.
+
+        Somebody deleted these Pods, their time is over, and a fresh read found no Node: nothing of them runs anywhere.
+        """
+        for pod in pods:
+            meta = pod.metadata
+            why = f"was deleted at {rfc3339(meta.deletion_timestamp or self._clock.now())}, and its Node is gone"
+            self._recorder.record(pod, "Warning", "ImmortalPod", f"{meta.name} {why}: its finalizers are taken off")
+            patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": None}}
+            try:
+                if meta.finalizers:
+                    await self._client.merge_patch(Pod, meta.name, patch, meta.namespace)
+                await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace_period=0)
+            except (NotFoundError, ConflictError):
+                continue
+
+    # What is made
+
+    async def create(self, pool: RunnerPool, plan: PoolPlan) -> None:
+        """Make the Pods that are missing: ServiceAccount, Pod, and then the ServiceAccount becomes the Pod's.
+
+        Dies after the ServiceAccount: it is the pool's, has no Pod, and the next look deletes it (`keep_accounts`).
+        Dies after the Pod: the ServiceAccount is the pool's still, and the next look hands it over. The answer of either
+        creation lost: the name is never used again, and the next look finds what there is.
+        """
+        births = [(runner_name(pool.metadata.name, self._rng), seat) for seat in plan.seats]
+        for name, seat in births:
+            self._memory.reserve(pool, name, seat)
+        for name, seat in births:
+            try:
+                account = await self._client.create(service_account_of(pool, name), ServiceAccount.RESOURCE)
+                made = await self._client.create(
+                    pod_of(pool, name, self._settings, seat=seat, avoid=plan.avoid), Pod.RESOURCE
+                )
+                self._memory.made(name)
+                await self._hand_over(
+                    name, pool.metadata.namespace, account["metadata"]["uid"], made["metadata"]["uid"]
+                )
+            except (TransportError, UnavailableError):
+                # This one may have been made: its reservation runs out by itself. Those after it were not.
+                self._release_after(name, births)
+                raise
+            except Exception:
+                self._memory.release(name)
+                self._release_after(name, births)
+                raise
+
+    def _release_after(self, name: str, births: Sequence[tuple[str, str]]) -> None:
+        names = [each for each, _ in births]
+        for later in names[names.index(name) + 1 :]:
+            self._memory.release(later)
+
+    async def _hand_over(self, name: str, namespace: str, account_uid: str, pod_uid: str) -> None:
+        """Make the Pod the ServiceAccount's only owner: garbage collection deletes it as soon as the Pod is gone."""
+        patch = {"metadata": {"uid": account_uid, "ownerReferences": [owned_by_pod(name, pod_uid)]}}
+        try:
+            await self._client.merge_patch(ServiceAccount, name, patch, namespace)
+        except (NotFoundError, ConflictError):
+            return  # deleted already, or another one: the next look sees a Pod without its account and replaces it
+
+    async def keep_accounts(self, pool: RunnerPool, accounts: Sequence[ServiceAccount], pods: Sequence[Pod]) -> None:
+        """Finish what a crash left half done. `accounts` were listed after `pods`, both fresh."""
+        by_name = {pod.metadata.name: pod for pod in pods}
+        for account in accounts:
+            meta = account.metadata
+            pod = by_name.get(meta.name)
+            if pod is not None:
+                if not any(owner.uid == pod.metadata.uid for owner in meta.owner_references) and not deleting(pod):
+                    await self._hand_over(meta.name, meta.namespace, meta.uid, pod.metadata.uid)
+                continue
+            ours = any(owner.uid == pool.metadata.uid for owner in meta.owner_references)
+            made = meta.creation_timestamp
+            young = made is None or self._clock.now() - made < self._settings.orphan_grace
+            # One that is its Pod's goes with it; one that is young may belong to a creation under way, be it that of a
+            # leader that was deposed. The last look is at the server: is there really no Pod?
+            if not ours or young or await self._fresh.get(Pod, meta.name, meta.namespace) is not None:
+                continue
+            log.info("a ServiceAccount without a Pod is deleted", account=meta.name)
+            try:
+                await self._client.delete(
+                    ServiceAccount, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+                )
+            except (NotFoundError, ConflictError):
+                continue
+
+
+def _ref(pod: Pod) -> PodRef:
+    return PodRef(pod.metadata.uid, pod.metadata.name)

@@ -1,0 +1,72 @@
+"""What Prometheus reads of the runner subsystem's pools: counted from the caches at the moment of the scrape.
+
+Nothing is set and nothing can be forgotten: a pool that is gone has no series.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from paddock.kube.builtin import Node
+from paddock.runners.api import RunnerPool
+from paddock.runners.pools.autoscaler import Outlook
+from paddock.runners.pools.capacity import healthy_nodes
+from paddock.runners.pools.scaling import warm_deficit
+
+__all__ = ["PoolCollector"]
+
+_OF_POOL: dict[str, tuple[str, Callable[[RunnerPool], int]]] = {
+    "want": ("Pods that the pool should have.", lambda pool: pool.spec.replicas),
+    "idle": ("Pods that wait for a job.", lambda pool: pool.status.idle),
+    "busy": ("Pods that hold a job.", lambda pool: pool.status.busy),
+    "starting": ("Pods that do not wait for a job yet.", lambda pool: pool.status.starting),
+}
+_OF_OUTLOOK: dict[str, tuple[str, Callable[[Outlook], float]]] = {
+    "queued": ("Jobs that wait and may run now.", lambda seen: seen.signals.queued),
+    "withheld": ("Jobs that their accounts' limits hold back.", lambda seen: seen.signals.withheld),
+    "oldest_dispatchable_seconds": (
+        "How long the oldest job that may run now has waited.",
+        lambda seen: seen.signals.oldest_dispatchable_seconds,
+    ),
+    "warm_deficit": (
+        "Warm Pods that the pool should have beyond its load, and that its fleet has no room for.",
+        lambda seen: warm_deficit(seen.want, seen.granted),
+    ),
+}
+
+
+class PoolCollector(Collector):
+    """Registered once a process. Queue and deficit are shown for autoscaled pools only: for others nobody asks the ledger."""
+
+    def __init__(
+        self,
+        pools: Callable[[], Iterable[RunnerPool]],
+        nodes: Callable[[], Iterable[Node]],
+        outlook: Callable[[RunnerPool], Outlook | None],
+    ) -> None:
+        self._pools = pools
+        self._nodes = nodes
+        self._outlook = outlook
+
+    def collect(self) -> Iterator[Metric]:
+        pools, nodes = sorted(self._pools(), key=lambda pool: pool.metadata.name), list(self._nodes())
+        for name, (text, value) in _OF_POOL.items():
+            found = _family(name, text)
+            for pool in pools:
+                found.add_metric([pool.metadata.name], value(pool))
+            yield found
+        seen = [(pool.metadata.name, outlook) for pool in pools if (outlook := self._outlook(pool)) is not None]
+        for name, (text, measure) in _OF_OUTLOOK.items():
+            found = _family(name, text)
+            for pool_name, outlook in seen:
+                found.add_metric([pool_name], measure(outlook))
+            yield found
+        found = _family("ready_nodes", "Nodes of the pool's fleet that can take Pods now.")
+        for pool in pools:
+            found.add_metric([pool.metadata.name], len(healthy_nodes(pool, nodes)))
+        yield found
+
+
+def _family(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"paddock_runner_pool_{name}", text, labels=["pool"])

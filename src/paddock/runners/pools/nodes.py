@@ -1,0 +1,93 @@
+"""What a pool asks of the Nodes that it runs on, and which of them it stops believing. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from paddock.kube.builtin import Node, Pod
+from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL, RunnerPool
+from paddock.runners.pools.pod_predicates import warm_since
+
+__all__ = ["StartFailure", "Suspicion", "closed", "healthy", "nodes_of", "suspicion", "unready_since"]
+
+_PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
+_MANY: Final = 3
+_REMEMBERED: Final = timedelta(minutes=30)
+
+
+def nodes_of(pool: RunnerPool, nodes: Mapping[str, Node]) -> list[Node]:
+    """The Nodes of the pool's fleet, in whatever state."""
+    label = FLEET_LABEL if pool.spec.os == "darwin" else LINUX_POOL_LABEL
+    return [node for node in nodes.values() if node.metadata.labels.get(label) == pool.spec.fleet_selector]
+
+
+def closed(node: Node) -> bool:
+    """Cordoned, or on its way out."""
+    return node.spec.unschedulable or node.metadata.deletion_timestamp is not None
+
+
+def healthy(node: Node) -> bool:
+    """Says itself that it is Ready, is under no pressure, and takes Pods. Silence is not health."""
+    said = {condition.type: condition.status for condition in node.status.conditions}
+    pressed = any(said.get(pressure) == "True" for pressure in _PRESSURES)
+    return said.get("Ready") == "True" and not pressed and not closed(node)
+
+
+def unready_since(node: Node) -> datetime | None:
+    """Since when the Node is not Ready, or nobody has heard of it; None while it is, or where it does not say."""
+    said = next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
+    return said.last_transition_time if said is not None and said.status != "True" else None
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailure:
+    """A Pod that got a Node and did not start there in time."""
+
+    node: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Nodes on which Pods do not start. `avoid` are those that new Pods stay away from."""
+
+    suspects: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+    sentence: str = ""
+
+
+def suspicion(
+    failures: Sequence[StartFailure], pods: Iterable[Pod], nodes: Sequence[Node], os: str, now: datetime
+) -> Suspicion:
+    """Three failures within half an hour, and no Pod that started since, make a Node suspect.
+
+    A broken Node is the emptiest one, so the scheduler prefers it, and a fleet can starve on it. New Pods avoid suspects
+    only while they are fewer than half of the fleet: when most Nodes fail, it is not the Nodes, and avoiding
+    them would leave nothing. A suspicion lapses half an hour after the last failures, so that a repaired Node is tried.
+    """
+    started: dict[str, datetime] = {}
+    for pod in pods:
+        since, name = warm_since(pod, os), pod.spec.node_name
+        if since is not None and name:
+            started[name] = max(since, started.get(name, since))
+    recent = Counter(
+        failure.node
+        for failure in failures
+        if now - failure.at <= _REMEMBERED and (failure.node not in started or started[failure.node] < failure.at)
+    )
+    names = {node.metadata.name for node in nodes}
+    suspects = tuple(sorted(name for name, count in recent.items() if count >= _MANY and name in names))
+    if not suspects:
+        return Suspicion()
+    listed = ", ".join(f"{name} ({recent[name]} Pods)" for name in suspects)
+    if 2 * len(suspects) < len(names):
+        return Suspicion(
+            suspects, suspects, f"Pods do not start on {listed}: new ones avoid it for half an hour; look at that Node"
+        )
+    return Suspicion(
+        suspects,
+        (),
+        f"Pods do not start on {listed}, too many Nodes of this fleet to be avoided: look at the image first",
+    )

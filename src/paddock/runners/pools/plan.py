@@ -1,0 +1,384 @@
+"""What a pool should do about its Pods now, and why. Pure and total: every Pod of the pool gets at most one act.
+
+Nothing here proves that a Pod is idle. A Pod in `retire` is one that looks idle; it is deleted only after the ledger has
+fenced it. So a mistake in this module costs a question, never a job.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from paddock.kube.builtin import Node, Pod
+from paddock.kube.objects import Condition
+from paddock.runners.api import RunnerPool
+from paddock.runners.pools.admission import Admission, Reservation, admission, places, seats_for
+from paddock.runners.pools.messages import Counts, PoolMessages, placeable, ready
+from paddock.runners.pools.nodes import StartFailure, closed, healthy, nodes_of, suspicion, unready_since
+from paddock.runners.pools.pod_names import SEAT_LABEL, SEATS, golden_label
+from paddock.runners.pools.pod_predicates import (
+    alive,
+    busy,
+    deleting,
+    drain_since,
+    marked,
+    operator_drained,
+    scheduled_at,
+    stale,
+    stalled_since,
+    terminal,
+    unschedulable,
+    warm,
+)
+from paddock.runners.pools.pod_template import shape_problem
+from paddock.runners.pools.settings import PoolSettings
+
+__all__ = ["Counts", "PoolObservation", "PoolPlan", "Retirement", "plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolObservation:
+    """Everything a plan rests on. `pods` are this pool's own, all of them; the rest may be a little old."""
+
+    pool: RunnerPool
+    pods: Sequence[Pod]
+    nodes: Mapping[str, Node]
+    now: datetime
+    settings: PoolSettings
+    siblings: Sequence[RunnerPool] = ()
+    """The other pools of the fleet."""
+    sibling_pods: Sequence[Pod] = ()
+    reserved: Sequence[Reservation] = ()
+    """Creations that neither `pods` nor `sibling_pods` show."""
+    held: frozenset[str] = frozenset()
+    """Uids of Pods that the ledger lately refused to let go: busy, whatever they look like."""
+    gone: frozenset[str] = frozenset()
+    """Names of Nodes that a fresh read has proven absent. A Node that a cache merely does not show is not among them."""
+    homeless: frozenset[str] = frozenset()
+    """Uids of Pods without a ServiceAccount, by a fresh read."""
+    failures: Sequence[StartFailure] = ()
+    namesakes: Sequence[str] = ()
+    """Other pools with the same dispatch label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """A Pod to ask the ledger about and, if it lets go, to delete. `failed_on` is the Node that is to blame."""
+
+    pod: Pod
+    kind: str
+    why: str
+    failed_on: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPlan:
+    """What to do now. `conditions` is what is said about it; `due` when a deadline of a Pod passes next."""
+
+    counts: Counts
+    create: int = 0
+    seats: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+    reap: tuple[Pod, ...] = ()
+    retire: tuple[Retirement, ...] = ()
+    mark: tuple[Pod, ...] = ()
+    strip: tuple[Pod, ...] = ()
+    blocked: bool = False
+    due: timedelta | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def acts(self) -> bool:
+        return bool(self.create or self.reap or self.retire or self.mark or self.strip)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The pool's Pods, sorted, and what has been decided so far."""
+
+    seen: PoolObservation
+    living: list[Pod] = field(default_factory=list)
+    idle: list[Pod] = field(default_factory=list)
+    """Living, looks idle, and nothing has been decided about it."""
+    retire: list[Retirement] = field(default_factory=list)
+    mark: list[Pod] = field(default_factory=list)
+    deadlines: list[datetime] = field(default_factory=list)
+
+    def let_go(self, pod: Pod, kind: str, why: str, failed_on: str = "") -> None:
+        self.idle.remove(pod)
+        self.retire.append(Retirement(pod, kind, why, failed_on))
+
+
+def plan(seen: PoolObservation) -> PoolPlan:
+    """The next step of a pool.
+
+    In order: what has ended is reaped; idle Pods that can be of no use are let go; then what is too much, then what is stale, as far
+    as the roll allows; then what is missing is created, as far as the fleet allows. A Pod that is let go counts until it
+    is gone, so a refusal of the ledger never leaves one too many.
+    """
+    draft = _Draft(seen)
+    pool, os = seen.pool, seen.pool.spec.os
+    ending = pool.metadata.deletion_timestamp is not None
+    draft.living = [pod for pod in seen.pods if alive(pod)]
+    draft.idle = [pod for pod in draft.living if not busy(pod) and pod.metadata.uid not in seen.held]
+    counts = Counts(
+        wanted=0 if ending else pool.spec.replicas,
+        living=len(draft.living),
+        idle=sum(warm(pod, os) for pod in draft.idle),
+        busy=len(draft.living) - len(draft.idle),
+        starting=sum(not warm(pod, os) for pod in draft.idle),
+        stale=sum(stale(pod, pool) for pod in draft.living),
+        leaving=sum(deleting(pod) for pod in seen.pods),
+    )
+    trust = suspicion(seen.failures, (*seen.pods, *seen.sibling_pods), nodes_of(pool, seen.nodes), os, seen.now)
+    problem = shape_problem(pool, seen.settings)
+    admitted = Admission(0)
+    unplaceable = None
+    if ending:
+        for pod in list(draft.idle):
+            draft.let_go(pod, "pool_deleted", "its pool is being deleted")
+    else:
+        _useless(draft)
+        _stalled(draft)
+        _too_many(draft)
+        if problem is None:
+            _roll(draft)
+        unplaceable = placeable(pool, draft.living, counts, seen.now)
+        missing = max(0, pool.spec.replicas - len(draft.living))
+        if missing and problem is None:
+            admitted = _admitted(seen, missing, unplaceable)
+    create = min(max(0, counts.wanted - counts.living), admitted.room)
+    said = ready(
+        pool,
+        counts,
+        PoolMessages(
+            problem=problem,
+            namesakes=seen.namesakes,
+            refused=admitted,
+            create=create,
+            rolling=len(draft.mark) + sum(each.kind == "rolled" for each in draft.retire),
+            suspicion=trust.sentence,
+            unplaceable=unplaceable,
+        ),
+    )
+    return PoolPlan(
+        counts=counts,
+        create=create,
+        seats=_seats(seen, create),
+        avoid=trust.avoid,
+        reap=tuple(pod for pod in seen.pods if terminal(pod) and not deleting(pod)),
+        retire=tuple(draft.retire),
+        mark=tuple(draft.mark),
+        strip=tuple(pod for pod in seen.pods if _immortal(pod, seen)),
+        blocked=create < counts.wanted - counts.living,
+        due=min((at - seen.now for at in draft.deadlines), default=None),
+        conditions=tuple(each for each in (said, unplaceable) if each is not None),
+    )
+
+
+def _useless(draft: _Draft) -> None:
+    """Idle Pods that no job should get, or that will never ask for one."""
+    seen = draft.seen
+    crowded = _crowded(seen) if seen.pool.spec.os == "darwin" else Counter[str]()
+    # The youngest first: of three VMs on a Mac, the one that came last is the one that should not have.
+    for pod in sorted(draft.idle, key=_age, reverse=True):
+        name, node = pod.spec.node_name, seen.nodes.get(pod.spec.node_name)
+        if operator_drained(pod):
+            draft.let_go(pod, "operator_drain", "a person asked for it to be drained")
+        elif pod.metadata.uid in seen.homeless:
+            draft.let_go(pod, "no_service_account", "its ServiceAccount is gone, so it can never ask for a job")
+        elif name and name in seen.gone:
+            draft.let_go(pod, "node_gone", f"its Node {name} does not exist any more")
+        elif node is not None and closed(node):
+            draft.let_go(pod, "node_closed", f"its Node {name} is cordoned or leaving")
+        elif node is not None and _deserted(draft, node):
+            draft.let_go(pod, "node_unready", f"its Node {name} has not been ready for minutes, and others are")
+        elif crowded[name] > len(SEATS):
+            crowded[name] -= 1
+            draft.let_go(pod, "licence", f"the Mac {name} may run {len(SEATS)} VMs, and has more")
+        else:
+            _overdue(draft, pod, node)
+
+
+def _deserted(draft: _Draft, node: Node) -> bool:
+    """Not ready for as long as Kubernetes would wait. Where no Node of the fleet is, the fault is nearer to us than to them."""
+    seen = draft.seen
+    since = unready_since(node)
+    if since is None or not any(healthy(each) for each in nodes_of(seen.pool, seen.nodes)):
+        return False
+    return _passed(draft, since + seen.settings.unready_timeout)
+
+
+def _stalled(draft: _Draft) -> None:
+    """Pods whose poller is done and whose runner does not start; not idle by their looks, so the ledger decides."""
+    seen = draft.seen
+    limit = timedelta(seconds=seen.pool.spec.provisioning.start_timeout_seconds)
+    for pod in draft.living if limit else ():
+        since = stalled_since(pod)
+        if since is not None and pod.metadata.uid not in seen.held and _passed(draft, since + limit):
+            why = "its poller is done and its runner did not start in time"
+            draft.retire.append(Retirement(pod, "runner_not_started", why, pod.spec.node_name))
+
+
+def _overdue(draft: _Draft, pod: Pod, node: Node | None) -> None:
+    """Pods that took too long: to find a Node, to start on it, or to listen to a drain."""
+    seen = draft.seen
+    pool, settings = seen.pool, seen.settings
+    limit = timedelta(seconds=pool.spec.provisioning.start_timeout_seconds)
+    if marked(pod) and warm(pod, pool.spec.os):
+        since = drain_since(pod)
+        if since is not None and _passed(draft, since + settings.drain_timeout):
+            draft.let_go(pod, "drain_ignored", "it was told to drain and still waits for a job")
+        return
+    if not limit or warm(pod, pool.spec.os):
+        return
+    if (bound := scheduled_at(pod)) is not None and pod.spec.node_name:
+        # A Mac that does not hold the image yet fetches it first; replacing the Pod would begin that anew, for ever.
+        cold = pool.spec.os == "darwin" and (node is None or golden_label(pool.spec.image) not in node.metadata.labels)
+        allowed = max(limit, settings.cold_start) if cold else limit
+        if _passed(draft, bound + allowed):
+            minutes = allowed.total_seconds() / 60
+            why = f"it got the Node {pod.spec.node_name} and did not start there within {minutes:.0f} min"
+            draft.let_go(pod, "start_timeout", why, pod.spec.node_name)
+        return
+    said = unschedulable(pod)
+    since = said.last_transition_time if said is not None else None
+    if since is not None and _passed(draft, since + limit):
+        draft.let_go(pod, "unschedulable", "no Node had room for it in time; its place among the starting is needed")
+
+
+def _passed(draft: _Draft, deadline: datetime) -> bool:
+    if deadline <= draft.seen.now:
+        return True
+    draft.deadlines.append(deadline)
+    return False
+
+
+def _too_many(draft: _Draft) -> None:
+    """Let the surplus go, idle Pods only; the rest of it leaves as jobs finish."""
+    seen = draft.seen
+    surplus = len(draft.living) - len(draft.retire) - seen.pool.spec.replicas
+    if surplus <= 0:
+        return
+    crowd = Counter(pod.spec.node_name for pod in (*draft.living, *seen.sibling_pods) if alive(pod))
+    order = sorted(draft.idle, key=lambda pod: _goes_first(pod, seen, crowd))
+    for pod in order[:surplus]:
+        draft.let_go(pod, "scaled_down", f"the pool needs {seen.pool.spec.replicas} Pods and has more")
+
+
+def _goes_first(
+    pod: Pod, seen: PoolObservation, crowd: Mapping[str, int]
+) -> tuple[bool, bool, bool, bool, int, float, str]:
+    """Never warm; then told to drain, then stale; then on a Node that is not healthy, or is nearly empty; then the newest.
+
+    Emptying the emptiest Node first leaves holes that large Pods fit into.
+    """
+    node = seen.nodes.get(pod.spec.node_name)
+    return (
+        warm(pod, seen.pool.spec.os),
+        not marked(pod),
+        not stale(pod, seen.pool),
+        node is not None and healthy(node),
+        crowd.get(pod.spec.node_name, 0),
+        -_age(pod),
+        pod.metadata.name,
+    )
+
+
+def _roll(draft: _Draft) -> None:
+    """Replace stale Pods, a few at a time.
+
+    What is unavailable counts against the few: Pods told to drain, Pods that start, and Pods that are missing; so a new
+    image that does not start stops its own roll. Pods that run (a VM) are told to drain and leave by themselves; the
+    others are replaced.
+    """
+    seen, pool = draft.seen, draft.seen.pool
+    old = [pod for pod in draft.idle if stale(pod, pool)]
+    if not old:
+        return
+    cap = max(1, pool.spec.replicas * pool.spec.rollout.max_concurrent_percent // 100)
+    os = pool.spec.os
+    rolling = sum(marked(pod) for pod in old)
+    rolling += sum(not stale(pod, pool) and not warm(pod, os) for pod in draft.idle)
+    rolling += len(draft.retire) + max(0, pool.spec.replicas - len(draft.living))
+    waiting = sorted(
+        (pod for pod in old if not marked(pod)), key=lambda pod: (pod.status.phase == "Running", _age(pod))
+    )
+    for pod in waiting[: max(0, cap - rolling)]:
+        if pod.status.phase == "Running" and _same_but_image(pod, seen):
+            draft.mark.append(pod)
+        else:
+            draft.let_go(pod, "rolled", "its pool has a newer image or RuntimeClass")
+
+
+def _same_but_image(pod: Pod, seen: PoolObservation) -> bool:
+    """Whether dispatch can see that the Pod is stale: it compares images, and drains no Pod of the current one."""
+    return all(container.image != seen.pool.spec.image for container in pod.spec.containers)
+
+
+def _admitted(seen: PoolObservation, missing: int, unplaceable: Condition | None) -> Admission:
+    """How many of the missing Pods may be made now. Whatever cannot be placed, the place of a Pod that ended gets a new one."""
+    pods = (*seen.pods, *seen.sibling_pods)
+    given = admission(seen.pool, missing, seen.siblings, pods, seen.nodes, seen.reserved, seen.now)
+    if unplaceable is None or unplaceable.status == "True":
+        return given
+    # The scheduler finds no room for some Pod of this shape: one is enough to find out when that changes, and leaves the
+    # places among the starting to pools that can use them. But what ended has left room behind, which this very pass
+    # gives back; if that is lost (we die after the reaping), the Pod that asks gets the room, and that ends the doubt.
+    asking = _asking(seen)
+    if not asking and any(unschedulable(pod) is not None for pod in seen.pods):
+        return given  # all that wait do so for a seat, and what is free is of the other one
+    freed = sum(
+        terminal(pod) and not deleting(pod) and (on := seen.nodes.get(pod.spec.node_name)) is not None and healthy(on)
+        for pod in seen.pods
+    )
+    room = min(given.room, max(0, 1 + freed - asking))
+    return Admission(room, given.reason or "Unschedulable", given.why or unplaceable.message)
+
+
+def _asking(seen: PoolObservation) -> int:
+    """Pods of the pool that wait for a Node and could have one, as far as we know.
+
+    A VM whose seat is free on no Mac does not ask whether its shape fits: it waits for its seat, and says nothing about the
+    places of the other one.
+    """
+    mine = [each.seat for each in seen.reserved if each.pool == seen.pool.metadata.name]
+    mine += [
+        pod.metadata.labels.get(SEAT_LABEL, SEATS[0]) for pod in seen.pods if alive(pod) and not pod.spec.node_name
+    ]
+    if seen.pool.spec.os != "darwin":
+        return len(mine)
+    bound = [pod for pod in (*seen.pods, *seen.sibling_pods) if pod.spec.node_name]
+    free = places(seen.pool, _serving(seen), bound, (), seen.now)
+    return sum(min(count, free[seat]) for seat, count in Counter(mine).items())
+
+
+def _serving(seen: PoolObservation) -> list[Node]:
+    return [node for node in nodes_of(seen.pool, seen.nodes) if healthy(node)]
+
+
+def _seats(seen: PoolObservation, create: int) -> tuple[str, ...]:
+    if seen.pool.spec.os != "darwin":
+        return ("",) * create
+    pods = (*seen.pods, *seen.sibling_pods)
+    return seats_for(create, places(seen.pool, _serving(seen), pods, seen.reserved, seen.now))
+
+
+def _crowded(seen: PoolObservation) -> Counter[str]:
+    """How many VMs each Mac has."""
+    return Counter(_nodes_with_vm((*seen.pods, *seen.sibling_pods)))
+
+
+def _nodes_with_vm(pods: Iterable[Pod]) -> Iterable[str]:
+    return (pod.spec.node_name for pod in pods if pod.spec.node_name and not terminal(pod))
+
+
+def _immortal(pod: Pod, seen: PoolObservation) -> bool:
+    """Deleted, past its grace period (the deletion timestamp is its end) by five minutes, on a Node proven absent."""
+    at = pod.metadata.deletion_timestamp
+    return at is not None and seen.now - at > seen.settings.immortal_after and pod.spec.node_name in seen.gone
+
+
+def _age(pod: Pod) -> float:
+    made = pod.metadata.creation_timestamp
+    return made.timestamp() if made is not None else 0.0

@@ -1,0 +1,43 @@
+"""The names of Pods, of what marks them and of what marks Nodes for them."""
+
+import hashlib
+import random
+from typing import Final
+
+__all__ = [
+    "DRAIN_SINCE",
+    "GOLDEN_PREFIX",
+    "LONGEST_POOL_NAME",
+    "POOL_UID",
+    "REVISION",
+    "SEATS",
+    "SEAT_LABEL",
+    "golden_label",
+    "runner_name",
+]
+
+REVISION: Final = "tuist.dev/runtime-class-revision"
+"""Annotation on pool and Pod: what the RuntimeClass was like. A Pod with another one than its pool's is stale."""
+POOL_UID: Final = "tuist.dev/runner-pool-uid"
+"""Annotation: the uid of the Pod's pool. No owner reference says so, because garbage collection deletes dependents whatever
+they are doing: with their owner, or before it (`--cascade=foreground`), past every finalizer."""
+DRAIN_SINCE: Final = "tuist.dev/drain-eligible-since"
+"""Annotation: when the Pod was told to drain."""
+SEAT_LABEL: Final = "tuist.dev/vm-seat"
+"""Which of the two VMs that a Mac may run this one is. No two Pods with one seat share a Node."""
+SEATS: Final = ("1", "2")
+"""Apple's licence allows two VMs on a Mac."""
+GOLDEN_PREFIX: Final = "tuist.dev/golden-"
+"""Label on a Mac's Node: it holds the VM image with that hash."""
+LONGEST_POOL_NAME: Final = 63
+"""A pool's name is the value of a label."""
+
+
+def runner_name(pool: str, rng: random.Random) -> str:
+    """A new name for a Pod and its ServiceAccount: the pool's, and 32 bits of chance."""
+    return f"{pool}-runner-{rng.getrandbits(32):08x}"
+
+
+def golden_label(image: str) -> str:
+    """The label of Nodes that hold this image."""
+    return GOLDEN_PREFIX + hashlib.sha256(image.encode()).hexdigest()[:16]

@@ -1,0 +1,199 @@
+"""What can be told from looking at a Pod. Pure; and what is told here is never proof that nobody uses it.
+
+A Pod may hold a claim that nothing on it shows: stamps are best effort. `busy` is therefore for counting and for leaving
+alone; that a Pod is idle is proven by the ledger alone (`RetirementApi.retire`).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from paddock.kube.builtin import ContainerStateTerminated, ContainerStatus, Pod, PodCondition
+from paddock.runners.api import (
+    ACCOUNT_LABEL,
+    DRAIN_ELIGIBLE_LABEL,
+    OPERATOR_DRAIN_LABEL,
+    OWNER_LABEL,
+    POLLER,
+    POOL_LABEL,
+    RUNNER,
+    RunnerPool,
+)
+from paddock.runners.pools.pod_names import DRAIN_SINCE, POOL_UID, REVISION
+
+__all__ = [
+    "PodEnding",
+    "alive",
+    "busy",
+    "deleting",
+    "drain_since",
+    "ending_of",
+    "marked",
+    "of_pool",
+    "operator_drained",
+    "scheduled_at",
+    "stale",
+    "stalled_since",
+    "starting",
+    "terminal",
+    "unschedulable",
+    "warm",
+    "warm_since",
+]
+
+
+def of_pool(pod: Pod, pool: RunnerPool) -> bool:
+    """Whether the Pod is this very pool's: by label, and by the pool's uid. A pool of an earlier life is another."""
+    meta = pod.metadata
+    owners = (meta.annotations.get(POOL_UID), *(owner.uid for owner in meta.owner_references))
+    return pool.metadata.uid in owners and meta.labels.get(POOL_LABEL) == pool.metadata.name
+
+
+def terminal(pod: Pod) -> bool:
+    return pod.status.phase in {"Succeeded", "Failed"}
+
+
+def deleting(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def alive(pod: Pod) -> bool:
+    """Counts as one of the pool's Pods."""
+    return not deleting(pod) and not terminal(pod)
+
+
+def busy(pod: Pod) -> bool:
+    """Looks taken: it carries the stamp, or the account, or its poller is done, which on Linux needs no label.
+
+    Two signals that fail independently, because the stamp is best effort.
+    """
+    labels = pod.metadata.labels
+    poller = _status(pod, POLLER)
+    polled = poller is not None and poller.state.terminated is not None
+    return bool(labels.get(OWNER_LABEL)) or bool(labels.get(ACCOUNT_LABEL)) or polled
+
+
+def stalled_since(pod: Pod) -> datetime | None:
+    """Since when a Linux Pod that nobody has stamped is between its poller and a runner that does not start.
+
+    Its poller was drained, or its job's stamp was lost, and the runner's image cannot be had: only the ledger can tell
+    which of the two, so this is a reason to ask, and no more.
+    """
+    labels, poller, runner = pod.metadata.labels, _status(pod, POLLER), _status(pod, RUNNER)
+    if labels.get(OWNER_LABEL) or labels.get(ACCOUNT_LABEL) or poller is None or poller.state.terminated is None:
+        return None
+    if runner is not None and (runner.state.running is not None or runner.state.terminated is not None):
+        return None
+    return poller.state.terminated.finished_at
+
+
+def warm(pod: Pod, os: str) -> bool:
+    """Waits for a job, or could: the VM is up on macOS, the poller runs on Linux (where the Pod is Pending all the while)."""
+    if os == "darwin":
+        return pod.status.phase == "Running"
+    poller = _status(pod, POLLER)
+    return poller is not None and poller.state.running is not None
+
+
+def warm_since(pod: Pod, os: str) -> datetime | None:
+    """When it began to wait for a job, as far as the Pod says."""
+    status = _status(pod, RUNNER if os == "darwin" else POLLER)
+    if status is None:
+        return None
+    if status.state.running is not None:
+        return status.state.running.started_at
+    return status.state.terminated.started_at if status.state.terminated is not None else None
+
+
+def starting(pod: Pod, os: str) -> bool:
+    """On its way to being warm, bound or not: it holds a place among those that may start at once."""
+    return alive(pod) and not busy(pod) and not warm(pod, os)
+
+
+def stale(pod: Pod, pool: RunnerPool) -> bool:
+    """Made from an older image, or for an older RuntimeClass, than the pool asks for now."""
+    images = [container.image for container in pod.spec.containers if container.name == RUNNER]
+    if images != [pool.spec.image]:
+        return True
+    return pod.metadata.annotations.get(REVISION, "") != pool.metadata.annotations.get(REVISION, "")
+
+
+def marked(pod: Pod) -> bool:
+    """Told to drain in this roll."""
+    return pod.metadata.labels.get(DRAIN_ELIGIBLE_LABEL) == "true"
+
+
+def drain_since(pod: Pod) -> datetime | None:
+    try:
+        return datetime.fromisoformat(pod.metadata.annotations.get(DRAIN_SINCE, ""))
+    except ValueError:
+        return None  # somebody else's mark: there is no telling how long it has been there
+
+
+def operator_drained(pod: Pod) -> bool:
+    return pod.metadata.labels.get(OPERATOR_DRAIN_LABEL) == "true"
+
+
+def scheduled_at(pod: Pod) -> datetime | None:
+    """When it got its Node; the clock of everything that may go wrong on that Node."""
+    said = _scheduled(pod)
+    return said.last_transition_time if said is not None and said.status == "True" else None
+
+
+def unschedulable(pod: Pod) -> PodCondition | None:
+    """The scheduler's own word that no Node fits, with the moment since when."""
+    said = _scheduled(pod)
+    if said is None or said.status != "False" or said.reason != "Unschedulable" or pod.spec.node_name:
+        return None
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class PodEnding:
+    """How a Pod ended: what is kept of it when it is deleted."""
+
+    at: datetime
+    exit_code: int | None
+    reason: str
+    message: str
+
+    @property
+    def abnormal(self) -> bool:
+        return self.exit_code != 0 or self.reason in {"TartRunExited", "TartRunFailed"}
+
+    @property
+    def sentence(self) -> str:
+        code = "no exit code" if self.exit_code is None else f"exit code {self.exit_code}"
+        said = f": {self.message}" if self.message else ""
+        return f"ended with {code} ({self.reason or 'no reason given'}){said}"
+
+
+def ending_of(pod: Pod, now: datetime) -> PodEnding:
+    """The latest end of its containers, else the moment it was deleted, else now; code and words of the runner, if it ran."""
+    ends = [ended for status in _statuses(pod) if (ended := status.state.terminated) is not None]
+    times = [ended.finished_at for ended in ends if ended.finished_at is not None]
+    at = max(times, default=pod.metadata.deletion_timestamp or now)
+    told = _told(pod)
+    if told is None:
+        return PodEnding(min(at, now), None, pod.status.reason or pod.status.phase, pod.status.message[:300])
+    return PodEnding(min(at, now), told.exit_code, told.reason, (told.message or pod.status.message)[:300])
+
+
+def _told(pod: Pod) -> ContainerStateTerminated | None:
+    """The end that explains the Pod's: the runner's, or the poller's where no runner ever started."""
+    for name in (RUNNER, POLLER):
+        status = _status(pod, name)
+        if status is not None and status.state.terminated is not None:
+            return status.state.terminated
+    return None
+
+
+def _statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
+    return (*pod.status.init_container_statuses, *pod.status.container_statuses)
+
+
+def _status(pod: Pod, name: str) -> ContainerStatus | None:
+    return next((status for status in _statuses(pod) if status.name == name), None)
+
+
+def _scheduled(pod: Pod) -> PodCondition | None:
+    return next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)

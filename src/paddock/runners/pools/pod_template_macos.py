@@ -1,0 +1,59 @@
+"""A runner Pod on a Mac: one container, which is a VM, and at most two of them on a host.
+
+The scheduler knows nothing of Apple's licence, so the Pod says it in words that it does know: each VM has one of two
+seats, and refuses a Node on which its seat is taken.
+"""
+
+from typing import Any
+
+from paddock.runners.api import FLEET_LABEL, RUNNER, RunnerPool
+from paddock.runners.pools.pod_names import SEAT_LABEL, golden_label
+
+__all__ = ["macos_spec"]
+
+Json = dict[str, Any]
+
+
+def macos_spec(pool: RunnerPool, env: list[Json], resources: Json, token: Json, seat: str) -> Json:
+    """The Pod's spec without what both systems share. `token` is the projected volume."""
+    return {
+        "containers": [
+            {
+                "name": RUNNER,
+                "image": pool.spec.image,
+                "env": env,
+                "resources": resources,
+                "volumeMounts": [{"name": token["name"], "mountPath": "/var/run/secrets/paddock", "readOnly": True}],
+            }
+        ],
+        "volumes": [token],
+        # Agents that stage a token by themselves (tart-kubelet) do so only for Pods that ask for one this way. The
+        # account has no rights in the cluster, so such a token opens nothing there.
+        "automountServiceAccountToken": True,
+        "nodeSelector": {
+            "kubernetes.io/os": "darwin",
+            "tuist.dev/runtime": "tart",
+            FLEET_LABEL: pool.spec.fleet_selector,
+        },
+        "tolerations": [{"key": "tuist.dev/macos", "operator": "Exists", "effect": "NoSchedule"}],
+        "affinity": {
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 100,
+                        "preference": {
+                            "matchExpressions": [{"key": golden_label(pool.spec.image), "operator": "Exists"}]
+                        },
+                    }
+                ]
+            },
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "labelSelector": {"matchLabels": {SEAT_LABEL: seat}},
+                        "topologyKey": "kubernetes.io/hostname",
+                    }
+                ]
+            },
+        },
+    }

@@ -1,0 +1,93 @@
+"""The pool controller's books over HTTP: how `paddock operator` asks `paddock dispatch`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import httpx2
+import msgspec
+
+from paddock.base.clock import rfc3339_micro
+from paddock.kube.credentials import Credentials
+from paddock.kube.errors import ConfigError
+from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, Load, Retired
+from paddock.runners.ledger import Pod, PoolSignals
+from paddock.runners.pools.retirement import RetirementUnavailableError
+
+__all__ = ["HttpRetirementApi"]
+
+T = TypeVar("T")
+
+
+class HttpRetirementApi:
+    """`RetirementApi` of the dispatch process at `url`, shown the operator's own token.
+
+    Every call ends within `seconds`, and every answer but the right one is BooksUnavailableError: a wrong token, a wrong
+    address and a dispatch process that is down all mean that nothing is known. The client is closed by `close`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        credentials: Credentials,
+        *,
+        seconds: float = 5.0,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._client = httpx2.AsyncClient(
+            base_url=url.rstrip("/") + PREFIX, timeout=seconds, transport=transport, follow_redirects=False
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def signals(self, pool: str) -> PoolSignals:
+        response = await self._ask("GET", "/desired_replicas", params={"fleet": pool})
+        load = _decoded(response, Load)
+        if load.fleet != pool:
+            raise RetirementUnavailableError(f"asked for pool {pool}, dispatch answered about {load.fleet}")
+        return load.signals()
+
+    async def retire(self, pods: Sequence[Pod], *, why: str) -> frozenset[str]:
+        retired: set[str] = set()
+        for start in range(0, len(pods), LARGEST_RETIREMENT):
+            batch = pods[start : start + LARGEST_RETIREMENT]
+            asked = {"pods": [{"uid": pod.uid, "name": pod.name} for pod in batch], "why": why}
+            retired.update(_decoded(await self._ask("POST", "/pods/retire", body=asked), Retired).retired)
+        # Whatever is answered, no Pod that was not asked about is ever deleted for it.
+        return frozenset(retired & {pod.uid for pod in pods})
+
+    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
+        told = {"pod_uid": pod.uid, "pod_name": pod.name, "ended_at": rfc3339_micro(ended_at), "why": why}
+        await self._ask("POST", "/pods/stopped", body=told)
+
+    async def _ask(self, method: str, path: str, *, body: Any = None, params: Any = None) -> httpx2.Response:
+        response = await self._send(method, path, body, params)
+        if response.status_code == 401 and self._credentials.rejected():
+            response = await self._send(method, path, body, params)
+        if response.status_code not in (200, 204):
+            raise RetirementUnavailableError(f"dispatch answered {response.status_code} to {method} {path}")
+        return response
+
+    async def _send(self, method: str, path: str, body: Any, params: Any) -> httpx2.Response:
+        try:
+            token = (await self._credentials.current()).token
+        except ConfigError as error:
+            raise RetirementUnavailableError(f"there is no token to show to dispatch: {error}") from error
+        headers = {"Content-Type": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token.reveal()}"
+        content = None if body is None else msgspec.json.encode(body)
+        try:
+            return await self._client.request(method, path, content=content, params=params, headers=headers)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            # The class alone: the text of some of these quotes what was sent.
+            raise RetirementUnavailableError(f"dispatch cannot be asked: {type(error).__name__}") from error
+
+
+def _decoded(response: httpx2.Response, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(response.content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RetirementUnavailableError(f"dispatch answered something else than a {kind.__name__}") from error

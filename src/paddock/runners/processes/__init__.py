@@ -1,0 +1,1 @@
+"""What each production process runs of the runner subsystem: `dispatch` and `operator`, and the rights of both."""

@@ -1,0 +1,135 @@
+"""The dispatch process put together: webhook, dispatch, internal routes, healing, and what page and CLI read.
+
+`paddock dispatch` runs this against a cluster and a Postgres of yours, `paddock up` against its own. Any number of
+processes may run it at once: what must not happen twice is settled by the ledger.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry
+from starlette.routing import Route
+
+from paddock.base.clock import Clock
+from paddock.base.secrets import Secret
+from paddock.base.supervise import keep_running
+from paddock.clients.github import GitHub
+from paddock.kube.client import Client
+from paddock.kube.informer import Informer
+from paddock.kube.metrics import KubeMetrics
+from paddock.runners.api import RunnerPool
+from paddock.runners.dispatch.service import DispatchService
+from paddock.runners.healing.service import HealingService
+from paddock.runners.http.authentication import TokenAuthenticator
+from paddock.runners.http.internal import internal_routes
+from paddock.runners.http.leaks import leaks_route
+from paddock.runners.http.readonly import readonly_routes
+from paddock.runners.http.rewind import rewind_route
+from paddock.runners.http.why import Explainer, why_routes
+from paddock.runners.ledger import Ledger, Listener
+from paddock.runners.ledger.configured_limits import ConfiguredLimits
+from paddock.runners.ledger.queue_metrics import QueueCollector
+from paddock.runners.ledger.retention import RetentionWorker
+from paddock.runners.ledger.retirement import LedgerRetirementApi
+from paddock.runners.settings import DispatchSettings
+from paddock.runners.webhooks.receive import webhook_route
+from paddock.runners.webhooks.worker import WebhookWorker
+
+__all__ = ["RunnerService"]
+
+
+class RunnerService:
+    """Serve `routes`, run `run()`, and at the end `await stop()` before the HTTP server goes."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        listener: Listener,
+        github: GitHub,
+        client: Client,
+        *,
+        secrets: Callable[[], Sequence[Secret]],
+        settings: DispatchSettings,
+        clock: Clock,
+        rng: random.Random,
+        registry: CollectorRegistry,
+        kube_metrics: KubeMetrics,
+        name: str = "dispatch",
+    ) -> None:
+        self._clock, self._rng = clock, rng
+        self.ledger = ledger
+        self.github = github
+        self.settings = settings
+        self.pools = Informer(
+            client,
+            RunnerPool,
+            clock=clock,
+            rng=rng,
+            metrics=kube_metrics,
+            namespace=settings.namespace,
+            name="pools",
+        )
+        self.dispatch = DispatchService(
+            ledger,
+            github,
+            client,
+            pools=self.pools.reader,
+            listener=listener,
+            settings=settings,
+            clock=clock,
+            rng=rng,
+            registry=registry,
+            name=name,
+            kube_metrics=kube_metrics,
+        )
+        self.webhooks = WebhookWorker(ledger, self._known_pools, clock, rng, registry)
+        self.healing = HealingService(
+            ledger, github, client, self.pools.reader, settings, clock, rng, registry, kube_metrics
+        )
+        self.dispatch.pods.add_handler(self.healing.watch)
+        self.retirement = LedgerRetirementApi(ledger, clock, recheck=self.healing.check)
+        self.queue = QueueCollector(ledger, lambda: [pool.metadata.name for pool in self.pools.reader.list()], clock)
+        self.explainer = Explainer(ledger, self.dispatch.pods.reader, self.pools.reader, settings, clock)
+        registry.register(self.queue)
+        self.retention = RetentionWorker(ledger, settings.retention, clock, registry)
+        self.routes: list[Route] = [
+            webhook_route(ledger, secrets, settings, wake=self.webhooks.wake, registry=registry),
+            *self.dispatch.routes,
+            *internal_routes(self.retirement, TokenAuthenticator(self.dispatch.tokens), ledger.progress.note, settings),
+        ]
+        self.readable: list[Route] = [
+            *readonly_routes(ledger, self.queue.strip),
+            *why_routes(self.explainer),
+            leaks_route(self.healing.healer),
+            rewind_route(ledger, clock),
+        ]
+        """What only operators may reach: it shows names of every account."""
+
+    async def run(self) -> None:
+        """Work until cancelled; each part is started again when it fails."""
+        work = {
+            "pools": self.pools.run,
+            "dispatch": self.dispatch.run,
+            "announcements": self.webhooks.run,
+            "queue metrics": self.queue.run,
+            "healing": self.healing.run,
+            "retention": self.retention.run,
+            "limits": ConfiguredLimits(self.ledger, self.settings.limits, self._clock).run,
+        }
+        async with asyncio.TaskGroup() as group:
+            for name, run in work.items():
+                group.create_task(keep_running(name, run, self._clock, self._rng), name=name)
+
+    async def stop(self) -> None:
+        """Claim nothing more, finish what is being served, send everybody else away with a word. Bounded."""
+        await self.dispatch.stop()
+
+    def waiting_for(self) -> list[str]:
+        """The caches that are not complete yet, each with what keeps it from it; empty once it can serve."""
+        informers = (self.pools, self.dispatch.pods, self.dispatch.accounts)
+        return [f"{i.name}: {i.problem or 'the first list is under way'}" for i in informers if not i.synced.is_set()]
+
+    def _known_pools(self) -> Sequence[RunnerPool] | None:
+        """None until they were read once: without pools every announcement would be ignored for want of one."""
+        return self.pools.reader.list() if self.pools.synced.is_set() else None

@@ -1,0 +1,47 @@
+"""Jobs that GitHub never announced to us and that were found in its own list: the second source beside webhooks."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from paddock.base.clock import Clock
+from paddock.clients.github import GitHubJob
+from paddock.runners.api import RunnerPool
+from paddock.runners.ledger import Ledger, Moved, NewJob
+from paddock.runners.webhooks.routing import Chosen, choose
+
+__all__ = ["enqueue_from_github"]
+
+
+def enqueue_from_github(
+    ledger: Ledger, pools: Callable[[], Sequence[RunnerPool] | None], clock: Clock
+) -> Callable[[int, str, GitHubJob], Awaitable[bool]]:
+    """How a found job enters the queue: routed as an announced one is. True if it was not known and waits now."""
+
+    async def announce(installation_id: int, repository: str, job: GitHubJob) -> bool:
+        account = await ledger.accounts.of_installation(installation_id)
+        choice = choose(pools() or (), job.labels)
+        if account is None or not isinstance(choice, Chosen):
+            return False
+        pool, now = choice.pool, clock.now()
+        moved = await ledger.jobs.enqueue(
+            NewJob(
+                job_id=job.job_id,
+                account_id=account.account_id,
+                pool=pool.metadata.name,
+                platform=pool.platform,
+                vcpus=pool.vcpus,
+                memory_mb=pool.spec.pod_memory_mb,
+                repository=repository,
+                enqueued_at=min(job.created_at or now, now),
+                workflow_run_id=job.run_id,
+                workflow_name=job.workflow_name,
+                run_attempt=job.run_attempt,
+                job_name=job.name,
+                head_branch=job.head_branch,
+                head_sha=job.head_sha,
+                label=choice.label,
+            ),
+            by="healing/unheard",
+        )
+        return moved is Moved.QUEUED
+
+    return announce

@@ -1,0 +1,106 @@
+"""Macs on paper: a bootstrap without SSH that is as strict as the real one about passwords, host keys and dark hosts."""
+
+from dataclasses import dataclass, field
+
+from paddock.base.clock import Clock
+from paddock.clients.scaleway import Credentials
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, ReportStep
+from paddock.simulator.cloud import SimulatedCloud
+from paddock.simulator.cloud.state import Host as CloudHost
+
+__all__ = ["FakeBootstrap", "FakeMacs", "Touch"]
+
+Machine = ScalewayAppleSiliconMachine
+Host = ScalewayAppleSiliconHost
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Somebody began to work on a host. `install` says on which disk: it grows with every wipe."""
+
+    at: float
+    server_id: str
+    machine_uid: str
+    install: int
+
+
+@dataclass
+class FakeMacs:
+    """Which hosts fail to bootstrap, and who has touched which host, so that tests can look.
+
+    A host in `broken` fails; one that is also in `healed_by_reboot` is well after its next reboot. `wrong_passwords` and
+    `changed_keys` name the hosts on which a password or a pinned host key of an older install was tried: never right.
+    """
+
+    broken: set[str] = field(default_factory=set)
+    healed_by_reboot: set[str] = field(default_factory=set)
+    touched: list[Touch] = field(default_factory=list)
+    wrong_passwords: list[str] = field(default_factory=list)
+    changed_keys: list[str] = field(default_factory=list)
+    seconds: float = 90.0
+
+    def live_in(self, cloud: SimulatedCloud) -> None:
+        """Let reboots in this cloud heal what they can."""
+        cloud.on_reboot.append(self._rebooted)
+
+    def _rebooted(self, host: CloudHost) -> None:
+        if host.id in self.healed_by_reboot:
+            self.broken.discard(host.id)
+
+
+class FakeBootstrap:
+    """A bootstrap that takes its time and succeeds, unless the host is broken, or (with a `cloud`) dark or another's."""
+
+    def __init__(self, clock: Clock, macs: FakeMacs, cloud: SimulatedCloud | None = None) -> None:
+        self._clock = clock
+        self._macs = macs
+        self._cloud = cloud
+
+    async def prepare_claim(self, machine: Machine) -> str | None:  # noqa: ARG002 - paper has no keys
+        return None
+
+    async def identity_due(self, machine: Machine) -> bool:  # noqa: ARG002 - paper has no tokens
+        return False
+
+    def desired_hash(self, machine: Machine) -> str:  # noqa: ARG002 - one configuration for all
+        return "config-1"
+
+    async def update(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
+    ) -> Bootstrapped | BootstrapFailed:
+        return await self.bootstrap(machine, host, credentials, progress)
+
+    restart_agent = update
+
+    async def forget(self, machine: Machine) -> None:
+        """Nothing was given."""
+
+    async def bootstrap(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
+    ) -> Bootstrapped | BootstrapFailed:
+        assert credentials.password is not None
+        await progress("reach ssh")
+        server_id = host.spec.server_id
+        install = 1
+        if self._cloud is not None:
+            mac = self._cloud.state.hosts.get(server_id)
+            if mac is None or not mac.powered:
+                return BootstrapFailed("reach ssh", "nothing answers", "")
+            install = mac.install
+            key = _host_key(server_id, install)
+            if host.status.host_key not in ("", key):
+                self._macs.changed_keys.append(server_id)
+                return BootstrapFailed("reach ssh", "the host key is not the one that was pinned", "")
+            if credentials.password.reveal() != mac.password:
+                self._macs.wrong_passwords.append(server_id)
+                return BootstrapFailed("sudo", "the password was refused", key)
+        self._macs.touched.append(Touch(self._clock.monotonic(), server_id, machine.metadata.uid, install))
+        await self._clock.sleep(self._macs.seconds)
+        if server_id in self._macs.broken:
+            return BootstrapFailed("reach ssh", "the connection was refused", "")
+        return Bootstrapped(_host_key(server_id, install), "config-1")
+
+
+def _host_key(server_id: str, install: int) -> str:
+    return f"SHA256:{server_id[:8]}/{install}"

@@ -1,0 +1,46 @@
+"""The answer strip: eight numbers that say whether anybody has to look further."""
+
+import htpy as h
+from htpy import Node
+
+from paddock.web.health import Numbers
+from paddock.web.parts.drawing import seconds
+
+__all__ = ["strip"]
+
+_LONG = 60.0
+
+
+def strip(numbers: Numbers, *, runners: bool) -> Node:
+    """A number that cannot be known is a dash, and never a zero."""
+    oldest = numbers.oldest_dispatchable_seconds
+    cells: list[Node] = []
+    if runners:
+        waits = "nobody waits" if oldest == 0 else "longest wait of a job that may run now"
+        cells += [
+            _cell("oldest job", "none" if oldest == 0 else seconds(oldest), waits, bad=bool(oldest and oldest > _LONG)),
+            _cell("waiting", _number(numbers.waiting), f"and {_number(numbers.withheld)} held back by limits"),
+            _cell("running", _number(numbers.running), "jobs"),
+            _cell("warm", str(numbers.warm), "runners ready for a job"),
+        ]
+    cells += [
+        _cell("Macs ready", str(numbers.hosts_ready), f"of {numbers.hosts}"),
+        _cell("stranded", str(numbers.orphaned), "Macs that nobody owns", bad=numbers.orphaned > 0),
+    ]
+    if runners:
+        killed = numbers.live_jobs_killed
+        cells += [
+            _cell("healed", _number(numbers.healed_last_day), "leaks in the last 24 h"),
+            _cell("live jobs killed", _number(killed), "must stay 0", bad=bool(killed)),
+        ]
+    return h.dl(".strip")[cells]
+
+
+def _cell(label: str, value: str, under: str, *, bad: bool = False) -> Node:
+    return h.div(class_="alarm" if bad else None)[
+        h.dt[label], h.dd(".value")["▲ " if bad else None, value], h.dd(".under")[under]
+    ]
+
+
+def _number(value: int | None) -> str:
+    return "\u2013" if value is None else f"{value:,}".replace(",", "\u202f")

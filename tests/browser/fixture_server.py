@@ -1,0 +1,44 @@
+"""Serves a painted world of any size on loopback, in which a few jobs end and begin every second.
+
+python tests/browser/fixture_server.py PORT HOSTS PODS
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from unit.web.page_fixture import painted, painted_pages
+
+from paddock.base.clock import SystemClock
+from paddock.base.http_server import bind, listening
+from paddock.base.metrics import CollectorRegistry
+from paddock.web.app import create_app
+
+_TURN = 0.5
+_TURNS = 30
+
+
+async def main(port: int, hosts: int, pods: int) -> None:
+    # Painted beforehand: what is measured is the page, and not the painter. A real process holds one world and not thirty,
+    # so the collector of garbage does not go through the others.
+    now = SystemClock().now()
+    worlds = [painted(hosts, pods, now, turn=turn) for turn in range(_TURNS)]
+    gc.freeze()
+    turn = 0
+    pages = painted_pages(lambda: worlds[turn % _TURNS])
+    app = create_app(pages, CollectorRegistry(), healthy=lambda: None)
+    running = asyncio.create_task(pages.live.run())
+    async with listening(app, bind(port, "PORT")):
+        while not running.done():
+            await asyncio.sleep(_TURN)
+            turn += 1
+            pages.live.touch()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*(int(word) for word in sys.argv[1:4])))

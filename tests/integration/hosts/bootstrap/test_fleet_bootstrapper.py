@@ -1,0 +1,126 @@
+"""The bootstrap as the machine controller uses it: against the simulated cloud, its Macs, and a cluster."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+from unit.hosts.bootstrap.clusters import Cluster
+from unit.hosts.bootstrap.fleets import example
+
+from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
+from paddock.base.secrets import Secret
+from paddock.clients.scaleway import ScalewayClient
+from paddock.hosts.api import HostSpec, HostStatus, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.bootstrap import Bootstrap, Sequencing
+from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper, fleet_of
+from paddock.hosts.bootstrap.identity import ApiEndpoint
+from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, Bootstrapper
+from paddock.kube.builtin import Node, SecretObject, ServiceAccount
+from paddock.kube.client import Client
+from paddock.kube.errors import NotFoundError
+from paddock.kube.objects import ObjectMeta
+from paddock.kube.resource import Resource
+from paddock.simulator.cloud import SimulatedCloud
+from paddock.simulator.mac import Fleet, Pace
+
+ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
+MACHINE = ScalewayAppleSiliconMachine(
+    metadata=ObjectMeta(name="mac-1", namespace="default", uid="1"),
+    spec=MachineSpec(fleet_name="runners", host_cpu=4, provider_id="scw-applesilicon://fr-par-1/1"),
+)
+
+
+class World:
+    def __init__(self, client: Client, folder: Path) -> None:
+        clock, rng = SystemClock(), seeded("world")
+        self.client = client
+        self.cloud = SimulatedCloud(clock, rng, speed=10_000.0)
+        self.macs = Fleet(self.cloud, clock=clock, rng=rng, pace=Pace(speed=2000.0))
+        self.scaleway = ScalewayClient(self.cloud.settings(), clock, rng, transport=self.cloud.transport())
+        self.fleet = example(folder)
+        self.steps: list[str] = []
+        self.bootstrapper: Bootstrapper = FleetBootstrapper(
+            client,
+            self.scaleway,
+            self.macs.ssh(),
+            self.fleet,
+            clock=clock,
+            rng=rng,
+            endpoint=ApiEndpoint("https://api.example"),
+            sequencing=Sequencing(clock, rng, spread=0.0),
+            bootstrap=Bootstrap(self.macs.ssh(), clock, rng, reach_for=0.0, dial_timeout=0.5),
+        )
+
+    async def progress(self, step: str) -> None:
+        self.steps.append(step)
+
+    async def host(self) -> ScalewayAppleSiliconHost:
+        [server] = self.cloud.seed_pool(1, prefix="tuist-pool-")
+        fetched = await self.scaleway.get_server("fr-par-1", server.id)
+        self.credentials = fetched.credentials
+        return ScalewayAppleSiliconHost(
+            metadata=ObjectMeta(name="host-1", namespace="default"),
+            spec=HostSpec(zone="fr-par-1", server_id=server.id),
+            status=HostStatus(ip=fetched.server.ip),
+        )
+
+
+@pytest.fixture
+async def world(client: Client, tmp_path: Path) -> AsyncIterator[World]:
+    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
+    await client.create({"metadata": {"name": "paddock-node"}, "rules": rules}, ROLE)
+    made = World(client, tmp_path)
+    yield made
+    await made.macs.stop()
+    await made.scaleway.aclose()
+
+
+async def test_a_claimed_host_becomes_a_node_with_an_identity_of_its_own(world: World, cluster: Cluster):
+    assert await world.bootstrapper.prepare_claim(MACHINE) is None
+    host = await world.host()
+    outcome = await world.bootstrapper.bootstrap(MACHINE, host, world.credentials, world.progress)
+    mac = world.macs.mac(host.spec.server_id)
+    assert outcome == Bootstrapped(mac.host_key, world.bootstrapper.desired_hash(MACHINE))
+    assert world.steps[0] == "reach-ssh"
+    assert world.steps[-1] == "payload-tart-kubelet"
+    kubeconfig = yaml.safe_load(mac.read("/etc/tart-kubelet/kubeconfig"))
+    async with cluster.client(Secret(kubeconfig["users"][0]["user"]["token"])) as node:
+        assert not (await node.list(Node)).items
+    assert b"--host-cpu=4" in mac.read("/Library/LaunchDaemons/dev.tuist.tart-kubelet.plist")
+    again = await world.bootstrapper.restart_agent(MACHINE, host, world.credentials, world.progress)
+    assert isinstance(again, Bootstrapped)
+    await world.bootstrapper.forget(MACHINE)
+    await world.bootstrapper.forget(MACHINE)
+    with pytest.raises(NotFoundError):
+        await world.client.get(ServiceAccount, "node-mac-1", "default")
+    assert (await world.client.get(SecretObject, "runners-ssh", "default")).data, "other machines use the key"
+
+
+async def test_a_host_installed_before_the_key_was_registered_is_blamed_and_says_why(world: World):
+    host = await world.host()
+    assert await world.bootstrapper.prepare_claim(MACHINE) is None
+    outcome = await world.bootstrapper.bootstrap(MACHINE, host, world.credentials, world.progress)
+    assert isinstance(outcome, BootstrapFailed)
+    assert (outcome.step, outcome.reason, outcome.blames_host) == ("reach-ssh", "SSHAuthRefused", True)
+
+
+async def test_what_is_missing_in_the_cluster_is_not_the_hosts_fault(world: World):
+    host = await world.host()
+    secret = SecretObject(metadata=ObjectMeta(name="runners-ssh", namespace="default"))
+    await world.client.create(secret)
+    problem = await world.bootstrapper.prepare_claim(MACHINE)
+    assert problem is not None
+    assert "runners-ssh" in problem
+    outcome = await world.bootstrapper.bootstrap(MACHINE, host, world.credentials, world.progress)
+    assert isinstance(outcome, BootstrapFailed)
+    assert not outcome.blames_host
+    assert world.steps == []
+
+
+def test_a_machines_own_offer_is_part_of_what_its_host_should_carry(tmp_path: Path):
+    fleet = example(tmp_path)
+    own = fleet_of(MACHINE, fleet)
+    assert (own.host_cpu, own.host_memory_mb) == (4, fleet.host_memory_mb)
+    assert ("tuist.dev/fleet", "runners") in own.node_labels

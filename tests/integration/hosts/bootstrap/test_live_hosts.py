@@ -1,0 +1,231 @@
+"""What happens to hosts that run virtual machines: updates, renewals, restarts; never a full bootstrap."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import pytest
+from integration.hosts.bootstrap.rig import KUBECONFIG, Rig
+from unit.hosts.bootstrap.fleets import AGENT, AGENT_LABEL, GUARD
+
+from paddock.base.secrets import Secret
+from paddock.hosts.bootstrap import Bootstrap, EgressFirewall, Failed, FailureKind, FleetConfig, Ready, config_hash
+
+ANCHOR = "tuist.runners"
+
+
+def agent_pid(rig: Rig) -> int | None:
+    job = rig.mac.job(AGENT_LABEL)
+    assert job is not None
+    return job.pid
+
+
+def with_new_agent(rig: Rig) -> FleetConfig:
+    tart, agent = rig.fleet.payloads
+    Path(agent.source).write_bytes(AGENT + b"# newer\n")
+    newer = dataclasses.replace(agent, sha256=hashlib.sha256(AGENT + b"# newer\n").hexdigest())
+    return dataclasses.replace(rig.fleet, payloads=(tart, newer))
+
+
+def effects(rig: Rig) -> str:
+    return "\n".join(str(effect) for effect in rig.mac.effects)
+
+
+@pytest.fixture
+async def live(rig: Rig) -> Rig:
+    await rig.ready()
+    await rig.mac.settled()
+    rig.mac.effects.clear()
+    rig.mac.calls.clear()
+    rig.progress.clear()
+    return rig
+
+
+async def test_an_update_with_nothing_new_changes_nothing(live: Rig):
+    assert (await live.update()).changed_steps == ()
+    assert live.mac.effects == []
+
+
+async def test_an_update_never_touches_what_running_machines_depend_on(live: Rig):
+    tart, agent = with_new_agent(live).payloads
+    other = dataclasses.replace(tart, sha256="1" * 64)
+    host = live.host(node_name="another-name")
+    updated = await live.update(host, dataclasses.replace(live.fleet, payloads=(other, agent), host_cpu=4))
+    assert updated.changed_steps == ("payload-tart-kubelet",)
+    assert not {"passwordless-sudo", "auto-login", "hostname", "payload-tart"} & {p.step for p in live.progress}
+    assert "loginwindow" not in effects(live)
+    assert "scutil" not in effects(live)
+    assert "/usr/local/lib/tart" not in effects(live)
+    assert live.mac.session == "Aqua"
+
+
+async def test_a_new_agent_is_installed_and_started_and_the_hash_moves(live: Rig):
+    before, fleet = agent_pid(live), with_new_agent(live)
+    updated = await live.update(fleet=fleet)
+    assert updated.config_hash == config_hash(fleet) != config_hash(live.fleet)
+    assert live.mac.read("/usr/local/bin/tart-kubelet").endswith(b"# newer\n")
+    assert agent_pid(live) not in (None, before)
+    # The property list is the same, so the job is kicked: registering it again and again makes macOS give it up.
+    assert "launchctl bootout" not in effects(live)
+    live.mac.effects.clear()
+    assert (await live.update(fleet=fleet)).changed_steps == ()
+
+
+async def test_other_arguments_of_the_agent_are_registered_anew(live: Rig):
+    before = agent_pid(live)
+    await live.update(fleet=dataclasses.replace(live.fleet, max_pods=2))
+    assert b"--max-pods=2" in live.mac.read(f"/Library/LaunchDaemons/{AGENT_LABEL}.plist")
+    assert agent_pid(live) not in (None, before)
+
+
+async def test_a_renewed_kubeconfig_restarts_the_agent_even_if_the_first_try_died_in_between(live: Rig):
+    before = agent_pid(live)
+    host = live.host(kubeconfig=Secret(KUBECONFIG.replace("marked", "renewed")))
+
+    async def dies(progress) -> None:
+        if progress.step == "node-kubeconfig" and progress.state == "changed":
+            raise RuntimeError("the operator dies here")
+
+    with pytest.raises(RuntimeError):
+        await live.bootstrap().update(host, live.fleet, dies)
+    assert agent_pid(live) == before
+    again = await live.update(host)
+    assert again.changed_steps == ("payload-tart-kubelet",)
+    assert agent_pid(live) not in (None, before)
+
+
+async def test_a_node_that_went_missing_gets_its_agent_restarted_and_nothing_else(live: Rig):
+    before = agent_pid(live)
+    outcome = await live.bootstrap().restart_agent(live.host(), live.fleet, live.note)
+    assert isinstance(outcome, Ready)
+    assert agent_pid(live) not in (None, before)
+    assert [str(effect) for effect in live.mac.effects if "kickstart" not in str(effect)] == []
+
+
+async def test_an_agent_that_was_booted_out_is_brought_back(live: Rig):
+    job = live.mac.job(AGENT_LABEL)
+    assert job is not None
+    live.mac.launchd.unload(job)
+    assert isinstance(await live.bootstrap().restart_agent(live.host(), live.fleet), Ready)
+    assert agent_pid(live) is not None
+
+
+async def test_an_agent_that_does_not_stay_up_is_a_failure_and_not_a_success(live: Rig):
+    live.mac.disk.at("/usr/local/bin/tart-kubelet").chmod(0o644)
+    live.mac.disk.look()
+    outcome = await live.bootstrap().restart_agent(live.host(), live.fleet)
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.STEP_FAILED
+    assert "does not stay up" in outcome.message
+
+
+async def test_without_an_agent_a_restart_says_what_is_missing(live: Rig):
+    outcome = await live.bootstrap().restart_agent(live.host(), FleetConfig())
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.CONFIGURATION
+
+
+async def test_new_firewall_rules_reach_a_live_host_through_our_anchor_alone(live: Rig):
+    fleet = dataclasses.replace(live.fleet, egress_firewall=EgressFirewall(blocked=("172.16.0.0/12",)))
+    assert (await live.update(fleet=fleet)).changed_steps == ("egress-firewall",)
+    assert live.mac.pf.tables(ANCHOR)["blocked_dst"].addresses == ["172.16.0.0/12"]
+    loads = [line for line in live.lines() if line.startswith("pfctl") and " -f " in line and " -n " not in line]
+    assert loads
+    assert all(f" -a {ANCHOR} " in line or f" -a com.apple/{ANCHOR} " in line for line in loads)
+
+
+async def test_rules_that_somebody_flushed_are_loaded_again(live: Rig):
+    live.mac.pf.flush(ANCHOR, "rules")
+    assert (await live.update()).changed_steps == ("egress-firewall",)
+    assert live.mac.pf.rules(ANCHOR)
+
+
+async def test_a_firewall_that_is_no_longer_wanted_goes_completely(live: Rig):
+    stock = live.mac.read("/etc/pf.conf").decode().split("# BEGIN tuist.runners")[0]
+    fleet = dataclasses.replace(live.fleet, egress_firewall=None)
+    assert (await live.update(fleet=fleet)).changed_steps == ("egress-firewall",)
+    assert not live.mac.pf.rules(ANCHOR)
+    assert not live.mac.pf.rules(f"com.apple/{ANCHOR}")
+    assert live.mac.read("/etc/pf.conf").decode() == stock
+    assert live.mac.job("dev.tuist.pfctl-runners") is None
+    assert not live.mac.exists("/etc/pf.anchors/tuist.runners")
+    live.mac.effects.clear()
+    assert (await live.update(fleet=fleet)).changed_steps == ()
+    assert live.mac.effects == []
+
+
+async def test_a_payload_that_is_no_longer_named_is_stopped_and_removed(live: Rig):
+    tart, _ = live.fleet.payloads
+    fleet = dataclasses.replace(live.fleet, payloads=(tart,))
+    assert (await live.update(fleet=fleet)).changed_steps == ("retired-payloads",)
+    assert live.mac.job(AGENT_LABEL) is None
+    for path in ("/usr/local/bin/tart-kubelet", f"/Library/LaunchDaemons/{AGENT_LABEL}.plist"):
+        assert not live.mac.exists(path)
+    assert live.mac.exists("/usr/local/bin/tart")
+    live.mac.effects.clear()
+    assert (await live.update(fleet=fleet)).changed_steps == ()
+
+
+async def test_the_virtualisation_tool_is_never_removed_from_under_running_machines(live: Rig):
+    _, agent = live.fleet.payloads
+    assert (await live.update(fleet=dataclasses.replace(live.fleet, payloads=(agent,)))).changed_steps == ()
+    assert live.mac.exists("/usr/local/bin/tart")
+    assert live.mac.effects == []
+
+
+async def test_the_ingress_guard_is_installed_where_there_is_a_second_way_in_and_survives_a_reboot(live: Rig):
+    fleet = dataclasses.replace(live.fleet, ingress_guard=GUARD)
+    updated = await live.update(fleet=fleet)
+    assert updated.changed_steps == ("ingress-guard",)
+    assert len(live.mac.pf.rules("com.apple/tuist.sshguard")) == 5
+    assert b"sshguard" not in live.mac.read("/etc/pf.conf")
+    await live.mac.settled()
+    live.mac.effects.clear()
+    assert (await live.update(fleet=fleet)).changed_steps == ()
+    live.mac.reboot()
+    await live.mac.settled()
+    assert len(live.mac.pf.rules("com.apple/tuist.sshguard")) == 5
+    assert (await live.update(fleet=dataclasses.replace(fleet, ingress_guard=None))).changed_steps == ("ingress-guard",)
+    assert not live.mac.pf.rules("com.apple/tuist.sshguard")
+    assert live.mac.job("dev.tuist.pfctl-sshguard") is None
+
+
+@pytest.mark.parametrize(
+    ("guard", "why"),
+    [
+        (dataclasses.replace(GUARD, allow=("203.0.113.7/32",)), "allow list does not cover"),
+        (dataclasses.replace(GUARD, second_path="10.99.0.0/16"), "no second way in"),
+    ],
+)
+async def test_a_guard_that_could_lock_us_out_is_left_out_and_says_why(live: Rig, guard, why: str):
+    updated = await live.update(fleet=dataclasses.replace(live.fleet, ingress_guard=guard))
+    assert why in dict(updated.skipped)["ingress-guard"]
+    assert live.mac.effects == []
+
+
+async def test_an_update_goes_over_the_second_address_when_the_first_is_filtered(live: Rig):
+    host = live.host(fallback_address="100.64.0.7")
+    dialled: list[str] = []
+
+    class Filtered:
+        def connect(self, target, *, timeout: float = 15.0):
+            from paddock.clients.ssh import TimedOut
+
+            dialled.append(target.address)
+            if target.address == host.address:
+                raise TimedOut(target.address, target.port, timeout)
+            return live.mac.ssh().connect(target, timeout=timeout)
+
+        async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:
+            return live.mac.host_key
+
+    bootstrap: Bootstrap = live.bootstrap(Filtered())
+    assert isinstance(await bootstrap.update(host, live.fleet), Ready)
+    assert dialled == [host.address, "100.64.0.7"]
+
+
+async def test_an_update_dials_once_and_does_not_wait(live: Rig):
+    live.mac.wedge_sshd("refuse")
+    outcome = await live.bootstrap(reach_for=600.0).update(live.host(), live.fleet)
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.REFUSED

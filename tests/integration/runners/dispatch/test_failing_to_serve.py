@@ -1,0 +1,307 @@
+"""What fails while a claim is served is undone at once, and whoever it speaks for rests."""
+
+import asyncio
+
+import httpx2
+import pytest
+from integration.runners.dispatch.rig import NAMESPACE, Cluster, Rig, until
+from integration.runners.ledger.rig import ACME, BOLT, POOL, job
+
+from paddock.clients.github import errors as github
+from paddock.kube.builtin import Pod as KubePod
+from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL
+from paddock.runners.dispatch.assignment import CLAIM_ANNOTATION
+
+
+async def clean(rig: Rig, pod) -> bool:
+    """Nothing of the claim is left: neither in the ledger nor on the Pod."""
+    meta = (await rig.cluster.seen(pod)).metadata
+    marked = {OWNER_LABEL, ACCOUNT_LABEL} & set(meta.labels) or CLAIM_ANNOTATION in meta.annotations
+    return not marked and await rig.ledger.claims.all() == [] and await rig.ledger.sessions.of_pod(pod.uid) is None
+
+
+SCOPES = [
+    (github.Forbidden("no permission"), {"account"}),
+    (github.Unauthenticated("the key is not accepted"), {"account"}),
+    (github.RateLimited("slow down", retry_after=77), {"account"}),
+    (github.BudgetSpent("kept for others", retry_after=77), {"account"}),
+    (github.NotFound("neither"), {"repository"}),
+    (github.Conflict("name taken"), {"job"}),
+    (github.Invalid("labels"), {"job"}),
+    (github.Unavailable("502", effect_unknown=True), {"job"}),
+]
+
+
+@pytest.mark.parametrize(("failure", "scope"), SCOPES, ids=lambda value: type(value).__name__)
+async def test_a_failed_mint_rests_whom_it_speaks_for_and_gives_everything_back(rig: Rig, failure, scope):
+    """One Pod; the failing job first, then one of the same repository, one of the account, and one of another account."""
+    await rig.accounts(ACME, BOLT, vcpus=60)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    rig.github.failures = [failure]
+    await rig.bench.queue(
+        job(1, repository="org1/app", age=90),
+        job(2, repository="org1/app", age=80),
+        job(3, repository="org1/lib", age=70),
+        job(4, BOLT, age=60),
+    )
+    asking = dispatcher.asking(pod, wait=5)
+    await until(lambda: not rig.github.failures)
+    if isinstance(failure, github.Unavailable):
+        answer = await asking
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) >= 1
+        await until(lambda: clean(rig, pod))
+        asking = dispatcher.asking(pod, wait=5)
+    answer = await asking
+    expected = {"job": {2, 4}, "repository": {3, 4}, "account": {4}}
+    assert answer.status_code == 200
+    assert answer.json()["workflow_job_id"] in expected[next(iter(scope))]
+    failed = await rig.ledger.jobs.get(1)
+    assert failed is not None
+    assert (failed.status, failed.mint_failures) == ("queued", 1)
+    if isinstance(failure, github.RateLimited):
+        assert failed.not_before is not None
+        assert (failed.not_before - rig.bench.clock.now()).total_seconds() >= 77
+
+
+async def test_a_pod_whose_mint_failed_is_clean_and_goes_on_waiting(rig: Rig):
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    rig.github.failures = [github.Invalid("labels")]
+    await rig.bench.queue(job(1))
+    asking = dispatcher.asking(pod, wait=2)
+    await until(lambda: not rig.github.failures)
+    await until(lambda: clean(rig, pod))
+    assert (await asking).status_code == 204
+    assert dispatcher.count("paddock_dispatch_undone_total", reason="mint") == 1
+
+
+async def test_an_account_without_an_installation_rests(rig: Rig):
+    await rig.accounts(ACME)
+    await rig.ledger.accounts.enrol(ACME, "org1", installation_id=None)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=1)).status_code == 204
+    assert await clean(rig, pod)
+    assert rig.github.minted == []
+
+
+async def test_a_pod_that_hangs_up_before_the_mint_costs_no_runner(rig: Rig):
+    await rig.accounts(ACME)
+    slow = Slow(rig.cluster, "/tokenreviews", 0.5)
+    dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(slow)), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    asking = dispatcher.asking(pod, wait=5)
+    await until(lambda: dispatcher.service.room.in_hand == 1 and slow.begun)
+    asking.cancel()
+    await until(lambda: dispatcher.service.room.in_hand == 0)
+    assert await clean(rig, pod)
+    assert rig.github.minted == []
+    assert await rig.bench.status(1) == "queued"
+
+
+async def test_a_pod_that_hangs_up_before_the_commit_is_clean_and_its_runner_gone(rig: Rig):
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    rig.github.delay = 0.3
+    await rig.bench.queue(job(1))
+    asking = dispatcher.asking(pod, wait=5)
+    await until(lambda: dispatcher.service.room.in_hand == 1)
+    await asyncio.sleep(0.1)
+    asking.cancel()
+    await until(lambda: dispatcher.service.room.in_hand == 0)
+    await until(lambda: not rig.github.runners)
+    assert await clean(rig, pod)
+    assert await rig.bench.status(1) == "queued"
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200, "the Pod is as good as before"
+
+
+async def test_a_job_that_ended_during_the_mint_is_not_run(rig: Rig):
+    await rig.accounts(ACME, vcpus=60)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+
+    async def completes() -> None:
+        rig.github.before_mint = None
+        await rig.bench.completed(job(1))
+
+    rig.github.before_mint = completes
+    await rig.bench.queue(job(1))
+    asking = dispatcher.asking(pod, wait=3)
+    await until(lambda: dispatcher.count("paddock_dispatch_undone_total", reason="job_gone") == 1)
+    await until(lambda: not rig.github.runners)
+    await rig.bench.queue(job(2))
+    answer = await asking
+    assert (answer.status_code, answer.json()["workflow_job_id"]) == (200, 2)
+    assert len(rig.github.runners) == 1
+
+
+async def test_a_claim_that_was_taken_away_during_the_mint_hands_nothing_out(rig: Rig):
+    """Healing thought us dead. Its release stands; our late commit is refused, and our runner is dropped."""
+    await rig.accounts(ACME, vcpus=60)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+
+    async def freed() -> None:
+        rig.github.before_mint = None
+        (held,) = await rig.ledger.claims.all()
+        await rig.ledger.claims.release(held, by="healing", why="its dispatcher is silent")
+
+    rig.github.before_mint = freed
+    await rig.bench.queue(job(1))
+    answer = await dispatcher.ask(pod, wait=5)
+    assert answer.status_code == 200
+    assert dispatcher.count("paddock_dispatch_undone_total", reason="stale_claim") == 1
+    assert len(rig.github.minted) == 2
+    assert len(rig.github.runners) == 1
+
+
+async def test_a_stamp_that_fails_three_times_does_not_keep_the_job_from_the_pod(rig: Rig):
+    await rig.accounts(ACME)
+    broken = Broken(rig.cluster, "PATCH", 3)
+    dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(broken)), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200
+    assert broken.broke == 3
+    assert OWNER_LABEL not in (await rig.cluster.seen(pod)).metadata.labels
+    assert ACCOUNT_LABEL in (await rig.cluster.seen(pod)).metadata.labels
+
+
+async def test_a_stamp_is_tried_again(rig: Rig):
+    await rig.accounts(ACME)
+    broken = Broken(rig.cluster, "PATCH", 2)
+    dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(broken)), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200
+    assert (await rig.cluster.seen(pod)).metadata.labels[OWNER_LABEL] == "org1"
+
+
+async def test_a_missing_account_label_is_nobodys_problem(rig: Rig):
+    await rig.accounts(ACME)
+    broken = Broken(rig.cluster, "PATCH", 1, after=1)
+    dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(broken)), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200
+    assert ACCOUNT_LABEL not in (await rig.cluster.seen(pod)).metadata.labels
+    assert (await dispatcher.ask(pod, wait=1)).status_code == 410
+
+
+async def test_a_token_that_was_revoked_while_the_pod_waited_wins_nothing(rig: Rig):
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    asking = dispatcher.asking(pod, wait=5)
+    await dispatcher.waits(1)
+    # The Pod dies without our watch noticing: only the API server knows.
+    dispatcher.service.pods._handlers.clear()
+    seen = dispatcher.service.pods.reader.get(pod.name, NAMESPACE)
+    await rig.cluster.client.delete(KubePod, pod.name, NAMESPACE, grace_period=0)
+    await until(lambda: dispatcher.service.pods.reader.get(pod.name, NAMESPACE) is None)
+    assert seen is not None
+    await rig.bench.queue(job(1))
+    assert (await asking).status_code in (401, 403)
+    assert await rig.bench.status(1) == "queued"
+    assert await rig.ledger.claims.all() == []
+    assert rig.github.minted == []
+
+
+async def test_a_review_that_cannot_be_had_gives_the_claim_back(rig: Rig):
+    await rig.accounts(ACME)
+    broken = Broken(rig.cluster, "/tokenreviews", 1)
+    dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(broken)), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    answer = await dispatcher.ask(pod, wait=5)
+    assert answer.status_code == 503
+    assert await clean(rig, pod)
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200
+
+
+async def test_what_takes_longer_than_the_deadline_is_undone(rig: Rig):
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(serve_deadline=0.4), await rig.cluster.pod(1)
+    rig.github.delay = 2.0
+    await rig.bench.queue(job(1))
+    answer = await dispatcher.ask(pod, wait=5)
+    assert (answer.status_code, answer.json()["error"]) == (503, "deadline")
+    assert await clean(rig, pod)
+    assert await rig.bench.status(1) == "queued"
+
+
+async def test_a_stamp_of_a_later_claim_is_left_alone(rig: Rig):
+    await rig.accounts(ACME, vcpus=60)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    patch = {"metadata": {"labels": {OWNER_LABEL: "org1"}, "annotations": {CLAIM_ANNOTATION: "999999"}}}
+
+    async def restamped() -> None:
+        await rig.cluster.client.merge_patch(KubePod, pod.name, patch, NAMESPACE)
+
+    rig.github.before_mint = restamped
+    rig.github.failures = [github.Invalid("labels")]
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=1)).status_code == 204
+    assert (await rig.cluster.seen(pod)).metadata.annotations[CLAIM_ANNOTATION] == "999999"
+
+
+async def test_a_stop_finishes_what_is_being_served_and_sends_the_others_on(rig: Rig):
+    await rig.accounts(ACME)
+    dispatcher = await rig.dispatcher()
+    served, waiting, late = [await rig.cluster.pod(number) for number in range(3)]
+    rig.github.delay = 0.5
+    await rig.bench.queue(job(1))
+    first = dispatcher.asking(served, wait=5)
+    await until(lambda: dispatcher.service.room.in_hand == 1)
+    second = dispatcher.asking(waiting, wait=5)
+    await dispatcher.waits(1)
+    await dispatcher.service.stop()
+    assert (await first).status_code == 200
+    answer = await second
+    assert (answer.status_code, answer.json()["error"]) == (503, "stopping")
+    assert "retry-after" in answer.headers
+    assert (await dispatcher.ask(late, wait=5)).status_code == 503
+    assert dispatcher.count("paddock_dispatch_requests_total", pool=POOL, outcome="handed") == 1
+
+
+async def test_a_stop_that_cannot_wait_longer_undoes_what_is_being_served(rig: Rig):
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(serve_deadline=0.5), await rig.cluster.pod(1)
+    rig.github.delay = 30.0
+    dispatcher.service.dispatcher._serving._deadline = 30.0
+    await rig.bench.queue(job(1))
+    asking = dispatcher.asking(pod, wait=5)
+    await until(lambda: dispatcher.service.room.in_hand == 1)
+    await dispatcher.service.stop()
+    assert (await asking).status_code == 503
+    assert await clean(rig, pod)
+
+
+class Slow(httpx2.AsyncBaseTransport):
+    """Requests to a path take their time."""
+
+    def __init__(self, cluster: Cluster, path: str, seconds: float) -> None:
+        self._inner = cluster.transport
+        self._path = path
+        self._seconds = seconds
+        self.begun = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.path.endswith(self._path):
+            self.begun += 1
+            await asyncio.sleep(self._seconds)
+        return await self._inner.handle_async_request(request)
+
+
+class Broken(httpx2.AsyncBaseTransport):
+    """The first requests of a method, or to a path, fail on their way."""
+
+    def __init__(self, cluster: Cluster, what: str, times: int, after: int = 0) -> None:
+        self._inner = cluster.transport
+        self._what = what
+        self._times = times
+        self._after = after
+        self.broke = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == self._what or request.url.path.endswith(self._what):
+            if self._after:
+                self._after -= 1
+            elif self.broke < self._times:
+                self.broke += 1
+                raise httpx2.ConnectError("the line is cut", request=request)
+        return await self._inner.handle_async_request(request)

@@ -1,0 +1,161 @@
+"""Runner rows at GitHub that nobody will use again, and those that somebody may."""
+
+import pytest
+from integration.runners.healing_jobs.scripted import ORGANISATION, REPOSITORY, Cluster, ScriptedForge, runner
+from integration.runners.ledger.rig import ACME, Bench, job
+
+from paddock.clients.github import BudgetSpent, Conflict, IncompleteList
+from paddock.runners.healing.offline_runners import OfflineRunners, is_ours
+from paddock.runners.settings import HealingSettings
+
+LEFT = "mac-m4-x7k2p-0a1b2c3d"
+"""Minted for a Pod of pool mac-m4, and never handed out."""
+
+
+class Scene:
+    """Pod 1 was handed a runner and has ended; Pod 2 was handed one and lives."""
+
+    def __init__(self, bench: Bench, **settings) -> None:
+        self.bench = bench
+        self.github = ScriptedForge()
+        self.cluster = Cluster("uid-2", "uid-other")
+        self.settings = HealingSettings(**settings)
+        self.restart()
+
+    def restart(self) -> None:
+        self.worker = OfflineRunners(
+            self.bench.ledger, self.github, self.cluster, self._pools, self.settings, self.bench.clock
+        )
+
+    @staticmethod
+    async def _pools() -> list[str]:
+        return ["mac-m4"]
+
+    async def set(self) -> "Scene":
+        await self.bench.accounts(ACME)
+        await self.bench.queue(job(10, age=2), job(11, age=1))
+        await self.bench.running(1)
+        await self.bench.running(2)
+        await self.bench.ledger.recovery.pod_stopped("uid-1", self.bench.clock.now(), by="controller", why="stopped")
+        return self
+
+    async def twice(self) -> list[int]:
+        await self.worker.heal()
+        self.bench.clock.advance(600)
+        await self.worker.heal()
+        return self.github.removed
+
+
+async def test_the_runner_of_a_pod_that_ended_goes_after_two_sightings(bench: Bench):
+    """L12."""
+    scene = await Scene(bench).set()
+    scene.github.places[ORGANISATION] = [runner(1), runner(2)]
+    assert (await scene.worker.heal()).healed == ()
+    bench.clock.advance(599)
+    assert (await scene.worker.heal()).healed == ()
+    bench.clock.advance(1)
+    report = await scene.worker.heal()
+    assert [(heal.kind, heal.evidence["place"]) for heal in report.healed] == [("offline_runner", ORGANISATION)]
+    assert scene.github.removed == [1]
+
+
+async def test_a_runner_that_was_minted_and_never_handed_out_goes_too(bench: Bench):
+    scene = await Scene(bench).set()
+    scene.github.places[ORGANISATION] = [runner(7, name=LEFT), runner(8, name="somebody-elses-0a1b2c3d")]
+    assert await scene.twice() == [7]
+
+
+async def test_runners_of_others_are_not_ours_to_remove():
+    assert is_ours(LEFT, ["mac-m4"])
+    assert not is_ours(LEFT, ["mac-m5"])
+    assert not is_ours("mac-m4-by-hand", ["mac-m4"])
+    assert not is_ours("mac-m40-x-0a1b2c3d", ["mac-m4"])
+
+
+@pytest.mark.parametrize("how", ["online", "busy", "open session", "its Pod is alive"])
+async def test_a_runner_that_may_be_in_use_is_kept(bench: Bench, how: str):
+    scene = await Scene(bench).set()
+    shown = {
+        "online": runner(1, online=True),
+        "busy": runner(1, busy=True),
+        "open session": runner(2),
+        "its Pod is alive": runner(1),
+    }
+    if how == "its Pod is alive":
+        scene.cluster.alive.add("uid-1")
+    scene.github.places[ORGANISATION] = [shown[how]]
+    assert await scene.twice() == []
+
+
+async def test_a_runner_that_came_online_in_between_starts_again(bench: Bench):
+    scene = await Scene(bench).set()
+    scene.github.places[ORGANISATION] = [runner(1)]
+    await scene.worker.heal()
+    bench.clock.advance(300)
+    scene.github.places[ORGANISATION] = [runner(1, online=True)]
+    await scene.worker.heal()
+    bench.clock.advance(300)
+    scene.github.places[ORGANISATION] = [runner(1)]
+    await scene.worker.heal()
+    assert scene.github.removed == []
+
+
+async def test_an_incomplete_list_removes_nothing_and_forgets_nothing(bench: Bench):
+    scene = await Scene(bench).set()
+    scene.github.places[ORGANISATION] = [runner(1)]
+    await scene.worker.heal()
+    bench.clock.advance(600)
+    scene.github.places[ORGANISATION] = IncompleteList("changed while it was read")
+    assert len((await scene.worker.heal()).failed) == 1
+    scene.github.places[ORGANISATION] = [runner(1)]
+    assert len((await scene.worker.heal()).healed) == 1
+
+
+async def test_a_restart_starts_the_sightings_again(bench: Bench):
+    scene = await Scene(bench).set()
+    scene.github.places[ORGANISATION] = [runner(1)]
+    await scene.worker.heal()
+    bench.clock.advance(600)
+    scene.restart()
+    assert (await scene.worker.heal()).healed == ()
+
+
+async def test_an_empty_list_of_pods_while_runners_are_online_is_not_believed(bench: Bench):
+    scene = await Scene(bench).set()
+    scene.cluster.alive.clear()
+    scene.github.places[ORGANISATION] = [runner(1), runner(2, online=True)]
+    assert await scene.twice() == []
+
+
+async def test_a_ledger_that_knows_none_of_many_runners_is_the_wrong_one(bench: Bench):
+    scene = await Scene(bench).set()
+    scene.github.places[ORGANISATION] = [runner(n, name=f"mac-m4-{n}-0a1b2c3d") for n in range(20, 32)]
+    report = await scene.worker.heal()
+    assert (report.looked, len(report.refused)) == (12, 1)
+    assert await scene.twice() == []
+
+
+async def test_a_busy_runner_and_a_spent_budget_are_refusals_and_others_go_on(bench: Bench):
+    scene = await Scene(bench).set()
+    left = [runner(n, name=f"mac-m4-{n}-0a1b2c3d") for n in (20, 21, 22)]
+    scene.github.places[ORGANISATION] = left
+    scene.github.refusals = {20: Conflict("busy", status=409), 21: BudgetSpent("spent", retry_after=60)}
+    await scene.worker.heal()
+    bench.clock.advance(600)
+    report = await scene.worker.heal()
+    assert (scene.github.removed, len(report.refused), report.failed) == ([22], 2, ())
+
+
+async def test_the_runners_of_a_person_are_removed_at_the_repository(bench: Bench):
+    scene = await Scene(bench).set()
+    scene.github.places = {f"repos/{REPOSITORY}": [runner(1)]}
+    assert await scene.twice() == [1]
+
+
+async def test_removing_is_capped_and_can_be_switched_off(bench: Bench):
+    scene = await Scene(bench, cap=2).set()
+    scene.github.places[ORGANISATION] = [runner(n, name=f"mac-m4-{n}-0a1b2c3d") for n in (20, 21, 22)]
+    assert len(await scene.twice()) == 2
+    watching = Scene(bench, report_only=frozenset({"*"}))
+    watching.github.places[ORGANISATION] = [runner(1)]
+    assert await watching.twice() == []

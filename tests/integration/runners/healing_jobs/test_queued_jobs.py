@@ -1,0 +1,198 @@
+"""Jobs that wait here and not there, and there and not here."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from integration.runners.healing_jobs.scripted import INSTALLATION, REPOSITORY, ScriptedForge
+from integration.runners.ledger.rig import ACME, BOLT, START, Bench, job
+
+from paddock.clients.github import BudgetSpent, GitHubJob, Unavailable
+from paddock.runners.healing.queued_jobs import LongQueued, UnheardJobs
+from paddock.runners.ledger import Moved, Outcome
+from paddock.runners.settings import HealingSettings
+
+HOUR = 3600.0
+
+
+async def _waiting(bench: Bench, age: float) -> tuple[ScriptedForge, LongQueued]:
+    await bench.accounts(ACME)
+    await bench.queue(job(10, age=age))
+    github = ScriptedForge()
+    return github, LongQueued(bench.ledger, github, HealingSettings(), bench.clock)
+
+
+async def _kinds(worker: Any) -> list[str]:
+    return [heal.kind for heal in (await worker.heal()).healed]
+
+
+async def test_a_job_that_has_waited_for_less_than_ten_minutes_is_not_asked_about(bench: Bench):
+    github, worker = await _waiting(bench, 599)
+    assert await _kinds(worker) == []
+    assert github.calls == []
+
+
+async def test_a_job_that_is_over_at_github_is_settled_with_its_own_conclusion(bench: Bench):
+    github, worker = await _waiting(bench, 601)
+    github.says(10, "completed", conclusion="cancelled")
+    assert await _kinds(worker) == ["queued_completed"]
+    assert await bench.status(10) == "cancelled"
+
+
+async def test_a_job_that_github_has_not_known_for_minutes_is_settled(bench: Bench):
+    github, worker = await _waiting(bench, 601)
+    for _ in range(5):
+        assert await _kinds(worker) == [], "what is settled can never run: no single 404 is enough"
+        bench.clock.advance(60)
+    assert await _kinds(worker) == ["queued_completed"]
+    row = await bench.ledger.jobs.get(10)
+    assert row is not None
+    assert (row.status, row.conclusion) == ("completed", "stale")
+    assert github.asked("waiting_jobs") == 6
+
+
+@pytest.mark.parametrize("status", ["queued", "waiting"])
+async def test_a_job_that_waits_at_github_too_waits_here_and_is_served_after_however_many_days(
+    bench: Bench, status: str
+):
+    """An environment may be approved weeks after the job was made; a job that was given up could not run any more."""
+    github, worker = await _waiting(bench, 23.9 * HOUR)
+    github.says(10, status)
+    for _ in range(9 * 24):
+        assert await _kinds(worker) == []
+        bench.clock.advance(HOUR)
+    assert await bench.ledger.jobs.enqueue(job(10)) is Moved.KNOWN, "its `queued`, after the approval"
+    assert (await bench.claim(1)).won
+
+
+async def test_a_job_that_was_made_a_week_before_it_was_announced_is_served_once_github_confirms_it(bench: Bench):
+    github, worker = await _waiting(bench, 8 * 24 * HOUR)
+    github.says(10, "queued")
+    assert (await bench.claim(1)).outcome is Outcome.EMPTY
+    await worker.heal()
+    assert (await bench.claim(1)).won
+
+
+async def test_a_job_in_progress_at_github_is_never_ended_but_bound_to_its_runner(bench: Bench):
+    github, worker = await _waiting(bench, 48 * HOUR)
+    github.says(10, "in_progress")
+    assert await _kinds(worker) == []
+    assert await bench.status(10) == "queued"
+    bench.clock.advance(300)
+    github.says(10, "in_progress", runner_name="somebody", started_at=START)
+    assert await _kinds(worker) == ["queued_started"]
+    assert await bench.status(10) == "running"
+
+
+@pytest.mark.parametrize(("age", "end"), [(2 * HOUR, "queued"), (25 * HOUR, "completed")])
+async def test_while_github_does_not_answer_only_the_day_counts(bench: Bench, age: float, end: str):
+    github, worker = await _waiting(bench, age)
+    github.job_answers[10] = Unavailable("timeout")
+    await worker.heal()
+    assert await bench.status(10) == end
+
+
+async def test_a_spent_budget_is_no_answer_however_long_the_job_has_waited(bench: Bench):
+    github, worker = await _waiting(bench, 25 * HOUR)
+    github.job_answers[10] = BudgetSpent("spent", retry_after=60)
+    report = await worker.heal()
+    assert (report.healed, len(report.refused)) == ((), 1)
+    assert await bench.status(10) == "queued"
+
+
+async def test_the_job_of_an_account_without_an_installation_is_given_up_after_a_day(bench: Bench):
+    await bench.ledger.accounts.enrol(ACME, "org1")
+    await bench.queue(job(10, age=2 * HOUR))
+    worker = LongQueued(bench.ledger, ScriptedForge(), HealingSettings(), bench.clock)
+    report = await worker.heal()
+    assert (report.healed, len(report.refused)) == ((), 1)
+    bench.clock.advance(22.1 * HOUR)
+    assert await _kinds(worker) == ["queued_gave_up"]
+
+
+async def test_a_job_older_than_any_that_is_served_still_gets_its_end(bench: Bench):
+    github, worker = await _waiting(bench, 30 * 86_400)
+    github.job_answers[10] = Unavailable("timeout")
+    assert await _kinds(worker) == ["queued_gave_up"]
+
+
+async def test_giving_up_leaves_a_job_alone_that_was_taken_in_between(bench: Bench):
+    await _waiting(bench, 25 * HOUR)
+    row = await bench.ledger.jobs.get(10)
+    assert row is not None
+    claim = await bench.running(1)
+    assert not await bench.ledger.unconfirmed.give_up(row, conclusion="stale", by="test", why="old news")
+    assert [held.generation for held in await bench.ledger.claims.all()] == [claim.generation]
+
+
+def _at_github(number: int, *, age: float = 120.0) -> GitHubJob:
+    return GitHubJob(
+        job_id=number, status="queued", labels=("paddock-macos",), created_at=START - timedelta(seconds=age)
+    )
+
+
+class WebhookWorker:
+    """Routes as the lead's callback does: odd numbers are of no pool of ours."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.heard: list[tuple[int, str, int]] = []
+
+    async def __call__(self, installation_id: int, repository: str, found: GitHubJob) -> bool:
+        self.heard.append((installation_id, repository, found.job_id))
+        if found.job_id % 2:
+            return False
+        return await self.bench.ledger.jobs.enqueue(job(found.job_id, repository=repository)) is Moved.QUEUED
+
+
+async def _unheard(bench: Bench, **settings) -> tuple[ScriptedForge, WebhookWorker, UnheardJobs]:
+    await bench.accounts(ACME)
+    await bench.queue(job(10))
+    github, announce = ScriptedForge(), WebhookWorker(bench)
+    return github, announce, UnheardJobs(bench.ledger, github, announce, HealingSettings(**settings), bench.clock)
+
+
+async def test_a_job_that_waits_at_github_and_was_never_announced_is_found(bench: Bench):
+    """L9: GitHub never tried to deliver its `queued`."""
+    github, announce, worker = await _unheard(bench)
+    github.waiting[REPOSITORY] = [_at_github(10), _at_github(20), _at_github(22, age=10)]
+    report = await worker.heal()
+    assert [(heal.kind, heal.subject) for heal in report.healed] == [("queued_found", "job 20")]
+    assert announce.heard == [(INSTALLATION, REPOSITORY, 20)]  # 10 is known, 22 may still be on its way
+    assert await bench.status(20) == "queued"
+    assert await _kinds(worker) == []
+
+
+async def test_a_finished_job_in_an_old_list_is_not_announced_again(bench: Bench):
+    github, announce, worker = await _unheard(bench)
+    await bench.completed(job(10), conclusion="cancelled")
+    await bench.queue(job(12))
+    github.waiting[REPOSITORY] = [_at_github(10)]
+    assert await _kinds(worker) == []
+    assert announce.heard == []
+
+
+async def test_a_job_of_no_pool_of_ours_is_offered_once_and_counts_for_nothing(bench: Bench):
+    github, announce, worker = await _unheard(bench, cap=1)
+    github.waiting[REPOSITORY] = [_at_github(21), _at_github(24)]
+    assert await _kinds(worker) == ["queued_found"]
+    assert await _kinds(worker) == []
+    assert [number for _, _, number in announce.heard] == [21, 24]
+
+
+async def test_one_repository_a_pass_each_in_its_turn_and_an_error_holds_up_no_other(bench: Bench):
+    github, _, worker = await _unheard(bench)
+    await bench.accounts(BOLT)
+    await bench.queue(job(11, BOLT, repository="org2/web"), job(12, repository="org1/zoo"))
+    github.waiting = {REPOSITORY: Unavailable("502"), "org1/zoo": [], "org2/web": []}
+    reports = [await worker.heal() for _ in range(4)]
+    asked = [repository for _, repository in github.calls]
+    assert asked == [REPOSITORY, "org1/zoo", "org2/web", REPOSITORY]
+    assert [len(report.failed) for report in reports] == [1, 0, 0, 1]
+
+
+async def test_finding_jobs_can_be_switched_to_report_only(bench: Bench):
+    github, announce, worker = await _unheard(bench, report_only=frozenset({"queued_found"}))
+    github.waiting[REPOSITORY] = [_at_github(20)]
+    report = await worker.heal()
+    assert (len(report.reported), announce.heard) == (1, [])

@@ -1,0 +1,150 @@
+"""What GitHub could not deliver is asked for again, and nothing else is."""
+
+from datetime import timedelta
+
+import pytest
+from integration.runners.healing_jobs.scripted import ScriptedForge, attempt
+from integration.runners.ledger.rig import START, Bench
+
+from paddock.clients.github import BudgetSpent, Invalid, Unavailable
+from paddock.runners.healing.redelivery import Redelivery
+from paddock.runners.settings import HealingSettings
+
+
+class Scene:
+    def __init__(self, bench: Bench, **settings) -> None:
+        self.bench = bench
+        self.github = ScriptedForge()
+        self.gaps: dict[str, float] = {}
+        self.worker = Redelivery(
+            bench.ledger, {"one": self.github}, HealingSettings(**settings), bench.clock, self.gaps.__setitem__
+        )
+
+    def logged(self, *attempts) -> None:
+        self.github.attempts = list(attempts)
+
+    def since(self) -> timedelta:
+        """How far back the last pass looked."""
+        return self.bench.clock.now() - self.github.calls[-1][1]
+
+
+async def test_nothing_failed_and_nothing_is_asked_for(bench: Bench):
+    scene = Scene(bench)
+    scene.logged(attempt(1, "a", 202), attempt(2, "b", 200))
+    report = await scene.worker.heal()
+    assert (report.looked, report.healed, scene.github.redelivered) == (2, (), [])
+
+
+async def test_a_failed_delivery_is_asked_for_once_until_its_attempt_shows_up(bench: Bench):
+    scene = Scene(bench)
+    scene.logged(attempt(1, "a", 502))
+    report = await scene.worker.heal()
+    assert [(heal.kind, heal.evidence["status_code"]) for heal in report.healed] == [("redelivered", 502)]
+    bench.clock.advance(60)
+    await scene.worker.heal()
+    assert scene.github.redelivered == [1]
+    scene.logged(attempt(1, "a", 502), attempt(2, "a", 503, ago=-30))
+    await scene.worker.heal()
+    assert scene.github.redelivered == [1, 2]
+
+
+async def test_a_redelivery_that_never_shows_up_is_asked_for_again(bench: Bench):
+    scene = Scene(bench)
+    scene.logged(attempt(1, "a", 502))
+    for _ in range(4):
+        await scene.worker.heal()
+        bench.clock.advance(60)
+    assert scene.github.redelivered == [1, 1]
+
+
+async def test_a_failed_attempt_with_a_later_success_is_not_repeated(bench: Bench):
+    """T28."""
+    scene = Scene(bench)
+    scene.logged(attempt(1, "a", 502, ago=120), attempt(2, "a", 200, ago=60))
+    assert (await scene.worker.heal()).healed == ()
+    assert scene.github.redelivered == []
+
+
+async def test_a_delivery_that_we_have_is_not_asked_for_though_our_answer_was_lost(bench: Bench):
+    scene = Scene(bench)
+    await bench.ledger.deliveries.store("a", "workflow_job", b"{}")
+    scene.logged(attempt(1, "a", 504), attempt(2, "b", 504), attempt(3, "c", 504, event="push"))
+    await scene.worker.heal()
+    assert scene.github.redelivered == [2]
+
+
+async def test_the_log_is_read_back_over_the_window_and_over_our_own_outage(bench: Bench):
+    scene = Scene(bench)
+    await scene.worker.heal()
+    assert scene.since() == timedelta(minutes=15)
+    await bench.ledger.deliveries.store("a", "workflow_job", b"{}")
+    bench.clock.advance(3 * 3600)
+    await scene.worker.heal()  # the same process, whose passes failed or stood still
+    assert scene.since() == timedelta(hours=3, minutes=15)
+    await scene.worker.heal()
+    assert scene.since() == timedelta(minutes=15)
+    restarted = Scene(bench)
+    await restarted.worker.heal()
+    assert restarted.since() == timedelta(hours=3, minutes=15)
+    bench.clock.advance(30 * 86_400)
+    late = Scene(bench)
+    await late.worker.heal()
+    assert late.since() == timedelta(days=3)  # GitHub delivers nothing older again
+
+
+async def test_what_was_put_off_by_the_cap_stays_in_view(bench: Bench):
+    scene = Scene(bench, cap=2)
+    scene.logged(*(attempt(number, f"guid-{number}", 502, ago=800 - number) for number in range(1, 6)))
+    report = await scene.worker.heal()
+    assert (len(report.healed), report.deferred) == (2, 3)
+    for _ in range(2):
+        bench.clock.advance(60)
+        await scene.worker.heal()
+    assert sorted(scene.github.redelivered) == [1, 2, 3, 4, 5]
+
+
+async def test_what_github_will_not_deliver_again_is_skipped_for_good(bench: Bench):
+    scene = Scene(bench)
+    scene.github.refusals[1] = Invalid("too old", status=422)
+    scene.logged(attempt(1, "a", 502), attempt(2, "b", 502))
+    report = await scene.worker.heal()
+    assert (scene.github.redelivered, len(report.refused), report.failed) == ([2], 1, ())
+    bench.clock.advance(60)
+    await scene.worker.heal()
+    assert scene.github.calls.count(("redeliver", 1)) == 1
+
+
+async def test_trouble_with_one_app_keeps_no_other_from_its_deliveries(bench: Bench):
+    broken, sound = ScriptedForge(), ScriptedForge()
+    broken.attempts = Unavailable("502")
+    sound.attempts = [attempt(1, "a", 502)]
+    report = await Redelivery(bench.ledger, {"broken": broken, "sound": sound}, HealingSettings(), bench.clock).heal()
+    assert (sound.redelivered, len(report.failed)) == ([1], 1)
+
+
+@pytest.mark.parametrize("error", [BudgetSpent("spent", retry_after=60), Unavailable("502")])
+async def test_a_redelivery_that_could_not_be_asked_for_is_asked_for_in_the_next_pass(bench: Bench, error: Exception):
+    scene = Scene(bench)
+    scene.logged(attempt(1, "a", 502, ago=14 * 60))
+    scene.github.refusals[1] = error  # type: ignore[assignment]
+    report = await scene.worker.heal()
+    assert (report.healed, len(report.refused) + len(report.failed)) == ((), 1)
+    bench.clock.advance(120)
+    scene.github.refusals.clear()
+    await scene.worker.heal()  # by now it is older than the window
+    assert scene.github.redelivered == [1]
+
+
+async def test_the_age_of_the_newest_arrival_is_told(bench: Bench):
+    scene = Scene(bench)
+    scene.logged(attempt(1, "a", 502, ago=5), attempt(2, "b", 202, ago=70), attempt(3, "c", 202, ago=400))
+    await scene.worker.heal()
+    assert scene.gaps == {"one": 70.0}
+    assert bench.clock.now() == START
+
+
+async def test_redelivery_can_be_switched_to_report_only(bench: Bench):
+    scene = Scene(bench, report_only=frozenset({"redelivered"}))
+    scene.logged(attempt(1, "a", 502))
+    report = await scene.worker.heal()
+    assert (len(report.reported), scene.github.redelivered) == (1, [])

@@ -1,0 +1,255 @@
+"""What went wrong elsewhere, by its number in the list of behaviours, and cannot here."""
+
+from simulation.runners.pools.pool_world import PoolWorld
+
+from paddock.kube.builtin import Event, Node, Pod, ServiceAccount
+from paddock.runners.api import Provisioning, RunnerPool
+from paddock.simulator.faults import Fail
+from paddock.simulator.process import World
+from paddock.simulator.seeds import simulated
+
+
+@simulated(3)
+async def test_g9_a_claimed_mac_without_a_stamp_survives_scale_down(world: World) -> None:
+    """The stamp is best effort, and on macOS it is all that can be seen; the ledger knows better."""
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("mac", 3)
+    await pools.settled("mac", 3)
+    for pod in pools.pods("mac")[:2]:
+        await pools.take(pod, assign=False)
+    taken = {pod.metadata.uid for pod in pools.pods("mac")[:2]}
+    await pools.change("mac", replicas=0)
+    await pools.eventually("the idle one is gone", lambda: len(pools.pods("mac")) == 2)
+    await world.clock.sleep(600)
+    assert {pod.metadata.uid for pod in pools.pods("mac")} == taken
+    seen = pools.seen_pool("mac")
+    assert seen is not None
+    assert seen.status.busy == 2
+
+
+@simulated(2)
+async def test_without_the_ledger_no_live_pod_is_deleted_and_the_pool_says_so(world: World) -> None:
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("mac", 3)
+    await pools.settled("mac", 3)
+    pools.account.away = True
+    await pools.change("mac", replicas=1)
+    await pools.eventually("the condition says so", lambda: pools.ready_condition("mac").reason == "LedgerUnavailable")
+    await world.clock.sleep(600)
+    assert len(pools.pods("mac")) == 3
+    assert "cannot be asked" in pools.ready_condition("mac").message
+    pools.account.away = False
+    await pools.settled("mac", 1)
+
+
+@simulated(2)
+async def test_lesson_5_renaming_a_pool_kills_no_job(world: World) -> None:
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("old", 2)
+    await pools.settled("old", 2)
+    busy, _ = pools.pods("old")
+    await pools.take(busy)
+    await pools.api.delete(RunnerPool, "old", "default")
+    await pools.pool("new", 2, dispatch_label="label-old")
+    await pools.settled("new", 2)
+    await world.clock.sleep(3600)
+    assert [pod.metadata.uid for pod in pools.pods("old")] == [busy.metadata.uid]
+
+
+@simulated(2)
+async def test_lesson_14_a_pod_of_a_host_that_is_gone_does_not_stay_for_ever(world: World) -> None:
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    (pod,) = [each for each in pools.pods("mac") if each.spec.node_name == "mac-0"][:1]
+    held = {"metadata": {"finalizers": ["tart-kubelet.tuist.dev/vm-cleanup"]}}
+    await pools.api.merge_patch(Pod, pod.metadata.name, held, "default")
+    await pools.api.delete(Node, "mac-0")
+    gone = lambda: pod.metadata.uid not in {each.metadata.uid for each in pools.pods(living=False)}  # noqa: E731
+    await pools.eventually(
+        "it is being deleted", lambda: pod.metadata.uid not in {p.metadata.uid for p in pools.pods()}
+    )
+    await world.clock.sleep(240)
+    assert not gone(), "its time was not over"
+    await pools.eventually("it is gone", gone, within=300)
+    await pools.settled("mac", 2)
+
+
+@simulated(1)
+async def test_lesson_14_a_deleting_pod_on_a_living_node_keeps_its_finalizers(world: World) -> None:
+    pools = PoolWorld(world, nodes=1)
+    await pools.pool("mac", 1)
+    await pools.settled("mac", 1)
+    (pod,) = pools.pods("mac")
+    held = {"metadata": {"finalizers": ["tart-kubelet.tuist.dev/vm-cleanup"]}}
+    await pools.api.merge_patch(Pod, pod.metadata.name, held, "default")
+    pools.store.forgiven.add(pod.metadata.uid)
+    await pools.api.delete(Pod, pod.metadata.name, "default")
+    await world.clock.sleep(900)
+    assert pod.metadata.uid in {each.metadata.uid for each in pools.pods(living=False)}
+
+
+@simulated(2)
+async def test_lesson_17_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_starve(world: World) -> None:
+    pools = PoolWorld(world, linux=3)
+    pools.broken.add("lin-0")
+    quick = Provisioning(max_concurrent_per_node=6, start_timeout_seconds=60)
+    await pools.pool("lin", 9, os="linux", provisioning=quick)
+    await pools.eventually("the others start", lambda: len(pools.warm("lin")) >= 6)
+    await pools.eventually("the Node is named", lambda: "lin-0 (" in pools.ready_condition("lin").message, within=600)
+    newest = max(pools.pods("lin"), key=lambda pod: pod.metadata.creation_timestamp or world.clock.now())
+    made = await pools.api.get(Pod.RESOURCE, newest.metadata.name, "default")
+    required = made["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert "lin-0" in str(required)
+    events = [each.reason for each in pools.store.present(Event)]
+    assert "RunnerDidNotStart" in events
+
+
+@simulated(2)
+async def test_lesson_17_pods_without_room_are_replaced_and_only_one_keeps_asking(world: World) -> None:
+    pools = PoolWorld(world, linux=1)
+    await pools.pool("big", 4, os="linux", pod_memory_mb=900_000)
+    await pools.eventually("it says so", lambda: pools.ready_condition("big").reason == "Unschedulable")
+    since = _placeable(pools)
+    await world.clock.sleep(1800)
+    assert len(pools.pods("big")) <= 1
+    assert _placeable(pools) == since, "the shortage is as old as it is, however often its Pods were replaced"
+    await pools.add_node("huge", "linux")
+    await pools.api.merge_patch(
+        Node, "huge", {"status": {"allocatable": {"cpu": "64", "memory": "9000Gi", "pods": "99"}}}, subresource="status"
+    )
+    await pools.settled("big", 4, within=900)
+
+
+def _placeable(pools: PoolWorld) -> object:
+    seen = pools.seen_pool("big")
+    assert seen is not None
+    return [each.last_transition_time for each in seen.status.conditions if each.type == "Placeable"]
+
+
+@simulated(2)
+async def test_lesson_18_a_pod_that_somebody_deletes_is_reported(world: World) -> None:
+    """Its session ends when it does, not hours later."""
+    pools = PoolWorld(world, nodes=1)
+    await pools.pool("mac", 1)
+    await pools.settled("mac", 1)
+    (pod,) = pools.pods("mac")
+    await pools.take(pod)
+    pools.store.forgiven.add(pod.metadata.uid)
+    await pools.api.delete(Pod, pod.metadata.name, "default")
+    await pools.eventually("the stop is reported", lambda: pod.metadata.uid in dict(pools.account.stops), within=30)
+
+
+@simulated(1)
+async def test_lesson_20_a_drained_node_is_free_as_soon_as_its_jobs_are_done(world: World) -> None:
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    first = pools.pods("mac")[0]
+    await pools.take(first)
+    await pools.cordon(first.spec.node_name)
+    await pools.end(first)
+    await pools.settled("mac", 2)
+    assert first.spec.node_name not in {pod.spec.node_name for pod in pools.pods("mac")}
+
+
+@simulated(2)
+async def test_a_pod_whose_service_account_is_gone_is_replaced(world: World) -> None:
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    poor, busy = pools.pods("mac")
+    await pools.take(busy)
+    for each in (poor, busy):
+        await pools.api.delete(ServiceAccount, each.metadata.name, "default")
+    await pools.eventually(
+        "the idle one is replaced", lambda: poor.metadata.uid not in {p.metadata.uid for p in pools.pods()}
+    )
+    await world.clock.sleep(300)
+    assert busy.metadata.uid in {pod.metadata.uid for pod in pools.pods()}
+
+
+@simulated(1)
+async def test_a_server_that_refuses_pods_is_quoted(world: World) -> None:
+    pools = PoolWorld(world, nodes=1)
+    rule = world.faults.inject(Fail(status=403), method="POST", path="*/pods")
+    await pools.pool("mac", 1)
+    await pools.eventually("it says so", lambda: pools.ready_condition("mac").reason == "CreateFailed")
+    rule.times = rule.fired
+    await pools.settled("mac", 1, within=400)
+
+
+@simulated(2)
+async def test_two_mac_pools_never_put_a_third_vm_on_a_mac(world: World) -> None:
+    """G21: the licence is ours to keep."""
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("one", 5)
+    await pools.pool("two", 5)
+    most = 0
+
+    def looked() -> bool:
+        nonlocal most
+        there = [pod.spec.node_name for pod in pools.pods(living=False) if pod.spec.node_name]
+        most = max([most, *(there.count(name) for name in set(there))])
+        return world.clock.monotonic() > 300
+
+    await pools.eventually("five minutes", looked, within=400)
+    assert (most, len(pools.pods())) == (2, 4)
+    assert {pools.ready_condition(name).reason for name in ("one", "two")} == {"LicenceLimit"}
+
+
+@simulated(2)
+async def test_a_foreground_deletion_of_a_pool_kills_no_job(world: World) -> None:
+    """Garbage collection deletes dependents before their owner, past every finalizer of ours: Pods are no dependents."""
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("mac", 3)
+    await pools.settled("mac", 3)
+    busy = pools.pods("mac")[0]
+    await pools.take(busy)
+    await pools.api.delete(RunnerPool, "mac", "default", propagation="Foreground")
+    await pools.eventually("the idle ones are gone", lambda: len(pools.pods("mac", living=False)) == 1)
+    await world.clock.sleep(600)
+    assert [pod.metadata.uid for pod in pools.pods("mac")] == [busy.metadata.uid]
+    await pools.end(busy)
+    await pools.eventually("the pool is gone", lambda: pools.seen_pool("mac") is None)
+    await pools.eventually("so is everything of it", lambda: not pools.pods(living=False) and not pools.accounts())
+
+
+@simulated(2)
+async def test_a_pool_whose_finalizer_is_taken_off_by_hand_kills_no_job_and_leaves_nothing(world: World) -> None:
+    pools = PoolWorld(world, nodes=2)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    busy = pools.pods("mac")[0]
+    await pools.take(busy)
+    await pools.api.delete(RunnerPool, "mac", "default")
+    await pools.api.merge_patch(RunnerPool, "mac", {"metadata": {"finalizers": None}}, "default")
+    await pools.eventually("the pool is gone at once", lambda: pools.seen_pool("mac") is None)
+    await pools.eventually("the idle one is gone", lambda: len(pools.pods("mac", living=False)) == 1)
+    await world.clock.sleep(600)
+    assert [pod.metadata.uid for pod in pools.pods("mac")] == [busy.metadata.uid]
+    await pools.end(busy)
+    await pools.eventually("so is everything of it", lambda: not pools.pods(living=False) and not pools.accounts())
+
+
+@simulated(2)
+async def test_a_pool_made_anew_under_the_same_name_leaves_the_jobs_of_its_namesake_alone(world: World) -> None:
+    pools = PoolWorld(world, nodes=3)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    busy, idle = pools.pods("mac")
+    await pools.take(busy)
+    await pools.api.delete(RunnerPool, "mac", "default")
+    await pools.api.merge_patch(RunnerPool, "mac", {"metadata": {"finalizers": None}}, "default")
+    await pools.pool("mac", 2)
+    await pools.eventually(
+        "the namesake's idle Pod is gone, and the new pool is whole",
+        lambda: (
+            idle.metadata.uid not in {pod.metadata.uid for pod in pools.pods("mac", living=False)}
+            and len(pools.warm("mac")) >= 2
+        ),
+    )
+    await world.clock.sleep(600)
+    assert busy.metadata.uid in {pod.metadata.uid for pod in pools.pods("mac")}
+    await pools.end(busy)
+    await pools.eventually("nothing of it is left", lambda: len(pools.pods(living=False)) == 2)

@@ -1,0 +1,174 @@
+"""One bad Mac costs one Mac: whatever cannot be placed, Pods that end are replaced wherever there is room.
+
+The invariant: at every look after a settling time, the good Nodes hold as many living Pods as they have places, less those
+whose Pod ended within the last seconds.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from simulation.runners.pools.pool_world import PoolWorld
+
+from paddock.kube.builtin import Node, Pod
+from paddock.kube.errors import KubeError
+from paddock.runners.api import Provisioning
+from paddock.simulator.process import World
+from paddock.simulator.seeds import simulated
+
+_SOON = 10.0
+"""Seconds within which a place that was freed has a Pod again."""
+_MANY = Provisioning(max_concurrent_per_node=2)
+
+
+class Jobs:
+    """Short jobs for every warm Pod at once, so that Pods come and go within seconds."""
+
+    def __init__(self, pools: PoolWorld, shortest: float = 1.0, longest: float = 20.0) -> None:
+        self._pools = pools
+        self._rng = pools.world.rng("jobs")
+        self._lasts = (shortest, longest)
+        self._due: dict[str, tuple[float, Pod]] = {}
+        self.ended: list[tuple[float, str]] = []
+        """When, and on which Node."""
+
+    async def turn(self) -> None:
+        pools, now = self._pools, self._pools.clock.monotonic()
+        for uid, (due, pod) in list(self._due.items()):
+            if due <= now:
+                del self._due[uid]
+                try:
+                    await pools.end(pod)
+                except KubeError:
+                    continue
+                self.ended.append((now, pod.spec.node_name))
+        for pod in pools.warm():
+            uid = pod.metadata.uid
+            if uid not in self._due and uid not in pools.account.fences and uid not in pools.account.claims:
+                try:
+                    await pools.take(pod)
+                except KubeError:
+                    pools.account.claims.discard(uid)
+                    continue
+                self._due[uid] = (now + self._rng.uniform(*self._lasts), pod)
+
+    def fresh(self, good: Callable[[str], bool]) -> int:
+        """Places on good Nodes that were freed too lately to have a Pod again."""
+        since = self._pools.clock.monotonic() - _SOON
+        self.ended = [each for each in self.ended if each[0] >= since]
+        return sum(good(node) for _, node in self.ended)
+
+
+async def _holds(pools: PoolWorld, jobs: Jobs, places: int, good: Callable[[str], bool], seconds: float) -> None:
+    """The invariant, at every second. A place is used while a living Pod, or one that is being stopped, has it."""
+    until = pools.clock.monotonic() + seconds
+    locks = 0
+    while pools.clock.monotonic() < until:
+        await jobs.turn()
+        over = {"Succeeded", "Failed"}
+        there = [p.spec.node_name for p in pools.pods(living=False) if p.status.phase not in over]
+        used = sum(good(name) for name in there if name)
+        assert used >= places - jobs.fresh(good), (
+            f"{used} of {places} places are used, {jobs.fresh(good)} were freed lately\n{pools.describe()}"
+        )
+        crowd = [there.count(name) for name in set(there) if name.startswith("mac-")]
+        assert max(crowd, default=0) <= 2, "a third VM on a Mac"
+        pools.safe()
+        locks += len(jobs.ended)
+        await pools.clock.sleep(1.0)
+    assert locks, "no job ended, so nothing was seen"
+
+
+async def _silent(pools: PoolWorld, name: str) -> None:
+    told = {"type": "Ready", "status": "Unknown", "lastTransitionTime": pools.clock.now().isoformat()}
+    await pools.api.merge_patch(Node, name, {"status": {"conditions": [told]}}, subresource="status")
+
+
+async def _spoil(pools: PoolWorld, how: str) -> None:
+    if how == "cordoned":
+        await pools.cordon("mac-0")
+    elif how == "silent":
+        await _silent(pools, "mac-0")
+    else:
+        await pools.api.delete(Node, "mac-0")
+
+
+def _not_the_first(name: str) -> bool:
+    return name not in {"", "mac-0", "lin-0"}
+
+
+@pytest.mark.parametrize("lag", [0.0, 3.0])
+@pytest.mark.parametrize("how", ["cordoned", "silent", "vanished"])
+@simulated(1)
+async def test_one_mac_out_of_service_costs_one_mac(world: World, how: str, lag: float) -> None:
+    pools = PoolWorld(world, nodes=10, lag=lag)
+    pools.boot = 3.0
+    await pools.pool("mac", 20, provisioning=_MANY)
+    await pools.settled("mac", 20)
+    jobs = Jobs(pools)
+    for _ in range(30):
+        await jobs.turn()
+        await world.clock.sleep(1.0)
+    await _spoil(pools, how)
+    for _ in range(20):
+        await jobs.turn()
+        await world.clock.sleep(1.0)
+    await _holds(pools, jobs, 18, _not_the_first, 100)
+
+
+@simulated(1)
+async def test_two_pools_on_a_fleet_that_is_too_small_for_both_use_all_of_it(world: World) -> None:
+    pools = PoolWorld(world, nodes=6)
+    pools.boot = 3.0
+    await pools.pool("one", 8, provisioning=_MANY)
+    await pools.pool("two", 8, provisioning=_MANY)
+    await pools.eventually("the fleet is full", lambda: len(pools.warm()) == 12)
+    jobs = Jobs(pools)
+    await pools.cordon("mac-0")
+    for _ in range(20):
+        await jobs.turn()
+        await world.clock.sleep(1.0)
+    await _holds(pools, jobs, 10, _not_the_first, 100)
+
+
+@simulated(1)
+async def test_pods_that_fit_on_no_mac_do_not_take_the_places_of_another_pool(world: World) -> None:
+    pools = PoolWorld(world, nodes=4)
+    pools.boot = 3.0
+    await pools.pool("huge", 8, provisioning=_MANY, pod_memory_mb=900_000)
+    await pools.eventually("it says so", lambda: pools.ready_condition("huge").reason == "Unschedulable")
+    await pools.pool("small", 8, provisioning=_MANY)
+    await pools.eventually("the other pool is whole", lambda: len(pools.warm("small")) == 8, within=60)
+    jobs = Jobs(pools)
+    await _holds(pools, jobs, 8, bool, 60)
+
+
+@simulated(1)
+async def test_a_roll_with_a_mac_out_of_service_keeps_the_others_in_use(world: World) -> None:
+    pools = PoolWorld(world, nodes=6)
+    pools.boot = 3.0
+    await pools.pool("mac", 12, provisioning=_MANY)
+    await pools.settled("mac", 12)
+    jobs = Jobs(pools)
+    await pools.cordon("mac-0")
+    for _ in range(20):
+        await jobs.turn()
+        await world.clock.sleep(1.0)
+    await pools.change("mac", image="runner:2")
+    await _holds(pools, jobs, 10, _not_the_first, 100)
+    assert {pod.spec.containers[0].image for pod in pools.pods("mac")} == {"runner:2"}
+
+
+@pytest.mark.parametrize("lag", [0.0, 3.0])
+@simulated(1)
+async def test_one_linux_node_out_of_service_costs_one_node(world: World, lag: float) -> None:
+    pools = PoolWorld(world, linux=5, lag=lag)
+    pools.boot = 3.0
+    quarter = {"os": "linux", "pod_cpu_milli": 16_000, "provisioning": Provisioning(max_concurrent_per_node=4)}
+    await pools.pool("lin", 20, **quarter)
+    await pools.settled("lin", 20)
+    jobs = Jobs(pools)
+    await pools.cordon("lin-0")
+    for _ in range(20):
+        await jobs.turn()
+        await world.clock.sleep(1.0)
+    await _holds(pools, jobs, 16, _not_the_first, 100)

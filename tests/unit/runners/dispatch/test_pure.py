@@ -1,0 +1,113 @@
+"""Drains, names, labels and holds: what needs nobody's answer."""
+
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from paddock.kube.builtin import Container, Pod, PodSpec
+from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import (
+    ACCOUNT_LABEL,
+    DRAIN_ELIGIBLE_LABEL,
+    OPERATOR_DRAIN_LABEL,
+    OWNER_LABEL,
+    RunnerPool,
+    RunnerPoolSpec,
+)
+from paddock.runners.dispatch import jit
+from paddock.runners.dispatch.drains import must_go
+from paddock.runners.dispatch.http import bearer, hold_wanted
+from paddock.runners.settings import DispatchSettings
+
+
+def pool(**spec) -> RunnerPool:
+    given = {
+        "image": "new",
+        "fleet_selector": "m4",
+        "dispatch_label": "paddock",
+        "runner_labels": ("self-hosted", "macOS"),
+    }
+    return RunnerPool(spec=RunnerPoolSpec(**{**given, **spec}))
+
+
+def pod(image: str = "new", labels: dict[str, str] | None = None, *, deleting: bool = False) -> Pod:
+    gone = datetime(2026, 1, 1, tzinfo=UTC) if deleting else None
+    containers = (Container(name="sidecar", image="other"), Container(name="runner", image=image))
+    return Pod(metadata=ObjectMeta(labels=labels or {}, deletion_timestamp=gone), spec=PodSpec(containers=containers))
+
+
+ELIGIBLE = {DRAIN_ELIGIBLE_LABEL: "true"}
+
+
+@pytest.mark.parametrize(
+    ("seen", "of", "expected"),
+    [
+        (pod(), pool(), None),
+        (pod("old"), pool(), None),
+        (pod("old", ELIGIBLE), pool(), "drain"),
+        (pod("new", ELIGIBLE), pool(), None),
+        (pod("old", ELIGIBLE), None, None),
+        (None, pool(), None),
+        (pod("new", {OPERATOR_DRAIN_LABEL: "true"}), None, "operator_drain"),
+        (pod("new", {OPERATOR_DRAIN_LABEL: "false"}), pool(), None),
+        (pod("new", {ACCOUNT_LABEL: "1"}), pool(), "committed"),
+        (pod("new", {OWNER_LABEL: "acme"}), pool(), None),
+        (pod(deleting=True), pool(), "deleting"),
+        (Pod(metadata=ObjectMeta(labels=ELIGIBLE)), pool(), None),
+    ],
+)
+def test_a_pod_has_to_go_only_for_a_reason(seen, of, expected):
+    answer = must_go(seen, of)
+    assert (answer.outcome if answer else None) == expected
+    assert answer is None or answer.status == 410
+
+
+def test_a_runners_name_fits_and_is_new_for_every_mint():
+    rng = random.Random(1)
+    names = {jit.runner_name("runner-" + "x" * 100, rng) for _ in range(1000)}
+    assert len(names) == 1000
+    assert all(len(name) <= 64 for name in names)
+    assert jit.runner_name("mac-1", random.Random(1)).startswith("mac-1-")
+    assert "--" not in jit.runner_name("a" * 54 + "-bc", random.Random(1))
+
+
+def test_labels_are_the_pools_and_the_one_that_was_asked_for():
+    assert jit.labels_of(pool(), "Paddock-Large") == ("self-hosted", "macOS", "Paddock-Large")
+    assert jit.labels_of(pool(), "") == ("self-hosted", "macOS", "paddock")
+    assert jit.labels_of(pool(), "MACOS") == ("self-hosted", "macOS")
+
+
+def test_the_work_folder_is_the_systems():
+    assert jit.work_folder(pool()) == "/Users/runner/work"
+    assert jit.work_folder(pool(os="linux")) == "/home/runner/work"
+
+
+@pytest.mark.parametrize(
+    ("prefer", "expected"),
+    [
+        ("", 8.0),
+        ("wait=25", 25.0),
+        ("wait=0", 0.0),
+        ("respond-async, wait=10", 10.0),
+        ("WAIT=3; foo=bar", 3.0),
+        ("wait=99999", 25.0),
+        ("wait=-1", 8.0),
+        ("wait=soon", 8.0),
+        ("await=3", 8.0),
+    ],
+)
+def test_a_request_is_held_as_long_as_it_asks_and_no_longer_than_we_hold_anybody(prefer, expected):
+    assert hold_wanted(prefer, DispatchSettings()) == expected
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic abc", "abc"])
+def test_what_is_no_bearer_token_is_none(header):
+    assert bearer(header) is None
+
+
+def test_a_bearer_token_does_not_show():
+    token = bearer("bearer  abc ")
+    assert token is not None
+    assert token.reveal() == "abc"
+    assert "abc" not in repr(token)

@@ -1,0 +1,498 @@
+"""What a pool does about its Pods, as tables."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+from unit.runners.pools.built import (
+    NOW,
+    ago,
+    let_go,
+    message,
+    node,
+    planned,
+    pod,
+    pool,
+    reason,
+    starting,
+    waiting,
+)
+
+from paddock.kube.builtin import ContainerState, ContainerStateRunning, Node, NodeCondition
+from paddock.kube.objects import Condition
+from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, Provisioning, Rollout
+from paddock.runners.pools.admission import Reservation
+from paddock.runners.pools.nodes import StartFailure
+from paddock.runners.pools.pod_names import DRAIN_SINCE, REVISION, SEAT_LABEL
+
+MARKED = {DRAIN_ELIGIBLE_LABEL: "true"}
+
+
+def names(pods) -> list[str]:
+    return [each.metadata.name for each in pods]
+
+
+# Warm replicas
+
+
+def test_what_is_missing_is_created() -> None:
+    made = planned(pool(replicas=3), [pod("a")])
+    assert (made.create, let_go(made), reason(made)) == (2, {}, "Starting")
+
+
+def test_what_has_ended_is_reaped_and_does_not_count() -> None:
+    made = planned(pool(), [pod("a"), pod("b", phase="Succeeded"), pod("c", phase="Failed", owner="acme")])
+    assert (names(made.reap), made.create) == (["b", "c"], 1)
+
+
+def test_a_pod_that_is_being_deleted_is_neither_reaped_again_nor_counted() -> None:
+    made = planned(pool(), [pod("a"), pod("b", phase="Succeeded", deleted=NOW)])
+    assert (made.reap, made.create) == ((), 1)
+
+
+def test_a_pool_with_all_its_pods_does_nothing_and_says_so() -> None:
+    made = planned(pool(), [pod("a"), pod("b", owner="acme")])
+    assert not made.acts
+    assert (made.conditions[0].status, reason(made)) == ("True", "AllReady")
+    assert (made.counts.idle, made.counts.busy, made.counts.starting) == (1, 1, 0)
+
+
+# Scaling down, G16
+
+
+def test_scale_down_takes_idle_pods_only_however_many_are_too_many() -> None:
+    made = planned(pool(replicas=0), [pod("a", owner="acme"), pod("b"), waiting("c", poller="done")])
+    assert let_go(made) == {"b": "scaled_down"}
+
+
+def test_scale_down_takes_what_was_never_warm_first_then_odd_nodes_then_the_newest() -> None:
+    pods = [
+        waiting("oldest", node="n1", made=ago(hours=3)),
+        waiting("newest", node="n1", made=ago(minutes=1)),
+        starting("never-warm", node="n1", made=ago(minutes=30)),
+        waiting("lonely", node="n2", made=ago(hours=5)),
+        waiting("unwell", node="n3", made=ago(hours=6)),
+    ]
+    nodes = [node("n1", os="linux"), node("n2", os="linux"), node("n3", os="linux", ready="False")]
+    gone = []
+    for replicas in (4, 3, 2, 1, 0):
+        (leaving,) = let_go(planned(pool(replicas=replicas, os="linux"), pods, *nodes)).keys()
+        gone.append(leaving)
+        pods = [each for each in pods if each.metadata.name != leaving]
+    assert gone == ["never-warm", "unwell", "lonely", "newest", "oldest"]
+
+
+def test_scale_down_prefers_stale_pods_to_current_ones() -> None:
+    pods = [pod("current", made=ago(minutes=1)), pod("stale", image="macos:14")]
+    assert let_go(planned(pool(replicas=1), pods)) == {"stale": "scaled_down"}
+
+
+def test_a_pod_that_the_ledger_refused_to_let_go_is_busy_whatever_it_looks_like() -> None:
+    made = planned(pool(replicas=1), [pod("a"), pod("b")], held=frozenset({"uid-a"}))
+    assert let_go(made) == {"b": "scaled_down"}
+    assert made.counts.busy == 1
+
+
+def test_a_pod_that_is_let_go_is_replaced_only_after_it_is_gone() -> None:
+    made = planned(pool(replicas=1), [pod("a", labels={OPERATOR_DRAIN_LABEL: "true"})])
+    assert (let_go(made), made.create) == ({"a": "operator_drain"}, 0)
+
+
+# Rolls, T17
+
+
+@pytest.mark.parametrize(
+    ("replicas", "percent", "cap"), [(40, 5, 2), (10, 5, 1), (1, 5, 1), (40, 100, 40), (30, 10, 3)]
+)
+def test_a_roll_marks_no_more_idle_running_pods_than_its_cap(replicas, percent, cap) -> None:
+    of = pool(replicas=replicas, rollout=Rollout(max_concurrent_percent=percent))
+    made = planned(of, [pod(f"p{i:02}", image="macos:14") for i in range(replicas)])
+    assert (len(made.mark), made.retire) == (cap, ())
+
+
+def test_a_roll_leaves_claimed_and_polled_pods_alone() -> None:
+    of = pool(replicas=2, rollout=Rollout(max_concurrent_percent=100))
+    made = planned(of, [pod("a", image="macos:14", owner="acme"), pod("b", image="macos:14", poller="done")])
+    assert not made.acts
+    assert made.counts.stale == 2
+
+
+def test_stale_pending_pods_are_replaced_within_the_cap() -> None:
+    of = pool(replicas=40, os="linux")
+    made = planned(of, [waiting(f"p{i:02}", image="old") for i in range(40)])
+    assert list(let_go(made).values()) == ["rolled", "rolled"]
+
+
+@pytest.mark.parametrize(
+    "unavailable",
+    [
+        [pod("m", image="macos:14", labels=MARKED)],
+        [starting("s")],
+        [],  # one is missing
+    ],
+)
+def test_whatever_is_unavailable_pauses_a_roll(unavailable) -> None:
+    made = planned(pool(replicas=3), [pod("a", image="macos:14"), pod("b", image="macos:14"), *unavailable])
+    assert (made.mark, made.retire) == ((), ())
+
+
+def test_a_changed_runtime_class_replaces_pods_that_dispatch_would_not_drain() -> None:
+    """The image is the same, so dispatch sees nothing stale: the Pod is retired instead."""
+    made = planned(pool(replicas=1, annotations={REVISION: "b"}), [pod("a", annotations={REVISION: "a"})])
+    assert (let_go(made), made.mark) == ({"a": "rolled"}, ())
+
+
+def test_a_pod_that_does_not_listen_to_a_drain_is_replaced_after_a_while() -> None:
+    def drained(since):
+        at = pod("a", image="macos:14", labels=MARKED, annotations={DRAIN_SINCE: since.isoformat()})
+        return planned(pool(replicas=1), [at])
+
+    assert let_go(drained(ago(minutes=3))) == {"a": "drain_ignored"}
+    early = drained(ago(minutes=1))
+    assert let_go(early) == {}
+    assert early.due == timedelta(minutes=1)
+
+
+# Deletion of the pool
+
+
+def test_a_deleted_pool_lets_idle_pods_go_and_waits_for_busy_ones() -> None:
+    made = planned(pool(replicas=5, deleted=True), [pod("idle"), starting("young"), pod("busy", owner="acme")])
+    assert let_go(made) == {"idle": "pool_deleted", "young": "pool_deleted"}
+    assert (made.create, reason(made)) == (0, "Draining")
+
+
+# Nodes
+
+
+@pytest.mark.parametrize("closed", [{"cordoned": True}, {"deleted": True}])
+def test_idle_pods_leave_a_closed_node_and_busy_ones_stay(closed) -> None:
+    pods = [
+        pod("idle", node="n1"),
+        pod("stamped", node="n1", owner="a"),
+        waiting("polled", node="n1", poller="done"),
+        pod("elsewhere", node="n2"),
+    ]
+    made = planned(pool(replicas=4), pods, node(**closed), node("n2"))
+    assert let_go(made) == {"idle": "node_closed"}
+
+
+def test_a_node_that_the_cache_does_not_show_is_not_taken_for_gone() -> None:
+    assert let_go(planned(pool(replicas=1), [pod("a", node="hidden")])) == {}
+    made = planned(pool(replicas=1), [pod("a", node="hidden")], gone=frozenset({"hidden"}))
+    assert let_go(made) == {"a": "node_gone"}
+
+
+def test_a_busy_pod_on_a_node_that_is_gone_is_left_to_the_ledgers() -> None:
+    made = planned(pool(replicas=1), [pod("a", node="hidden", owner="acme")], gone=frozenset({"hidden"}))
+    assert not made.acts
+
+
+@pytest.mark.parametrize(
+    ("minutes", "neighbour", "gone"),
+    [(6, "True", {"idle": "node_unready"}), (4, "True", {}), (60, "False", {})],
+)
+def test_of_a_node_that_is_not_heard_of_only_idle_pods_are_let_go_and_only_if_others_are_well(
+    minutes, neighbour, gone
+) -> None:
+    silent = _saying("n1", "Unknown", ago(minutes=minutes))
+    pods = [pod("idle", node="n1"), pod("busy", node="n1", owner="acme")]
+    assert let_go(planned(pool(replicas=2), pods, silent, _saying("n2", neighbour, ago(days=1)))) == gone
+
+
+def _saying(name: str, ready: str, since: datetime) -> Node:
+    said = NodeCondition(type="Ready", status=ready, last_transition_time=since)
+    made = node(name)
+    return replace(made, status=replace(made.status, conditions=(said,)))
+
+
+@pytest.mark.parametrize(
+    ("since", "gone", "stripped"),
+    [(ago(minutes=6), {"n9"}, True), (ago(minutes=4), {"n9"}, False), (ago(minutes=60), set(), False)],
+)
+def test_a_deleted_pod_is_stripped_only_after_its_time_and_without_a_node(since, gone, stripped) -> None:
+    made = planned(pool(replicas=0), [pod("a", node="n9", deleted=since)], gone=frozenset(gone))
+    assert names(made.strip) == (["a"] if stripped else [])
+
+
+def test_a_pod_without_its_service_account_is_replaced() -> None:
+    made = planned(pool(replicas=2), [pod("a"), pod("b", owner="acme")], homeless=frozenset({"uid-a", "uid-b"}))
+    assert let_go(made) == {"a": "no_service_account"}
+
+
+# Start timeouts, L15
+
+
+@pytest.mark.parametrize(
+    ("each", "kind"),
+    [
+        (starting("a", scheduled=ago(seconds=301)), "start_timeout"),
+        (starting("a", scheduled=ago(seconds=299)), None),
+        (starting("a", node="", unschedulable=ago(seconds=301)), "unschedulable"),
+        (starting("a", node="", unschedulable=ago(seconds=299)), None),
+        (starting("a", node="", made=ago(hours=2)), None),
+        (starting("a", scheduled=ago(hours=1), owner="acme"), None),
+        (starting("a", scheduled=ago(hours=1), poller="done"), None),
+        (waiting("a", scheduled=ago(hours=1)), None),
+    ],
+)
+def test_the_clock_of_a_start_is_the_schedulers_word(each, kind) -> None:
+    made = planned(pool(replicas=1, os="linux"), [each])
+    assert let_go(made) == ({"a": kind} if kind else {})
+
+
+@pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        ({"polled": ago(minutes=6)}, True),
+        ({"polled": ago(minutes=4)}, False),
+        ({"polled": ago(minutes=6), "owner": "acme"}, False),
+        ({"polled": ago(minutes=6), "runner": ContainerState(running=ContainerStateRunning())}, False),
+        ({}, False),
+    ],
+)
+def test_the_ledger_is_asked_about_a_pod_between_its_poller_and_a_runner_that_does_not_start(more, asked) -> None:
+    """A drained Pod whose runner image cannot be had ends never; nothing but the ledger knows that it has no job."""
+    made = planned(pool(replicas=1, os="linux"), [waiting("a", poller="done", **more)])
+    assert let_go(made) == ({"a": "runner_not_started"} if asked else {})
+
+
+def test_zero_switches_start_timeouts_off() -> None:
+    of = pool(replicas=1, os="linux", provisioning=Provisioning(start_timeout_seconds=0))
+    assert let_go(planned(of, [starting("a", scheduled=ago(hours=9))])) == {}
+
+
+def test_a_mac_that_fetches_the_image_gets_the_time_for_it() -> None:
+    slow = [starting("a", node="n1", scheduled=ago(minutes=20))]
+    assert let_go(planned(pool(replicas=1), slow, node(golden=False))) == {}
+    assert let_go(planned(pool(replicas=1), slow, node(golden=True))) == {"a": "start_timeout"}
+
+
+def test_a_node_that_fails_many_pods_is_named_and_avoided_while_it_is_in_the_minority() -> None:
+    nodes = [node("n1"), node("n2"), node("n3")]
+    failures = [StartFailure("n1", ago(minutes=each)) for each in (1, 5, 9)]
+    made = planned(pool(replicas=3), [], *nodes, failures=failures)
+    assert made.avoid == ("n1",)
+    assert "n1 (3 Pods)" in message(made)
+
+
+@pytest.mark.parametrize(
+    ("failing", "pods", "nodes"),
+    [
+        ({"n1": 2}, [], 3),  # not many
+        ({"n1": 3}, [], 2),  # half of the fleet is no minority
+        ({"n1": 3, "n2": 3}, [], 3),
+    ],
+)
+def test_no_node_is_avoided_without_a_majority_that_works(failing, pods, nodes) -> None:
+    failures = [StartFailure(name, ago(minutes=1)) for name, count in failing.items() for _ in range(count)]
+    made = planned(pool(replicas=1), pods, *(node(f"n{i + 1}") for i in range(nodes)), failures=failures)
+    assert made.avoid == ()
+
+
+def test_a_pod_that_started_since_clears_its_node() -> None:
+    failures = [StartFailure("n1", ago(minutes=5)) for _ in range(3)]
+    nodes = [node(f"n{i}", os="linux") for i in (1, 2, 3)]
+    assert planned(pool(replicas=1, os="linux"), [], *nodes, failures=failures).avoid == ("n1",)
+    assert planned(pool(replicas=2, os="linux"), [waiting("a", node="n1")], *nodes, failures=failures).avoid == ()
+
+
+def test_old_failures_are_forgotten() -> None:
+    failures = [StartFailure("n1", ago(minutes=31)) for _ in range(9)]
+    assert planned(pool(), [], node("n1"), node("n2"), node("n3"), failures=failures).avoid == ()
+
+
+# How many may start
+
+
+def test_no_healthy_node_means_no_pod_and_a_sentence() -> None:
+    nodes = [node(ready="Unknown"), node("n2", cordoned=True), node("n3", pressure="DiskPressure")]
+    made = planned(pool(), [], *nodes)
+    assert (made.create, reason(made), made.blocked) == (0, "NoHealthyNode", True)
+    assert "none of the 3 Nodes" in message(made)
+
+
+def test_nodes_of_another_fleet_do_not_count() -> None:
+    assert reason(planned(pool(fleet_selector="other"), [])) == "NoHealthyNode"
+
+
+def _linux(name: str, per_node: int = 4, replicas: int = 8):
+    ceiling = Provisioning(max_concurrent_per_node=per_node)
+    return pool(name, os="linux", replicas=replicas, provisioning=ceiling)
+
+
+def test_siblings_share_one_ceiling_and_leave_each_other_a_place() -> None:
+    one, other = _linux("one"), _linux("other")
+    first = planned(one, [], node(os="linux"), siblings=[other])
+    assert first.create == 3
+    theirs = [starting(f"one-{i}", of="one") for i in range(3)]
+    second = planned(other, [], node(os="linux"), siblings=[one], sibling_pods=theirs)
+    assert (second.create, reason(second)) == (1, "ProvisioningCeiling")
+
+
+def test_the_last_place_goes_to_a_starved_pool_and_not_to_nobody() -> None:
+    one, other = _linux("one", per_node=1), _linux("other", per_node=1)
+    assert planned(one, [], node(os="linux"), siblings=[other]).create == 1
+
+
+def test_the_lowest_ceiling_of_the_siblings_holds_for_each_node() -> None:
+    nodes = [node(f"n{i}", os="linux") for i in (1, 2)]
+    assert (
+        planned(_linux("one", per_node=4), [], *nodes, siblings=[_linux("other", per_node=2, replicas=0)]).create == 4
+    )
+
+
+def test_creations_that_no_list_shows_are_counted() -> None:
+    reserved = [Reservation(f"r{i}", "one", "", 99.0) for i in range(3)]
+    assert planned(_linux("one"), [], node(os="linux"), reserved=reserved).create == 1
+
+
+def test_busy_and_warm_pods_do_not_count_as_starting() -> None:
+    pods = [waiting("a", of="one"), waiting("b", of="one", poller="done"), starting("c", of="one")]
+    assert planned(_linux("one"), pods, node(os="linux")).create == 3
+
+
+def test_a_sibling_that_cannot_make_pods_is_kept_no_place() -> None:
+    broken = Condition(type="Ready", status="False", reason="InvalidConfiguration")
+    other = pool("other", os="linux", replicas=8, conditions=(broken,))
+    assert planned(_linux("one"), [], node(os="linux"), siblings=[other]).create == 4
+
+
+# Apple's licence, G21
+
+
+def test_never_more_than_two_vms_are_planned_for_a_mac() -> None:
+    made = planned(pool(replicas=9), [], node("n1"), node("n2"))
+    assert (made.create, reason(made)) == (4, "LicenceLimit")
+    assert sorted(made.seats) == ["1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "create"),
+    [
+        ([pod("a", node="n1"), pod("b", node="n1")], 2),  # one Mac is full
+        ([pod("a", node="n1", deleted=NOW), pod("b", node="n1")], 2),  # a VM that is being stopped is there still
+        ([pod("a", node="n1", phase="Succeeded"), pod("b", node="n1")], 3),
+        ([starting("a", node=""), pod("b", node="n1")], 2),  # will need a place
+    ],
+)
+def test_what_has_or_needs_a_vm_counts_against_the_licence(pods, create) -> None:
+    assert planned(pool(replicas=9), pods, node("n1"), node("n2")).create == create
+
+
+def test_vms_of_sibling_pools_count_too() -> None:
+    theirs = [pod("x", of="other", node="n1"), pod("y", of="other", node="n1"), pod("z", of="other", node="n2")]
+    made = planned(pool(replicas=3), [], siblings=[pool("other", replicas=3)], sibling_pods=theirs)
+    assert made.create == 1
+
+
+def test_a_mac_with_a_third_vm_loses_the_youngest_idle_one() -> None:
+    pods = [
+        pod("a", node="n1", made=ago(hours=2)),
+        pod("b", node="n1", made=ago(hours=1)),
+        pod("busy", node="n1", made=ago(minutes=1), owner="acme"),
+    ]
+    assert let_go(planned(pool(replicas=3), pods)) == {"b": "licence"}
+
+
+def test_a_new_vm_takes_the_rarer_seat() -> None:
+    seat = {"tuist.dev/vm-seat": "1"}
+    pods = [pod("a", node="n1", labels=seat), pod("b", node="n2", labels=seat)]
+    assert planned(pool(replicas=3), pods).seats == ("2",)
+
+
+# Room, while some Pod has none
+
+SEAT_1, SEAT_2 = {SEAT_LABEL: "1"}, {SEAT_LABEL: "2"}
+
+
+def test_a_pod_that_waits_for_one_seat_takes_no_place_of_the_other() -> None:
+    pods = [
+        pod("a", node="n1", labels=SEAT_1),
+        pod("b", node="n2", labels=SEAT_1),
+        starting("waits", node="", unschedulable=ago(seconds=5), labels=SEAT_1),
+    ]
+    made = planned(pool(replicas=9), pods)
+    assert (made.create, made.seats) == (2, ("2", "2"))
+
+
+def test_two_vms_of_one_seat_fill_a_mac_all_the_same() -> None:
+    made = planned(pool(replicas=9), [pod("a", node="n1", labels=SEAT_1), pod("b", node="n1", labels=SEAT_1)])
+    assert (made.create, sorted(made.seats)) == (2, ["1", "2"])
+
+
+@pytest.mark.parametrize(("since", "create"), [(5, 0), (60, 1)])
+def test_a_pod_of_another_pool_that_does_not_take_a_place_has_no_right_to_it(since: float, create: int) -> None:
+    full = [pod(f"x{n}", of="other", node="n1", labels=seat) for n, seat in enumerate((SEAT_1, SEAT_2))]
+    full.append(pod("y", of="other", node="n2", labels=SEAT_2))
+    waits = starting("waits", of="other", node="", unschedulable=ago(seconds=since), labels=SEAT_1)
+    made = planned(pool(replicas=1), [], siblings=[pool("other", replicas=4)], sibling_pods=[*full, waits])
+    assert (made.create, made.seats) == (create, ("1",) * create)
+
+
+def test_pods_that_the_scheduler_refuses_do_not_fill_the_ceiling() -> None:
+    huge = [starting(f"h{n}", of="huge", node="", unschedulable=ago(minutes=1)) for n in range(4)]
+    made = planned(_linux("one"), [], node(os="linux"), siblings=[_linux("huge")], sibling_pods=huge)
+    assert made.create == 3
+    young = [starting(f"h{n}", of="huge", node="", unschedulable=ago(seconds=2)) for n in range(4)]
+    assert planned(_linux("one"), [], node(os="linux"), siblings=[_linux("huge")], sibling_pods=young).create == 0
+
+
+@pytest.mark.parametrize(
+    ("on", "create"),
+    [({}, 2), ({"deleted": NOW}, 0), ({"node": "cordoned"}, 0), ({"node": "gone"}, 0)],
+)
+def test_what_ended_on_a_good_node_is_replaced_whatever_cannot_be_placed(on, create) -> None:
+    nodes = [node(os="linux"), node("cordoned", os="linux", cordoned=True)]
+    ended = [pod(f"e{n}", of="lin", **({"node": "n1", "phase": "Succeeded"} | on)) for n in range(2)]
+    waits = starting("waits", of="lin", node="", unschedulable=ago(minutes=1))
+    made = planned(pool("lin", os="linux", replicas=6), [*ended, waits], *nodes)
+    assert (made.create, reason(made)) == (create, "Unschedulable")
+
+
+# What is said
+
+
+def test_a_docker_daemon_without_a_vm_of_its_own_fails_closed() -> None:
+    made = planned(pool(os="linux", docker=True), [pod("ended", phase="Failed")])
+    assert (made.create, reason(made)) == (0, "InvalidConfiguration")
+    assert names(made.reap) == ["ended"]
+
+
+def test_two_pools_with_one_dispatch_label_both_say_so() -> None:
+    made = planned(pool(replicas=1), [pod("a")], namesakes=["twin"])
+    assert reason(made) == "AmbiguousDispatchLabel"
+    assert "twin" in message(made)
+
+
+def test_a_shortage_of_room_is_measured_on_the_pool_and_one_pod_keeps_asking() -> None:
+    """Pods that wait too long are replaced; the pool remembers since when there is no room (#12851)."""
+    waits = starting("a", node="", unschedulable=ago(minutes=1), of="lin")
+    made = planned(pool("lin", os="linux", replicas=4), [waits])
+    placeable = made.conditions[1]
+    assert (placeable.type, placeable.status, placeable.last_transition_time) == ("Placeable", "False", ago(minutes=1))
+    assert made.create == 0
+    doubted = pool("lin", os="linux", replicas=4, conditions=(placeable,))
+    again = planned(doubted, [])
+    assert (again.create, reason(again)) == (1, "Unschedulable")
+    placed = planned(doubted, [waiting("b", of="lin", scheduled=ago(seconds=5))])
+    assert placed.conditions[1].status == "True"
+    assert placed.create == 3
+
+
+def test_every_pod_gets_at_most_one_act_whatever_the_pool_looks_like() -> None:
+    made_up = [
+        pod("a", image="macos:14", labels=MARKED | {OPERATOR_DRAIN_LABEL: "true"}, node="gone"),
+        starting("b", scheduled=ago(hours=2), image="macos:14"),
+        pod("c", phase="Failed", deleted=ago(hours=1), node="gone"),
+        pod("d", owner="acme"),
+        starting("e", node="", unschedulable=ago(hours=1)),
+        pod("f", phase="Succeeded"),
+    ]
+    for replicas in range(7):
+        made = planned(
+            pool(replicas=replicas), made_up, gone=frozenset({"gone"}), homeless=frozenset({"uid-a", "uid-b"})
+        )
+        acted = [*names(made.reap), *let_go(made), *names(made.mark), *names(made.strip)]
+        assert len(acted) == len(set(acted))
+        assert "d" not in acted

@@ -1,0 +1,77 @@
+"""What can be told from looking at a Pod."""
+
+from datetime import timedelta
+
+import pytest
+from unit.runners.pools.built import NOW, ago, pod, pool, starting, waiting
+
+from paddock.kube.builtin import ContainerState, ContainerStateTerminated
+from paddock.runners.api import ACCOUNT_LABEL
+from paddock.runners.pools import pod_predicates
+from paddock.runners.pools.pod_names import REVISION
+
+
+@pytest.mark.parametrize(
+    ("each", "is_busy"),
+    [
+        (pod("idle"), False),
+        (pod("stamped", owner="acme"), True),
+        (pod("empty-stamp", labels={"tuist.dev/runner-pool-owner": ""}), False),
+        (pod("committed", labels={ACCOUNT_LABEL: "7"}), True),
+        (waiting("waits"), False),
+        (pod("polled", phase="Running", poller="done"), True),
+        (starting("pulling", poller="waiting"), False),
+    ],
+)
+def test_a_pod_is_busy_by_its_stamp_or_by_a_poller_that_is_done(each, is_busy) -> None:
+    assert pod_predicates.busy(each) is is_busy
+
+
+@pytest.mark.parametrize(
+    ("each", "os", "is_warm"),
+    [
+        (pod("vm"), "darwin", True),
+        (starting("vm"), "darwin", False),
+        (waiting("linux"), "linux", True),
+        (starting("linux", poller="waiting"), "linux", False),
+        (starting("linux", node=""), "linux", False),
+    ],
+)
+def test_warm_is_a_running_vm_or_a_running_poller(each, os, is_warm) -> None:
+    assert pod_predicates.warm(each, os) is is_warm
+
+
+def test_a_pod_of_another_image_or_runtime_class_revision_is_stale() -> None:
+    rolled = pool(annotations={REVISION: "b"})
+    assert not pod_predicates.stale(pod("current"), pool())
+    assert pod_predicates.stale(pod("old", image="macos:14"), pool())
+    assert pod_predicates.stale(pod("old", annotations={REVISION: "a"}), rolled)
+    assert not pod_predicates.stale(pod("current", annotations={REVISION: "b"}), rolled)
+
+
+def test_a_pod_of_a_pool_of_the_same_name_in_an_earlier_life_is_not_ours() -> None:
+    again = pool()
+    assert pod_predicates.of_pool(pod("p"), again)
+    earlier = pod("p", of="mac", labels={})
+    assert not pod_predicates.of_pool(earlier, pool("other"))
+
+
+def test_the_end_of_a_pod_is_the_latest_end_of_its_containers() -> None:
+    ended = ContainerState(
+        terminated=ContainerStateTerminated(
+            exit_code=137, reason="OOMKilled", message="out", finished_at=ago(minutes=3)
+        )
+    )
+    told = pod_predicates.ending_of(pod("p", phase="Failed", runner=ended), NOW)
+    assert (told.at, told.exit_code, told.reason, told.message) == (ago(minutes=3), 137, "OOMKilled", "out")
+    assert told.abnormal
+
+
+def test_without_containers_the_end_is_the_deletion_or_now_and_never_in_the_future() -> None:
+    assert pod_predicates.ending_of(pod("p", deleted=ago(minutes=1)), NOW).at == ago(minutes=1)
+    assert pod_predicates.ending_of(pod("p"), NOW).at == NOW
+    assert pod_predicates.ending_of(pod("p", deleted=NOW + timedelta(seconds=30)), NOW).at == NOW
+
+
+def test_a_drain_mark_of_unknown_age_has_no_age() -> None:
+    assert pod_predicates.drain_since(pod("p", annotations={"tuist.dev/drain-eligible-since": "yesterday"})) is None

@@ -1,5 +1,0 @@
-"""The cloud is tested through the client that the product uses."""
-
-from unit.clients.conftest import client, clock, cloud
-
-__all__ = ["client", "clock", "cloud"]
