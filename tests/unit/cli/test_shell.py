@@ -123,7 +123,7 @@ async def _slow(monkeypatch: pytest.MonkeyPatch, *, person: bool) -> str:
     import asyncio
 
     terminal, clock = _Terminal(person=person), _Quick()
-    monkeypatch.setattr(progress.sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
     untyped: Any = clock
     async with progress.showing("asking the cluster", untyped):
         for _ in range(10):
