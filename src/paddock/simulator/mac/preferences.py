@@ -47,10 +47,21 @@ def _typed(words: list[str]) -> Any:
             return text.lower() in {"true", "yes", "1"}
         case "-array":
             return values
-        case "-dict":
-            return dict(zip(values[::2], values[1::2], strict=False))
+        case "-dict" | "-dict-add":
+            return _pairs(values)
         case _:
             return text
+
+
+def _pairs(words: list[str]) -> dict[str, Any]:
+    """Keys and values of a dictionary, where a value may have its kind before it: `key -int 600`."""
+    found: dict[str, Any] = {}
+    while words:
+        key, *words = words
+        length = 2 if words and words[0].startswith("-") and len(words) > 1 else 1
+        found[key] = _typed(words[:length])
+        words = words[length:]
+    return found
 
 
 async def defaults(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
@@ -69,6 +80,8 @@ async def defaults(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
             value = _typed(rest[1:])
         except ValueError:
             return fail(255, f"defaults: {rest[-1]} is not a number")
+        if rest[1] == "-dict-add" and isinstance(before := (known or {}).get(rest[0]), dict):
+            value = {**before, **value}
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(plistlib.dumps({**(known or {}), rest[0]: value}))
         place.chmod(0o644)
