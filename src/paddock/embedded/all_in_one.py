@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from paddock.base.clock import SystemClock
 from paddock.base.http_server import Tls, bind, listening
 from paddock.base.rng import unseeded
+from paddock.embedded.api.client_authority import ClientAuthority
 from paddock.embedded.application import Application, Options, in_background
 from paddock.embedded.certificates import Certificates
 from paddock.embedded.control_plane import ControlPlane
@@ -23,7 +24,8 @@ from paddock.embedded.outage import Outage
 from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
 from paddock.embedded.runners_subsystem import RunnersSubsystem, runners_subsystem
 from paddock.embedded.store.postgres import PostgresStore
-from paddock.hosts.roles import node_role
+from paddock.hosts.api import ScalewayAppleSiliconMachine
+from paddock.hosts.roles import node_roles, renewal_binding
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import Manager
@@ -40,6 +42,7 @@ from paddock.web.watched import Sources, Watched
 __all__ = ["Options", "Running", "all_in_one"]
 
 _GRACE = 1.0
+_MACHINES = ScalewayAppleSiliconMachine.RESOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         application.folder.make()
         page_socket = bind(options.port, "--port")
         outside = urlsplit(options.api_server_url).hostname or ""
-        # Macs are elsewhere: where they are told an address, the API must be reachable there. It is TLS and tokens only.
+        # Macs are elsewhere: where they are told an address, the API must be reachable there. It is TLS, certificates and tokens only.
         kube_socket = bind(options.kube_port, "--kube-port", "0.0.0.0" if outside else "127.0.0.1")  # noqa: S104
         stack.callback(page_socket.close)
         stack.callback(kube_socket.close)
@@ -79,10 +82,12 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             admin_token=application.folder.admin_token(),
             signing_key=application.folder.signing_key(),
             definitions=definitions(),
-            roles=[node_role()],
+            roles=[*node_roles(), renewal_binding()],
+            authority=ClientAuthority.of_folder(application.folder.certificates),
+            machines=f"{_MACHINES.plural}.{_MACHINES.group}",
         )
         await stack.enter_async_context(
-            listening(plane.app, kube_socket, Tls(certificates.certificate, certificates.key))
+            listening(plane.app, kube_socket, Tls(certificates.certificate, certificates.key, certificates.authority))
         )
         await stack.enter_async_context(plane.running())
         url = f"https://127.0.0.1:{kube_socket.getsockname()[1]}"

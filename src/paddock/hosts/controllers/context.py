@@ -98,6 +98,10 @@ class Bootstrapper(Protocol):
         """Whether the node's own token must be renewed on its host: an update does that."""
         ...
 
+    async def host_key(self, host: ScalewayAppleSiliconHost) -> str | None:
+        """The SSH key that the host shows, without logging in; None if nothing answers."""
+        ...
+
     @property
     def bootstrap(self) -> Run:
         """Everything, on a host on which nothing runs yet."""
