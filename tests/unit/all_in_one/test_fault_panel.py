@@ -10,10 +10,10 @@ from unit.hosts.made import NOW
 from unit.web.page_fixture import painted
 from unit.web.test_acting import Cluster
 
+from paddock.all_in_one.fault_panel import SimulatedFaults
+from paddock.all_in_one.outage import Outage
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
-from paddock.embedded.fault_panel import SimulatedFaults
-from paddock.embedded.outage import Outage
 from paddock.runners.settings import HealingSettings
 from paddock.simulator.github.faults import FaultKind
 from paddock.simulator.pods import Hang, RunnerFaults

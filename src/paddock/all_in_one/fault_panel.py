@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from paddock.all_in_one.hosts_subsystem import SimulatedHosts
+from paddock.all_in_one.outage import Outage
+from paddock.all_in_one.runners_subsystem import SimulatedRunners
 from paddock.base.clock import Clock
 from paddock.base.explanation import span
 from paddock.base.logs import get_logger
-from paddock.embedded.hosts_subsystem import SimulatedHosts
-from paddock.embedded.outage import Outage
-from paddock.embedded.runners_subsystem import SimulatedRunners
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
 from paddock.kube.builtin import Node

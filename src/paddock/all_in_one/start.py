@@ -8,21 +8,21 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp
 
+from paddock.all_in_one.application import Application, Options, in_background
+from paddock.all_in_one.fault_panel import SimulatedFaults
+from paddock.all_in_one.hosts_subsystem import SimulatedHosts, hosts_subsystem
+from paddock.all_in_one.outage import Outage
+from paddock.all_in_one.runners_subsystem import RunnersSubsystem, runners_subsystem
 from paddock.base.clock import SystemClock
 from paddock.base.http_server import Tls, bind, listening
 from paddock.base.rng import unseeded
 from paddock.embedded.api.client_authority import ClientAuthority
-from paddock.embedded.application import Application, Options, in_background
 from paddock.embedded.certificates import Certificates
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.definitions import definitions
-from paddock.embedded.fault_panel import SimulatedFaults
 from paddock.embedded.folder import DataFolder
-from paddock.embedded.hosts_subsystem import SimulatedHosts, hosts_subsystem
 from paddock.embedded.kubeconfig import write_kubeconfig
-from paddock.embedded.outage import Outage
 from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
-from paddock.embedded.runners_subsystem import RunnersSubsystem, runners_subsystem
 from paddock.embedded.store.postgres import PostgresStore
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.roles import node_roles, renewal_binding

@@ -4,9 +4,9 @@ import asyncio
 import os
 from dataclasses import dataclass, replace
 
+from paddock.all_in_one.application import Application, in_background
 from paddock.clients.scaleway import Cloud, ScalewayClient, ScalewaySettings
 from paddock.clients.ssh import AsyncSsh, Ssh
-from paddock.embedded.application import Application, in_background
 from paddock.hosts.bootstrap import FleetConfig, Sequencing
 from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
 from paddock.hosts.bootstrap.identity import ApiEndpoint

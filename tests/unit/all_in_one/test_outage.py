@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from paddock.all_in_one.outage import Outage
 from paddock.base.clock import LoopClock
-from paddock.embedded.outage import Outage
 from paddock.simulator.loop import run
 from paddock.simulator.transport import InProcessTransport
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import httpx2
 from starlette.applications import Starlette
 
+from paddock.all_in_one.application import Application, in_background
 from paddock.base.http_server import bind, listening
 from paddock.base.logs import get_logger
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.clients.github import GitHub, GitHubClient, GitHubSettings
-from paddock.embedded.application import Application, in_background
 from paddock.kube.manager import Manager
 from paddock.runners.ledger import SCHEMA, Ledger, Listener
 from paddock.runners.pools.settings import PoolSettings
