@@ -12,7 +12,7 @@ from unit.cli.scene import Scene
 
 from paddock.cli import main, progress
 from paddock.cli.connections import DECLINED, FAILED, TROUBLE
-from paddock.cli.kind import ALL_KINDS, kinds
+from paddock.cli.kinds import ALL_KINDS, kinds
 
 HEAVY = ("asyncio", "httpx2", "msgspec", "yaml", "starlette", "psycopg", "asyncssh", "paddock.kube", "paddock.hosts")
 
