@@ -8,9 +8,9 @@ from paddock.all_in_one.application import Application, in_background
 from paddock.clients.scaleway import Cloud, ScalewayClient, ScalewaySettings
 from paddock.clients.ssh import AsyncSsh, Ssh
 from paddock.hosts.bootstrap import FleetConfig, Sequencing
+from paddock.hosts.bootstrap.contract import Bootstrapper
 from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
 from paddock.hosts.bootstrap.identity import ApiEndpoint
-from paddock.hosts.controllers.context import Bootstrapper
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.roles import NODE_ROLE
 from paddock.kube.manager import Manager

@@ -16,12 +16,13 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
 )
+from paddock.hosts.bootstrap.contract import Bootstrapper
 from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.bootstrap.revocation import RevokedNodes
 from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.controllers.certificate_requests import CertificateRequests
 from paddock.hosts.controllers.cluster import ClusterReconciler, ControlPlaneReconciler
-from paddock.hosts.controllers.context import Bootstrapper, ReconcileContext
+from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.controllers.core_access import CoreAccess
 from paddock.hosts.controllers.fleet import FleetReconciler
 from paddock.hosts.controllers.host import HostReconciler

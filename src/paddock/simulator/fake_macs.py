@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from paddock.base.clock import Clock
 from paddock.clients.scaleway import Credentials
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, ReportStep
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, ReportStep
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.cloud.state import Host as CloudHost
 

@@ -13,6 +13,7 @@ from paddock.clients.scaleway import Cloud, Credentials, ScalewayError
 from paddock.clients.ssh import BudgetedSsh, DialBudget, Ssh, SshError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.config_hash import config_hash
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, ReportStep
 from paddock.hosts.bootstrap.errors import PlanError
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentity
@@ -21,7 +22,6 @@ from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, S
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.run import Bootstrap
 from paddock.hosts.bootstrap.sequencing import Sequencing
-from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, ReportStep
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 
@@ -51,7 +51,7 @@ def fleet_of(machine: Machine, fleet: FleetConfig) -> FleetConfig:
 
 
 class FleetBootstrapper:
-    """Keeps the controller's contract (`controllers.context.Bootstrapper`) with real steps over SSH.
+    """Keeps the controller's contract (`contract.Bootstrapper`) with real steps over SSH.
 
     Its dials keep to a budget, `dials`: tell it to `forgive` a host that was rebooted or reinstalled. `endpoint` is where
     nodes find the API; without one, nodes get no identity.

@@ -14,9 +14,9 @@ from paddock.base.secrets import Secret
 from paddock.clients.scaleway import ScalewayClient
 from paddock.hosts.api import HostSpec, HostStatus, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap import Bootstrap, Sequencing
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper
 from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper, fleet_of
 from paddock.hosts.bootstrap.identity import ApiEndpoint
-from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, Bootstrapper
 from paddock.kube.builtin import ConfigMap, Node, SecretObject
 from paddock.kube.client import Client
 from paddock.kube.errors import ForbiddenError, NotFoundError

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from paddock.clients.scaleway import Credentials, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped
 from paddock.hosts.cluster_api import PAUSED
-from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, ReconcileContext, condition, ready
+from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.machine.verify import forget_host
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.fenced_cloud import LeaseTooShortError
