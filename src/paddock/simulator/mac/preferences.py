@@ -4,18 +4,16 @@ import json
 import plistlib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
+from paddock.simulator.mac.interface import Mac
 from paddock.simulator.mac.launchd import read_plist
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
 
 __all__ = ["defaults", "plutil", "pmset", "scutil"]
 
 
-def _plist(mac: "SimulatedMac", call: ToolCall, domain: str) -> Path:
+def _plist(mac: Mac, call: ToolCall, domain: str) -> Path:
     user = call.user if call.user in mac.disk.users and not call.root else ""
     home = f"/Users/{user}" if user else "/var/root"
     if domain in {"-g", "NSGlobalDomain", "-globalDomain"}:
@@ -64,7 +62,7 @@ def _pairs(words: list[str]) -> dict[str, Any]:
     return found
 
 
-async def defaults(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def defaults(mac: Mac, call: ToolCall) -> ToolResult:
     arguments = [word for word in call.arguments if word != "-currentHost"]
     if len(arguments) < 2:
         return fail(255, "Command line interface to a user's defaults.")
@@ -105,7 +103,7 @@ async def defaults(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return fail(255, f"defaults: unknown verb {verb}")
 
 
-async def plutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def plutil(mac: Mac, call: ToolCall) -> ToolResult:
     arguments = list(call.arguments)
     verb = arguments.pop(0) if arguments else ""
     output: str | None = None
@@ -132,13 +130,13 @@ async def plutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok("\n".join(f"{path}: OK" for path in paths) if verb == "-lint" and "-s" not in arguments else "")
 
 
-def _bytes(mac: "SimulatedMac", call: ToolCall, path: str) -> bytes | None:
+def _bytes(mac: Mac, call: ToolCall, path: str) -> bytes | None:
     place = mac.disk.at(call.beside(path))
     return place.read_bytes() if place.is_file() else None
 
 
 def _plutil_one(
-    mac: "SimulatedMac", call: ToolCall, verb: str, options: list[str], path: str, content: Any, output: str | None
+    mac: Mac, call: ToolCall, verb: str, options: list[str], path: str, content: Any, output: str | None
 ) -> ToolResult | None:
     if verb == "-lint":
         return None
@@ -179,13 +177,13 @@ def _raw(value: Any) -> str:
     return "\n".join(value) if isinstance(value, dict) else str(value)
 
 
-def _written(mac: "SimulatedMac", call: ToolCall, path: str, data: bytes) -> ToolResult:
+def _written(mac: Mac, call: ToolCall, path: str, data: bytes) -> ToolResult:
     mac.effect(call)
     mac.disk.at(call.beside(path)).write_bytes(data)
     return ok()
 
 
-async def scutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def scutil(mac: Mac, call: ToolCall) -> ToolResult:
     verb, *rest = call.arguments or [""]
     if not rest or rest[0] not in {"HostName", "LocalHostName", "ComputerName"}:
         return fail(64, "usage: scutil --get pref | --set pref [newval]")
@@ -201,7 +199,7 @@ async def scutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok()
 
 
-async def pmset(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def pmset(mac: Mac, call: ToolCall) -> ToolResult:
     if call.arguments[:1] == ["-g"]:
         body = "".join(f" {name:<20} {value}\n" for name, value in sorted(mac.disk.power.items()))
         header = (

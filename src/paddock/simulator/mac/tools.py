@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from paddock.simulator.mac import accounts, files, machine, network_tools, preferences, processes, volumes
-from paddock.simulator.mac.calls import Tool
+from paddock.simulator.mac.interface import Tool
 from paddock.simulator.mac.launchctl import launchctl
 from paddock.simulator.mac.pfctl import pfctl
 from paddock.simulator.mac.sudo import sudo, visudo

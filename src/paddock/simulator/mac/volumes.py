@@ -3,12 +3,9 @@
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING
 
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
+from paddock.simulator.mac.interface import Mac
 
 __all__ = ["diskutil", "newsyslog", "volumes"]
 
@@ -23,18 +20,18 @@ _LOG_LINE = re.compile(
 )
 
 
-def volumes(mac: "SimulatedMac") -> dict[str, int]:
+def volumes(mac: Mac) -> dict[str, int]:
     """Name → quota in bytes; 0 has none."""
     place = mac.disk.at(_RECORD)
     return json.loads(place.read_text()) if place.is_file() else {}
 
 
-def _written(mac: "SimulatedMac", known: dict[str, int]) -> None:
+def _written(mac: Mac, known: dict[str, int]) -> None:
     mac.disk.at(_RECORD).write_text(json.dumps(known))
     mac.disk.own(_RECORD, "root", "wheel")
 
 
-async def diskutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def diskutil(mac: Mac, call: ToolCall) -> ToolResult:
     words = call.arguments
     if words[:1] == ["info"] and len(words) == 2:
         return _info(mac, words[1])
@@ -51,7 +48,7 @@ async def diskutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return fail(1, f'diskutil: did not recognize verb "{" ".join(words[:2])}"; type "diskutil" for a list')
 
 
-def _info(mac: "SimulatedMac", name: str) -> ToolResult:
+def _info(mac: Mac, name: str) -> ToolResult:
     if name != "/" and name not in volumes(mac):
         return fail(1, f"Could not find disk: {name}")
     shown = "Macintosh HD" if name == "/" else name
@@ -66,7 +63,7 @@ def _info(mac: "SimulatedMac", name: str) -> ToolResult:
     return ok("".join(f"   {key + ':':<26} {value}\n" for key, value in lines.items()))
 
 
-def _add(mac: "SimulatedMac", call: ToolCall, words: list[str]) -> ToolResult:
+def _add(mac: Mac, call: ToolCall, words: list[str]) -> ToolResult:
     container, kind, name, *options = words
     if not call.root:
         return fail(1, "You cannot manipulate a different user's disks: must be root")
@@ -92,7 +89,7 @@ def _add(mac: "SimulatedMac", call: ToolCall, words: list[str]) -> ToolResult:
     )
 
 
-def _delete(mac: "SimulatedMac", call: ToolCall, name: str) -> ToolResult:
+def _delete(mac: Mac, call: ToolCall, name: str) -> ToolResult:
     if not call.root:
         return fail(1, "You cannot manipulate a different user's disks: must be root")
     known = volumes(mac)
@@ -104,7 +101,7 @@ def _delete(mac: "SimulatedMac", call: ToolCall, name: str) -> ToolResult:
     return ok("Finished APFS operation")
 
 
-async def newsyslog(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def newsyslog(mac: Mac, call: ToolCall) -> ToolResult:
     """Read the rules, as `-n` does; files are rotated by nobody here."""
     if not call.root and "-r" not in call.arguments:
         return fail(1, "newsyslog: must have root privs")
