@@ -11,7 +11,7 @@ from paddock.kube.builtin import Pod, PodSpec, PodStatus
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.runners.api import RUNNER_LABEL, RunnerPool, RunnerPoolSpec, RunnerPoolStatus
 from paddock.runners.ledger.views import QueueSummary
-from paddock.web.health import FleetHealth, survey
+from paddock.views.health import FleetHealth, survey
 
 CALM = QueueSummary(0.0, 0, 0, 0, 0, 2, 2, 7)
 LONG_AGO = NOW - timedelta(hours=1)
