@@ -45,7 +45,7 @@ def terminate_command(name: str, yes: bool, force_kill_job: bool, reach: Reach) 
 async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, terminate: bool) -> int:
     from paddock.hosts.api import ScalewayAppleSiliconMachine
     from paddock.hosts.cluster_api import machine_owner, machine_resource
-    from paddock.hosts.lifecycle import RELEASE_POLICY
+    from paddock.hosts.delete import RELEASE_POLICY
 
     async with connected(reach) as reached:
         mac = await read_mac(reached, name)

@@ -8,7 +8,7 @@ from paddock.base.clock import rfc3339
 from paddock.clients.scaleway import ScalewayError
 from paddock.hosts.api import IDENTITY_SINCE, Address, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
-from paddock.hosts.lifecycle import (
+from paddock.hosts.verify import (
     KeepBinding,
     LetGo,
     NotVerifiedYet,
