@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from paddock.embedded.client_certificate import with_client_certificate
+from paddock.base.client_certificate import with_client_certificate
 
 __all__ = ["PortInUseError", "Tls", "bind", "listening"]
 

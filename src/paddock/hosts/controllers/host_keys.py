@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
 from paddock.hosts.api import ScalewayAppleSiliconHost
-from paddock.hosts.controllers.context import Bootstrapper
+from paddock.hosts.bootstrap.contract import Bootstrapper
 from paddock.hosts.first_contact import Believe, Known, first_contact
 from paddock.kube.client import Client
 from paddock.kube.errors import ConflictError, NotFoundError

@@ -10,12 +10,12 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
+from paddock.base.client_certificate import showing_certificate
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.embedded.api.client_authority import ClientAuthority
 from paddock.embedded.api.tokens import generate_key
-from paddock.embedded.client_certificate import showing_certificate
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
 from paddock.kube.client import Client
