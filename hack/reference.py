@@ -178,7 +178,13 @@ def values_of(text: str) -> Iterator[tuple[str, str, str]]:
 
 # Metrics.
 
-_SHOWN_BY: Final = {"hosts": "operator", "kube": "both", "runners": "dispatch", "runners/controllers": "operator"}
+_SHOWN_BY: Final = {
+    "hosts": "operator",
+    "kube": "both",
+    "node": "node-agent",
+    "runners": "dispatch",
+    "runners/controllers": "operator",
+}
 
 
 def metrics_page() -> str:
@@ -190,8 +196,8 @@ def metrics_page() -> str:
         for each in metrics()
     ]
     told = (
-        "`paddock operator` and `paddock dispatch` serve them at `/metrics` of their metrics port, `paddock up` serves all of "
-        "them beside the page. No label names an account, a repository or a job. A histogram has the series "
+        "`paddock operator`, `paddock dispatch` and `paddock node-agent` serve them at `/metrics` of their metrics port, "
+        "`paddock up` serves all of them beside the page. No label names an account, a repository or a job. A histogram has the series "
         "`_bucket`, `_sum` and `_count`.\n"
     )
     return _page("Metrics", "the source", told, _table(("metric", "type", "labels", "shown by", "meaning"), rows))

@@ -12,6 +12,7 @@ _COMMANDS = {
     "up": ("paddock.cli.up", "command", "Run everything on this machine."),
     "operator": ("paddock.cli.operator", "command", "Run the controllers of hosts and runner pools against a cluster."),
     "dispatch": ("paddock.cli.dispatch", "command", "Take webhooks, hand jobs to Pods, and heal what disagrees."),
+    "node-agent": ("paddock.cli.node_agent", "command", "Make a Mac a Node and its Pods Tart VMs."),
     "status": ("paddock.cli.status", "command", "Show on one screen whether everything is well."),
     "get": ("paddock.cli.get", "command", "List hosts, machines, fleets, pools, pods, jobs and more."),
     "describe": ("paddock.cli.describe", "command", "Show everything about one thing."),

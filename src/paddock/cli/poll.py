@@ -49,7 +49,7 @@ async def _poll(url: str, token_file: Path, jit_file: Path, wait: float) -> int:
     from paddock.base.clock import SystemClock
     from paddock.base.rng import unseeded
     from paddock.base.secrets import Secret
-    from paddock.runners.poll_client import Drained, PollClient, Refused, Served
+    from paddock.clients.dispatch.poll_client import Drained, PollClient, Refused, Served
 
     logs.set_up(level="info")
 

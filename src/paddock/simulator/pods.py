@@ -17,11 +17,11 @@ import httpx2
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
+from paddock.clients.dispatch.poll_client import Drained, PollClient, Refused, Served
 from paddock.kube.builtin import Pod, reference_to
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, NotFoundError
 from paddock.runners.api import AUDIENCE, POLLER, RUNNER, RUNNER_LABEL
-from paddock.runners.poll_client import Drained, PollClient, Refused, Served
 from paddock.simulator.github.sessions import RunnerGoneError, RunnerRefusedError, RunnerSession
 
 __all__ = ["Hang", "RunnerFaults", "RunnerPace", "SimulatedPods"]

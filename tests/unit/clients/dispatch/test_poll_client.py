@@ -10,7 +10,7 @@ from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.base.secrets import Secret
 from paddock.cli.poll import hand_over
-from paddock.runners.poll_client import PATH, Drained, PollClient, Refused, Served
+from paddock.clients.dispatch.poll_client import PATH, Drained, PollClient, Refused, Served
 
 JIT = "marked-jit-config"
 

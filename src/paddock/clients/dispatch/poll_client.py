@@ -1,7 +1,7 @@
 """The waiting side of dispatch: what a runner Pod does until it is given a job, or told to go.
 
-`paddock poll` is this in a Linux Pod's init container; the simulated Pods run the same code. It re-reads its token before
-every request (the kubelet replaces the file), spreads its requests, and backs off when the service is in trouble.
+`paddock poll` is this in a Linux Pod's init container; on a Mac the node agent asks in the name of its Pods. It re-reads its
+token before every request (whoever holds it renews it), spreads its requests, and backs off when the service is in trouble.
 """
 
 import random

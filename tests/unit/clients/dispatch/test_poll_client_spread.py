@@ -8,7 +8,7 @@ import pytest
 from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.base.secrets import Secret
-from paddock.runners.poll_client import PollClient, Served
+from paddock.clients.dispatch.poll_client import PollClient, Served
 
 
 def served() -> httpx2.Response:

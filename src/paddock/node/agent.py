@@ -1,0 +1,292 @@
+"""The agent as a whole: everything it needs is handed in, so that the same code runs on a Mac and in a simulation.
+
+It may be killed at any await. It never ends a VM because it ends: VMs live in sessions of their own, and the next agent
+adopts them.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx2
+
+from paddock.base.backoff import Backoff
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.base.supervise import keep_running
+from paddock.base.tasks import TaskStack
+from paddock.kube.builtin import Pod
+from paddock.kube.client import Client
+from paddock.kube.errors import KubeError, UnauthorizedError
+from paddock.kube.events import EventRecorder
+from paddock.kube.informer import Informer
+from paddock.kube.metrics import KubeMetrics
+from paddock.kube.store import CacheChange
+from paddock.node.context import Context
+from paddock.node.files import Files
+from paddock.node.goldens import PRESSURE, Goldens
+from paddock.node.heartbeat import Heartbeat, NodeTakenError
+from paddock.node.host import Host
+from paddock.node.journal import Journal, Stage
+from paddock.node.keeper import Keeper
+from paddock.node.logs import selected
+from paddock.node.machines import Tart, TartError
+from paddock.node.metrics import AgentMetrics
+from paddock.node.names import golden_name
+from paddock.node.node_object import Health
+from paddock.node.settings import AgentSettings
+from paddock.node.shares import readable_tail
+from paddock.node.sweep import Sweep
+
+__all__ = ["Agent", "World"]
+
+log = get_logger("node agent")
+_BACKOFF = Backoff(base=1.0, cap=30.0)
+_CLOSE_BEATS = 30.0
+LARGEST_LOG = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What an agent acts on. `dispatch` makes an HTTP client for one conversation with the dispatch service."""
+
+    client: Client
+    tart: Tart
+    host: Host
+    files: Files
+    dispatch: Callable[[], httpx2.AsyncClient]
+    clock: Clock
+    rng: random.Random
+
+
+class Agent:
+    """One agent of one Mac. `run` works until cancelled; the caller holds the lock against a second one."""
+
+    def __init__(
+        self,
+        world: World,
+        settings: AgentSettings,
+        *,
+        metrics: AgentMetrics | None = None,
+        kube_metrics: KubeMetrics | None = None,
+    ) -> None:
+        self._world = world
+        self._settings = settings
+        self.metrics = metrics or AgentMetrics()
+        self._kube_metrics = kube_metrics
+        self._keepers: dict[str, tuple[Keeper, asyncio.Task[None]]] = {}
+        self._context: Context | None = None
+        self.standing_down = ""
+        """Why this agent does nothing, where another Mac has its name."""
+
+    @property
+    def context(self) -> Context:
+        assert self._context is not None, "the agent has not started"
+        return self._context
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises NodeTakenError where another Mac reports under this name."""
+        world, settings = self._world, self._settings
+        journal = Journal(world.files, settings.data / "vms")
+        await journal.load()
+        goldens = Goldens(
+            world.tart,
+            world.host,
+            world.files,
+            settings.data / "goldens.json",
+            clock=world.clock,
+            rng=world.rng,
+            metrics=self.metrics,
+            in_use=self._images_in_use,
+        )
+        events = EventRecorder(
+            world.client, "paddock-node-agent", clock=world.clock, rng=world.rng, instance=settings.node_name
+        )
+        context = self._context = Context(
+            settings=settings,
+            client=world.client,
+            tart=world.tart,
+            files=world.files,
+            journal=journal,
+            goldens=goldens,
+            host=await world.host.facts(),
+            dispatch=world.dispatch,
+            events=events,
+            metrics=self.metrics,
+            clock=world.clock,
+            rng=world.rng,
+        )
+        heartbeat = Heartbeat(context, await self._tart_version())
+        await self._not_taken(heartbeat)
+        goldens.changed = self._wake_all
+        informer = Informer(
+            world.client,
+            Pod,
+            clock=world.clock,
+            rng=world.rng,
+            metrics=self._kube_metrics,
+            namespace=settings.namespace,
+            field_selector=f"spec.nodeName={settings.node_name}",
+            name="pods of this node",
+        )
+        informer.add_handler(self._see)
+        adopted = [entry for entry in journal.entries() if entry.stage in (Stage.STARTING, Stage.RUNNING)]
+        self.metrics.adopted.inc(len(adopted))
+        async with TaskStack() as tasks:
+            try:
+                for entry in journal.entries():
+                    self._keep(entry.uid)
+                work = {
+                    "pods": informer.run,
+                    "heartbeat": lambda: self._beat(heartbeat),
+                    "sweep": lambda: self._sweep(Sweep(context)),
+                    "goldens": goldens.run,
+                    "events": events.run,
+                }
+                for name, run in work.items():
+                    tasks.start(keep_running(name, run, world.clock, world.rng))
+                await asyncio.Event().wait()
+            finally:
+                # The keepers end, their VMs do not.
+                for _, task in self._keepers.values():
+                    task.cancel()
+                await asyncio.gather(*(task for _, task in self._keepers.values()), return_exceptions=True)
+
+    # Pods
+
+    def _see(self, change: CacheChange[Pod]) -> None:
+        pod = change.obj
+        uid = pod.metadata.uid
+        if change.kind == "deleted":
+            # No proof that the Pod is gone, but the cache has it no longer.
+            self.context.pods.pop(uid, None)
+        else:
+            self.context.pods[uid] = pod
+        self._keep(uid)
+
+    def _keep(self, uid: str) -> None:
+        running = self._keepers.get(uid)
+        if running is not None and not running[1].done():
+            running[0].wake()
+            return
+        keeper = Keeper(self.context, uid)
+        task = asyncio.create_task(
+            keep_running(f"keeper {uid}", keeper.run, self._world.clock, self._world.rng, _BACKOFF, until_done=True),
+            name=f"keeper {uid}",
+        )
+        self._keepers[uid] = (keeper, task)
+        task.add_done_callback(lambda done: self._kept(uid, done))
+
+    def _kept(self, uid: str, done: asyncio.Task[None]) -> None:
+        running = self._keepers.get(uid)
+        if running is not None and running[1] is done:
+            del self._keepers[uid]
+            if not done.cancelled() and uid in self.context.pods and self.context.journal.get(uid) is not None:
+                self._keep(uid)
+
+    def _wake_all(self) -> None:
+        for keeper, _ in self._keepers.values():
+            keeper.wake()
+
+    def _images_in_use(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The goldens that Pods name, and those under VMs that may run."""
+        context = self.context
+        entries = context.journal.entries()
+        named = {golden_name(entry.image) for entry in entries if not entry.over}
+        named |= {golden_name(c.image) for pod in context.pods.values() for c in pod.spec.containers}
+        return frozenset(named), frozenset(golden_name(each.image) for each in entries if each.holds_seat)
+
+    async def log(
+        self, namespace: str, name: str, *, tail_lines: int | None = None, limit_bytes: int | None = None
+    ) -> str:
+        """The log of the Pod's guest, as `kubectl logs` asks for it, also after the VM's end; LookupError without such a Pod."""
+        context = self.context
+        entry = next((e for e in context.journal.entries() if (e.namespace, e.name) == (namespace, name)), None)
+        if entry is None:
+            raise LookupError(f"no VM of {namespace}/{name} is known here")
+        raw = await context.shares(entry.uid).log(LARGEST_LOG)
+        if raw is None:
+            raw = await context.files.tail(context.journal.folder(entry.uid) / "log", LARGEST_LOG)
+        text = readable_tail(raw or b"", LARGEST_LOG)
+        return selected(text, tail_lines=tail_lines, limit_bytes=limit_bytes)
+
+    # The Node
+
+    async def _not_taken(self, heartbeat: Heartbeat) -> None:
+        try:
+            taken = await heartbeat.taken()
+        except KubeError as error:
+            # Not knowing is no reason to stand down: VMs of ours may run.
+            log.warning("whether another Mac has this name cannot be told now", why=str(error))
+            return
+        if taken:
+            self.standing_down = (
+                f"another Mac reports as Node {self._settings.node_name}: this agent stands down; "
+                "stop one of the two, or give one another name"
+            )
+            log.error(self.standing_down)
+            raise NodeTakenError(self.standing_down)
+
+    async def _beat(self, heartbeat: Heartbeat) -> None:
+        failures = 0
+        while True:
+            wait = self._settings.lease_every
+            try:
+                await heartbeat.beat(await self._health())
+                failures = 0
+            except UnauthorizedError as error:
+                log.error("the API server does not know this agent any more", why=str(error))  # noqa: TRY400
+                wait = _CLOSE_BEATS
+            except KubeError as error:
+                failures += 1
+                wait = min(self._settings.lease_every, _BACKOFF.delay(failures, self._world.rng))
+                log.warning("a heartbeat failed", why=str(error), again_in=round(wait, 1))
+            self._count()
+            await self._world.clock.sleep(wait)
+
+    async def _health(self) -> Health:
+        context = self.context
+        try:
+            problem = await self._world.host.session_problem()
+        except OSError:
+            problem = context.session_problem
+        if problem != context.session_problem:
+            context.session_problem = problem
+            self._wake_all()
+        disk = context.goldens.disk
+        short = disk is not None and disk.free_share < PRESSURE
+        days = (context.clock.now() - context.host.booted_at).total_seconds() / 86400
+        long = days >= self._settings.long_uptime_days
+        return Health(
+            not_ready=problem,
+            disk_pressure=f"{context.pressure}: no Pod is taken until space is free" if short else "",
+            slots_leaked=context.slots_leaked,
+            long_uptime=f"the Mac is up for {days:.0f} days: reboot it when it is idle" if long else "",
+        )
+
+    async def _sweep(self, sweep: Sweep) -> None:
+        while True:
+            try:
+                await sweep.once()
+            except KubeError as error:
+                log.info("the sweep concluded nothing", why=str(error))
+            for entry in self.context.journal.entries():
+                self._keep(entry.uid)
+            for uid in list(self.context.pods):
+                self._keep(uid)  # a watch event that was missed must not leave a Pod Pending for hours
+            await self._world.clock.sleep(self._settings.sweep_every)
+
+    def _count(self) -> None:
+        entries = self.context.journal.entries()
+        for stage in Stage:
+            self.metrics.vms.labels(stage.value).set(sum(entry.stage is stage for entry in entries))
+        ages = [age for keeper, _ in self._keepers.values() if (age := keeper.token_age) is not None]
+        self.metrics.token_age.set(max((age for age in ages if age != float("inf")), default=0.0))
+
+    async def _tart_version(self) -> str:
+        try:
+            return await self._world.tart.version()
+        except TartError as error:
+            log.warning("tart does not tell its version", why=str(error))
+            return "unknown"

@@ -1,0 +1,140 @@
+"""Attending a live VM: start its guest script, ask for its job when it is ready, hand the job over, pass its marks on."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from paddock.base.logs import get_logger
+from paddock.base.tasks import TaskStack
+from paddock.base.tasks import end as end_task
+from paddock.clients.dispatch import Drained, Refused, Served
+from paddock.kube.builtin import Pod
+from paddock.node.context import Context
+from paddock.node.decide import Facts
+from paddock.node.jobs import JobSeeker, MarkReporter
+from paddock.node.journal import Entry
+from paddock.node.machines import TartError
+from paddock.node.shares import Shares
+from paddock.node.tokens import PodToken
+
+__all__ = ["Attendance"]
+
+log = get_logger("node attendance")
+_AGAIN: Final = 3.0
+_AGAIN_AFTER_START: Final = 30.0
+
+
+class Attendance:
+    """What the agent does beside a VM that lives. All of it ends with `close`, and can begin again from nothing."""
+
+    def __init__(self, context: Context, uid: str, shares: Shares, wake: Callable[[], None]) -> None:
+        self._context = context
+        self._uid = uid
+        self._shares = shares
+        self._wake = wake
+        self._starting: asyncio.Task[None] | None = None
+        self._seeking: asyncio.Task[None] | None = None
+        self._token: PodToken | None = None
+        self._marks: MarkReporter | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._mark = ""
+        self.outcome: Drained | Refused | None = None
+
+    async def attend(self, entry: Entry, facts: Facts) -> None:
+        context, guest = self._context, facts.guest
+        if guest.ready and entry.ready_at is None:
+            entry = replace(entry, ready_at=facts.now.replace(microsecond=0))
+            await context.journal.put(entry)
+            context.metrics.phases.labels("ready").observe(facts.since_start)
+        handed = facts.handed or entry.handed_at is not None
+        if facts.handed and entry.handed_at is None:
+            entry = replace(entry, handed_at=facts.now.replace(microsecond=0))
+            await context.journal.put(entry)
+        if facts.handed and guest.state in ("job", "done"):
+            await self._shares.take_back()
+        if not guest.spoke and not handed:
+            self._start_script(entry)
+        if facts.pod is None:
+            return
+        if guest.state == "ready" and not handed and self.outcome is None:
+            self._seek(facts.pod)
+        if handed and guest.mark is not None:
+            self._pass_on(facts.pod, guest.mark)
+
+    def _start_script(self, entry: Entry) -> None:
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._until_started(entry.vm), name=f"script of {entry.name}")
+
+    async def _until_started(self, vm: str) -> None:
+        """Ask once. Images with a LaunchAgent start the script by themselves; its lock lets one copy run."""
+        started = False
+        try:
+            started = await self._context.tart.execute(vm, self._context.settings.guest_command) == 0
+        except TartError as error:
+            log.debug("the guest does not answer yet", vm=vm, why=str(error))
+        await self._context.clock.sleep(_AGAIN_AFTER_START if started else _AGAIN)
+
+    def _seek(self, pod: Pod) -> None:
+        if self._seeking is None or self._seeking.done():
+            self._seeking = asyncio.create_task(self._until_answered(pod), name=f"job of {pod.metadata.name}")
+
+    async def _until_answered(self, pod: Pod) -> None:
+        context = self._context
+        token = self._token = self._new_token(pod)
+        try:
+            async with context.dispatch() as http, TaskStack() as tasks:
+                seeker = JobSeeker(
+                    http, context.settings.dispatch_url, token, self._hand_over, clock=context.clock, rng=context.rng
+                )
+                tasks.start(token.keep_fresh())
+                self.outcome = await seeker.seek()
+        except OSError as error:
+            # The job's config could not be written: dispatch sees that the job does not start, and puts it back.
+            log.error("a job could not be handed over", pod=pod.metadata.name, why=str(error))  # noqa: TRY400
+        self._wake()
+
+    async def _hand_over(self, served: Served) -> None:
+        # Dying before this write is the lost answer; dying behind it is a job in the guest's hands, which the file proves.
+        await self._shares.hand_over(served.config)
+        log.info("a job was handed over", uid=self._uid, owner=served.owner, job=served.job_id)
+        self._wake()
+
+    def _pass_on(self, pod: Pod, mark: str) -> None:
+        self._mark = mark
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell_marks(pod), name=f"marks of {pod.metadata.name}")
+        if self._marks is not None:
+            self._marks.latest = mark
+
+    async def _tell_marks(self, pod: Pod) -> None:
+        # In the background: an API server that is away must not keep anybody from seeing that the VM has ended.
+        context = self._context
+        async with context.dispatch() as http:
+            token = self._token = self._new_token(pod)
+            self._marks = MarkReporter(http, context.settings.dispatch_url, token, clock=context.clock)
+            self._marks.latest = self._mark
+            await self._marks.run()
+
+    def _new_token(self, pod: Pod) -> PodToken:
+        context = self._context
+        return PodToken(
+            context.client,
+            pod,
+            clock=context.clock,
+            rng=context.rng,
+            seconds=context.settings.token_seconds,
+            every=context.settings.token_every,
+        )
+
+    @property
+    def token_age(self) -> float | None:
+        return self._token.age if self._token is not None else None
+
+    async def close(self) -> None:
+        """Everything that was begun has ended."""
+        for task in (self._starting, self._seeking, self._telling):
+            if task is not None:
+                await end_task(task)
+        self._marks = None

@@ -1,0 +1,89 @@
+"""What the parts of one agent share: its clients, its journal, its Pods, and the seats for VMs."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import httpx2
+
+from paddock.base.clock import Clock
+from paddock.kube.builtin import Pod
+from paddock.kube.client import Client
+from paddock.kube.events import EventRecorder
+from paddock.node.files import Files
+from paddock.node.goldens import PRESSURE, Goldens
+from paddock.node.host import HostFacts
+from paddock.node.journal import Entry, Journal
+from paddock.node.machines import Tart
+from paddock.node.metrics import AgentMetrics
+from paddock.node.pods import Offer, Refusal, admission
+from paddock.node.settings import AgentSettings
+from paddock.node.shares import Shares
+
+__all__ = ["FIELD_MANAGER", "Context"]
+
+FIELD_MANAGER = "paddock-node-agent"
+
+
+@dataclass(slots=True)
+class Context:
+    """`pods` is the cache by uid; `gone` holds the uids that are proven gone; `orphans` counts VMs without an entry.
+
+    `seats` is held while a seat is given away: between the look and the journal's write nobody else may take it.
+    """
+
+    settings: AgentSettings
+    client: Client
+    tart: Tart
+    files: Files
+    journal: Journal
+    goldens: Goldens
+    host: HostFacts
+    dispatch: Callable[[], httpx2.AsyncClient]
+    events: EventRecorder
+    metrics: AgentMetrics
+    clock: Clock
+    rng: random.Random
+    pods: dict[str, Pod] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    orphans: set[str] = field(default_factory=set)
+    session_problem: str = ""
+    slots_leaked: str = ""
+    seats: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def offer(self) -> Offer:
+        reserve = self.settings.reserve_memory_mb * 1024**2
+        return Offer(self.host.cpus * 1000, max(0, self.host.memory_bytes - reserve), self.settings.max_vms)
+
+    def shares(self, uid: str) -> Shares:
+        root = self.settings.shares
+        return Shares(self.files, self.journal.folder(uid), root / uid if root is not None else None)
+
+    def refusal(self, pod: Pod) -> Refusal | None:
+        """Why this Pod cannot be taken now."""
+        present = [each for each in self.journal.entries() if not each.over and each.uid != pod.metadata.uid]
+        return admission(pod, self.offer, present, ending=sum(map(self._is_ending, present)), pressure=self.pressure)
+
+    def seat_problem(self, uid: str) -> Refusal | None:
+        """Why no VM may start for this Pod now. The kernel counts VMs, not Pods: one that is ending still has its seat."""
+        taken = [each for each in self.journal.entries() if each.holds_seat and each.uid != uid]
+        used = len(taken) + len(self.orphans)
+        if used < self.settings.max_vms:
+            return None
+        names = ", ".join(sorted([*(each.name for each in taken), *self.orphans]))
+        return Refusal(
+            "VMSlotWaiting", f"{used} VMs run, which is all a Mac may run: {names}; the next to end makes room"
+        )
+
+    @property
+    def pressure(self) -> str:
+        disk = self.goldens.disk
+        if disk is not None and disk.free_share < PRESSURE:
+            return f"its disk has {disk.free_share:.0%} free"
+        return ""
+
+    def _is_ending(self, entry: Entry) -> bool:
+        pod = self.pods.get(entry.uid)
+        return entry.stop is not None or pod is None or pod.metadata.deletion_timestamp is not None

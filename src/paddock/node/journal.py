@@ -1,0 +1,151 @@
+"""The journal: what the agent is about to do with each VM, written before it does it.
+
+One folder a VM. The entry in `pod.json` names the step; the effect of the step follows the write. Whatever dies in between,
+the next agent finds the intent, looks at the world, and goes on.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from paddock.base.logs import get_logger
+from paddock.node.files import Files
+
+__all__ = ["End", "Entry", "Exit", "Journal", "Stage", "Stop", "StopReason"]
+
+log = get_logger("node journal")
+_LARGEST_ENTRY = 256 * 1024
+
+
+class Stage(StrEnum):
+    """How far a Pod's VM is. Each is written before the effect that it names."""
+
+    ACCEPTED = "accepted"
+    CLONING = "cloning"
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+    CLEARED = "cleared"
+
+
+class StopReason(StrEnum):
+    """Why the agent ends a VM. There is no other reason."""
+
+    DELETED = "Deleted"
+    POD_GONE = "PodGone"
+    DRAINED = "Drained"
+    REFUSED = "Refused"
+    NEVER_READY = "NeverReady"
+    HALT_FAILED = "HaltFailed"
+
+
+class Stop(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The recorded intent to end a VM: why, and how long the guest may take to halt by itself."""
+
+    reason: StopReason
+    grace: float
+    message: str = ""
+
+
+class End(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a Pod ended, decided once. `message` holds the end of the guest's log, or why there is none."""
+
+    succeeded: bool
+    code: int
+    reason: str
+    finished_at: datetime
+    message: str = ""
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """What the wrapper recorded when `tart run` ended. Zero says nothing about the guest: Tart ends 0 for a crash, too."""
+
+    code: int
+    at: datetime
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One Pod's VM. `attempt` counts runs; `boot_id` is the host's at the newest run."""
+
+    uid: str
+    namespace: str
+    name: str
+    container: str
+    image: str
+    vm: str
+    stage: Stage
+    accepted_at: datetime
+    cpu: int | None = None
+    memory_mb: int | None = None
+    attempt: int = 0
+    boot_id: str = ""
+    started_at: datetime | None = None
+    running_at: datetime | None = None
+    ready_at: datetime | None = None
+    handed_at: datetime | None = None
+    stop: Stop | None = None
+    end: End | None = None
+    reported: bool = False
+
+    @property
+    def holds_seat(self) -> bool:
+        """Whether its VM may be running: from before the first run until its end is proven."""
+        return self.stage in (Stage.STARTING, Stage.RUNNING)
+
+    @property
+    def over(self) -> bool:
+        return self.stage in (Stage.ENDED, Stage.CLEARED)
+
+
+class Journal:
+    """All entries, in memory and on disk. `put` and `forget` return once the disk has it; readers see the memory."""
+
+    def __init__(self, files: Files, root: Path) -> None:
+        self._files = files
+        self._root = root
+        self._entries: dict[str, Entry] = {}
+        self.unreadable: set[str] = set()
+        """Folders whose entry does not decode: they are kept, and their VMs are not touched."""
+
+    async def load(self) -> None:
+        """Read every entry. An entry that does not decode is named in `unreadable`, and stays where it is."""
+        await self._files.make_folder(self._root)
+        self._entries.clear()
+        self.unreadable.clear()
+        for uid in await self._files.names(self._root):
+            text = await self._files.read(self._root / uid / "pod.json", _LARGEST_ENTRY)
+            if text is None:
+                continue  # a folder without an entry: the agent died before its first write, and nothing began
+            try:
+                entry = msgspec.json.decode(text, type=Entry)
+            except msgspec.MsgspecError as error:
+                log.error("an entry of the journal cannot be read; its VM is left alone", uid=uid, why=str(error))  # noqa: TRY400
+                self.unreadable.add(uid)
+                continue
+            self._entries[entry.uid] = entry
+
+    def folder(self, uid: str) -> Path:
+        return self._root / uid
+
+    def get(self, uid: str) -> Entry | None:
+        return self._entries.get(uid)
+
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(self._entries.values())
+
+    async def put(self, entry: Entry) -> Entry:
+        """Record the entry. The caller performs the effect that it names only after this returns."""
+        folder = self._root / entry.uid
+        await self._files.make_folder(folder)
+        await self._files.write(folder / "pod.json", msgspec.json.encode(entry))
+        self._entries[entry.uid] = entry
+        return entry
+
+    async def forget(self, uid: str) -> None:
+        """Remove the folder. The entry's file goes first, so that a crash leaves no entry whose shares are gone."""
+        folder = self._root / uid
+        await self._files.remove(folder / "pod.json")
+        self._entries.pop(uid, None)
+        await self._files.remove(folder)

@@ -1,0 +1,415 @@
+"""One Pod's keeper: gathers the facts, asks `decide`, performs the action, again and again.
+
+Every sequence here may be cut between any two awaits. The journal is written before each effect, and each effect can be
+repeated; the design page's table names every window and its healer.
+"""
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from paddock.base.backoff import Backoff
+from paddock.base.logs import get_logger
+from paddock.base.tasks import end as end_task
+from paddock.kube.builtin import Pod
+from paddock.kube.errors import ConflictError, KubeError, NotFoundError
+from paddock.node.attendance import Attendance
+from paddock.node.context import FIELD_MANAGER, Context
+from paddock.node.decide import Action, Do, Facts, decide
+from paddock.node.journal import Entry, Exit, Stage
+from paddock.node.machines import Liveness, Resources, Run, TartError, VmRunningError
+from paddock.node.names import golden_name
+from paddock.node.pods import Json, Refusal, accepted, belongs_to_daemon_set, refused, report, unsupported, variables
+from paddock.node.shares import Guest, readable_tail
+
+__all__ = ["Keeper"]
+
+log = get_logger("node keeper")
+_QUIET = frozenset({Do.NOTHING, Do.WAIT, Do.ATTEND})
+_BACKOFF = Backoff(base=1.0, cap=30.0)
+_CONSOLE = 4096
+_KEPT_LOG = 1 << 20
+
+
+class Keeper:
+    """Keeps one Pod until nothing is left of it. `wake` makes it look at once."""
+
+    def __init__(self, context: Context, uid: str) -> None:
+        self._context = context
+        self._uid = uid
+        self._folder = context.journal.folder(uid)
+        self._shares = context.shares(uid)
+        self._attendance = Attendance(context, uid, self._shares, self.wake)
+        self._woken = asyncio.Event()
+        self._cloned = False
+        self._halt_asked = False
+        self._running_since: float | None = None
+        self._stopping_since: float | None = None
+        self._done_since: float | None = None
+        self._unreadable_since: float | None = None
+        self._told: Json | None = None
+        self._refused = False
+        self._pause = 0.0
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until nothing of the Pod is here: no entry, and nothing to do for the object."""
+        failures = 0
+        try:
+            while True:
+                self._woken.clear()
+                wait = self._context.settings.tick
+                action = None
+                try:
+                    action = await self._look()
+                    failures = 0
+                except (KubeError, TartError, OSError) as error:
+                    failures += 1
+                    wait = _BACKOFF.delay(failures, self._context.rng)
+                    self._context.metrics.failures.labels(type(error).__name__).inc()
+                    log.warning("a step failed and is repeated", uid=self._uid, why=str(error), again_in=round(wait, 1))
+                if action is not None:
+                    if action.do is Do.FORGET or (action.do is Do.NOTHING and self._entry is None):
+                        return
+                    if action.do not in _QUIET:
+                        wait = self._pause
+                        self._pause = 0.0
+                await self._wait(wait)
+        finally:
+            await self._attendance.close()
+
+    async def _wait(self, seconds: float) -> None:
+        if seconds <= 0:
+            await self._context.clock.sleep(0.0)
+            return
+        timer = asyncio.create_task(self._context.clock.sleep(seconds))
+        waker = asyncio.create_task(self._woken.wait())
+        try:
+            await asyncio.wait([timer, waker], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end_task(timer)
+            await end_task(waker)
+
+    @property
+    def _entry(self) -> Entry | None:
+        return self._context.journal.get(self._uid)
+
+    async def _look(self) -> Action:
+        facts = await self._gather()
+        action = decide(facts)
+        if action.do not in _QUIET:
+            log.info("pod", uid=self._uid, do=action.do.value, why=action.why)
+        await self._perform(action, facts)
+        await self._tell(action, facts)
+        return action
+
+    # Facts
+
+    async def _gather(self) -> Facts:
+        context, entry = self._context, self._entry
+        pod = context.pods.get(self._uid)
+        facts = Facts(
+            now=context.clock.now(),
+            boot_id=context.host.boot_id,
+            booted_at=context.host.booted_at,
+            pod=pod,
+            gone=self._uid in context.gone,
+            entry=entry,
+            cloned=self._cloned,
+            halt_asked=self._halt_asked,
+            outcome=self._attendance.outcome,
+        )
+        if entry is None:
+            return await self._newcomer(facts)
+        if entry.over:
+            return facts
+        if not entry.holds_seat:
+            return replace(facts, waiting=self._waiting(entry))
+        return await self._machine(facts, entry)
+
+    async def _newcomer(self, facts: Facts) -> Facts:
+        pod = facts.pod
+        if pod is None or self._uid in self._context.journal.unreadable:
+            return replace(facts, pod=None)
+        if unsupported(pod) is not None:
+            return replace(facts, refusal=self._context.refusal(pod))
+        liveness = await self._context.tart.liveness(accepted(pod, facts.now).vm, self._folder)
+        return replace(facts, liveness=liveness, refusal=self._context.refusal(pod))
+
+    def _waiting(self, entry: Entry) -> Refusal | None:
+        context = self._context
+        pull = context.goldens.waiting(entry.image)
+        if pull is not None:
+            return pull
+        if (seat := context.seat_problem(self._uid)) is not None:
+            return seat
+        return Refusal("NoSession", context.session_problem) if context.session_problem else None
+
+    async def _machine(self, facts: Facts, entry: Entry) -> Facts:
+        context, now = self._context, self._context.clock.monotonic()
+        # The order matters: a VM that was gone when it was asked has written its last word before the files are read.
+        liveness = await context.tart.liveness(entry.vm, self._folder)
+        guest = await self._shares.guest()
+        if self._running_since is None or not guest.readable:
+            self._running_since = now  # what the guest could not tell us does not count against it
+        if entry.stop is not None and self._stopping_since is None:
+            self._stopping_since = now
+        if guest.readable:
+            self._unreadable_since = None
+        elif self._unreadable_since is None:
+            self._unreadable_since = now
+        if guest.state == "done" and self._done_since is None:
+            self._done_since = now
+        facts = replace(
+            facts,
+            liveness=liveness,
+            guest=guest,
+            handed=await self._shares.handed(),
+            since_start=now - self._running_since,
+            since_done=now - self._done_since if self._done_since is not None else 0.0,
+            unreadable_for=now - self._unreadable_since if self._unreadable_since is not None else 0.0,
+            since_stop=now - self._stopping_since if self._stopping_since is not None else 0.0,
+        )
+        if liveness is not Liveness.GONE:
+            return facts
+        exit_ = await self._exit()
+        return replace(
+            facts,
+            began=await context.tart.began(entry.vm, self._run_of(entry)),
+            exit=exit_,
+            complaint=await self._complaint(exit_),
+            log_tail=await self._shares.log_tail(),
+            waiting=self._waiting(entry),
+        )
+
+    async def _exit(self) -> Exit | None:
+        text = (await self._context.files.read(self._folder / "exit", 64) or b"").split()
+        if len(text) != 2 or not all(part.isdigit() for part in text):
+            return None
+        return Exit(int(text[0]), datetime.fromtimestamp(int(text[1]), UTC))
+
+    async def _complaint(self, exit_: Exit | None) -> str:
+        """What `tart run` said as it ended, where that was a complaint: its exit code alone tells nothing."""
+        lines = readable_tail(await self._context.files.tail(self._folder / "console.log", _CONSOLE) or b"").split("\n")
+        bad = [line.strip() for line in lines if "error" in line.lower() or "exceeds" in line.lower()]
+        if bad:
+            return bad[-1][:500]
+        said = [line.strip() for line in lines if line.strip()]
+        return said[-1][:500] if exit_ is not None and exit_.code != 0 and said else ""
+
+    def _run_of(self, entry: Entry) -> Run:
+        return Run(self._folder, entry.attempt, self._shares.env, self._shares.status)
+
+    # Actions
+
+    async def _perform(self, action: Action, facts: Facts) -> None:
+        entry, pod = facts.entry, facts.pod
+        match action.do:
+            case Do.NOTHING | Do.WAIT:
+                return
+            case Do.REFUSE if pod is not None and action.refusal is not None:
+                await self._refuse(pod, action.refusal)
+            case Do.ACCEPT if pod is not None:
+                async with self._context.seats:
+                    if self._context.refusal(pod) is None:
+                        await self._put(accepted(pod, facts.now))
+            case Do.ADOPT if pod is not None:
+                await self._adopt(pod, facts)
+            case Do.FINISH_DELETION if pod is not None:
+                await self._finish_deletion(pod)
+            case _ if entry is not None:
+                await self._go_on(action, facts, entry)
+            case _:
+                raise AssertionError(f"{action.do} needs an entry")
+
+    async def _go_on(self, action: Action, facts: Facts, entry: Entry) -> None:
+        context = self._context
+        match action.do:
+            case Do.CLONE:
+                await self._clone(entry)
+            case Do.START:
+                await self._start(entry, facts)
+            case Do.NOTE_RUNNING:
+                await self._put(replace(entry, stage=Stage.RUNNING, running_at=facts.now.replace(microsecond=0)))
+                context.metrics.phases.labels("start").observe(facts.since_start)
+            case Do.ATTEND:
+                await self._attendance.attend(entry, facts)
+            case Do.BEGIN_STOP:
+                # The request for a job ends first: a job must not reach a VM that is about to halt.
+                await self._attendance.close()
+                self._stopping_since = context.clock.monotonic()
+                await self._put(replace(entry, stop=action.stop))
+            case Do.ASK_TO_HALT:
+                await self._attendance.close()
+                await self._shares.ask_to_halt()
+                self._halt_asked = True
+            case Do.POWER_OFF:
+                await context.tart.stop(entry.vm)
+                self._pause = 1.0
+            case Do.RETRY:
+                # A fresh clone: what ran once does not run again.
+                self._cloned = False
+                self._running_since = None
+                self._pause = 5.0 * entry.attempt
+                await self._put(replace(entry, stage=Stage.CLONING))
+                self._note_leak(facts)
+            case Do.END:
+                await self._attendance.close()
+                await self._put(replace(entry, stage=Stage.ENDED, end=action.end))
+                context.metrics.ends.labels(action.end.reason if action.end else "").inc()
+            case Do.REPORT:
+                await self._report(entry)
+            case Do.CLEAR:
+                await context.tart.delete(entry.vm)
+                await self._keep_log()
+                await self._shares.remove()
+                await self._put(replace(entry, stage=Stage.CLEARED))
+            case Do.FORGET:
+                await self._shares.remove()
+                await context.journal.forget(self._uid)
+                context.gone.discard(self._uid)
+            case _:
+                raise AssertionError(f"{action.do} is not for an entry")
+
+    async def _keep_log(self) -> None:
+        """The end of the log outlives the share, for whoever asks before the Pod is deleted. Optional: it may fail."""
+        with suppress(OSError):
+            if (tail := await self._shares.log(_KEPT_LOG)) is not None:
+                await self._context.files.write(self._folder / "log", tail)
+
+    @property
+    def token_age(self) -> float | None:
+        return self._attendance.token_age
+
+    async def _put(self, entry: Entry) -> None:
+        await self._context.journal.put(entry)
+
+    async def _clone(self, entry: Entry) -> None:
+        context = self._context
+        await self._put(replace(entry, stage=Stage.CLONING))
+        await context.tart.clone(golden_name(entry.image), entry.vm)
+        await context.tart.configure(entry.vm, Resources(entry.cpu, entry.memory_mb))
+        # An exit that is left over belongs to the run before; from the next `starting` on it is this run's own.
+        await context.files.remove(self._folder / "exit")
+        await context.files.remove(self._folder / "console.log")
+        await context.goldens.used(entry.image)
+        self._cloned = True
+
+    async def _start(self, entry: Entry, facts: Facts) -> None:
+        context, pod = self._context, facts.pod
+        if pod is None:
+            return  # without the Pod there is no environment: wait until the cache has it, or it is proven gone
+        attempt = entry.attempt + 1 if entry.stage is Stage.CLONING else entry.attempt
+        async with context.seats:
+            if context.seat_problem(self._uid) is not None:
+                return
+            script, archive = context.settings.guest_script, context.settings.runner_archive
+            await self._shares.prepare(variables(pod), script, archive, anew=True)
+            entry = replace(
+                entry,
+                stage=Stage.STARTING,
+                attempt=attempt,
+                boot_id=context.host.boot_id,
+                started_at=facts.now.replace(microsecond=0),
+            )
+            await self._put(entry)
+        self._running_since = context.clock.monotonic()
+        # A crash here leaves a run that never began, and the next agent begins it; a crash behind leaves a VM, which it adopts.
+        with suppress(VmRunningError):
+            await context.tart.run(entry.vm, self._run_of(entry))
+
+    async def _adopt(self, pod: Pod, facts: Facts) -> None:
+        context, now = self._context, facts.now.replace(microsecond=0)
+        names = await context.files.names(self._folder)
+        runs = [int(name[4:]) for name in names if name.startswith("run.") and name[4:].isdigit()]
+        attempt = max(runs, default=1)
+        # The mark of the run: without it the end of this VM would look as if it had never begun.
+        await context.files.make_folder(self._folder / f"run.{attempt}")
+        entry = accepted(pod, facts.now)
+        await self._put(
+            replace(
+                entry,
+                stage=Stage.RUNNING,
+                attempt=attempt,
+                boot_id=context.host.boot_id,
+                started_at=entry.accepted_at,
+                running_at=now,
+            )
+        )
+        context.metrics.adopted.inc()
+
+    def _note_leak(self, facts: Facts) -> None:
+        others = [each for each in self._context.journal.entries() if each.holds_seat and each.uid != self._uid]
+        if "exceeds the system limit" in facts.complaint and not others and not self._context.orphans:
+            self._context.slots_leaked = "macOS refuses a VM although none runs: reboot the Mac when it is idle"
+
+    # Telling the API server
+
+    async def _refuse(self, pod: Pod, refusal: Refusal) -> None:
+        context = self._context
+        if not self._refused:
+            self._refused = True
+            context.events.record(pod, "Warning", refusal.reason, refusal.message)
+        self._pause = context.settings.sweep_every  # until the cache shows what was written, or the Pod changes
+        if belongs_to_daemon_set(pod):
+            return  # failed, its controller would make another one, for ever
+        status = refused(refusal, pod.status.start_time or context.clock.now())
+        with suppress(NotFoundError, ConflictError):
+            await self._apply(pod.metadata.namespace, pod.metadata.name, status)
+
+    async def _tell(self, action: Action, facts: Facts) -> None:
+        """Say how the Pod is, where that changed. A report that fails is made up for by the next look."""
+        entry = self._entry
+        if entry is None or entry.over or facts.pod is None:
+            return
+        guest = facts.guest if facts.entry is not None and facts.entry.holds_seat else Guest()
+        waiting = action.refusal
+        if waiting is None and entry.stage is Stage.CLONING:
+            waiting = Refusal("VMCloning", "the VM is cloned from its image")
+        status = report(entry, guest, waiting, self._context.host.address)
+        if status == self._told or _but_message(status) == _but_message(self._told):
+            return
+        with suppress(NotFoundError, ConflictError):
+            await self._apply(entry.namespace, entry.name, status)
+        self._told = status
+
+    async def _report(self, entry: Entry) -> None:
+        # A lost answer leads to the same report again, which changes nothing: it comes from the journal alone.
+        with suppress(NotFoundError, ConflictError):
+            await self._apply(entry.namespace, entry.name, report(entry, Guest(), None, self._context.host.address))
+        await self._put(replace(entry, reported=True))
+
+    async def _apply(self, namespace: str, name: str, status: Json) -> None:
+        # The uid is a precondition: a namesake's status is not ours to write.
+        metadata = {"namespace": namespace, "name": name, "uid": self._uid}
+        await self._context.client.apply(
+            {"metadata": metadata, "status": status},
+            Pod.RESOURCE,
+            subresource="status",
+            field_manager=FIELD_MANAGER,
+            force=True,
+        )
+
+    async def _finish_deletion(self, pod: Pod) -> None:
+        # 404 and another uid mean the same: this Pod is gone already.
+        with suppress(NotFoundError, ConflictError):
+            await self._context.client.delete(
+                Pod, pod.metadata.name, pod.metadata.namespace, uid=self._uid, grace_period=0
+            )
+        if self._entry is not None:
+            self._context.gone.add(self._uid)
+        self._context.pods.pop(self._uid, None)
+
+
+def _but_message(status: Json | None) -> Any:
+    """A status without the texts that count seconds: those alone are no reason to write."""
+    if status is None:
+        return None
+    state: dict[str, Any] = status["containerStatuses"][0]["state"]
+    key = next(iter(state))
+    return status["phase"], key, state[key].get("reason"), status["containerStatuses"][0]["ready"]

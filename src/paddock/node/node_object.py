@@ -1,0 +1,138 @@
+"""The Node and its Lease as objects: what the agent knows of itself, in Kubernetes' words. Pure."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from paddock.base.clock import rfc3339
+from paddock.kube.builtin import NodeCondition
+from paddock.node.host import HostFacts
+from paddock.node.names import GOLDEN_LABEL
+from paddock.node.pods import VM_RESOURCE, Offer
+from paddock.node.settings import AgentSettings
+
+__all__ = ["Health", "conditions", "label_changes", "new_node", "node_labels", "node_status"]
+
+Json = dict[str, Any]
+_PODS: Final = 10
+"""More than VMs: Pods that only wait, and DaemonSets' Pods, take places, too. `tuist.dev/vm` is what is scarce."""
+
+
+class Health(msgspec.Struct, frozen=True):
+    """What can be wrong with a Mac, each a sentence with its remedy, or empty."""
+
+    not_ready: str = ""
+    disk_pressure: str = ""
+    slots_leaked: str = ""
+    long_uptime: str = ""
+
+
+def node_labels(settings: AgentSettings, goldens: Iterable[str]) -> dict[str, str]:
+    return {
+        **settings.labels,
+        "kubernetes.io/os": "darwin",
+        "kubernetes.io/arch": "arm64",
+        "kubernetes.io/hostname": settings.node_name,
+        "tuist.dev/runtime": "tart",
+        **dict.fromkeys(goldens, "true"),
+    }
+
+
+def label_changes(have: dict[str, str], settings: AgentSettings, goldens: frozenset[str] | None) -> Json:
+    """The labels to set, and those of goldens to take off (None). With `goldens` unknown those stay as they are."""
+    want = node_labels(settings, goldens or ())
+    changes: Json = {key: value for key, value in want.items() if have.get(key) != value}
+    if goldens is not None:
+        changes |= {key: None for key in have if key.startswith(GOLDEN_LABEL) and key not in want}
+    return changes
+
+
+def new_node(settings: AgentSettings, goldens: Iterable[str]) -> Json:
+    """The Node as it is created: the taint belongs here, because a node's identity may not change taints later."""
+    spec: Json = {"taints": [{"key": "tuist.dev/macos", "value": "true", "effect": "NoSchedule"}]}
+    if settings.provider_id:
+        spec["providerID"] = settings.provider_id
+    return {"metadata": {"name": settings.node_name, "labels": node_labels(settings, goldens)}, "spec": spec}
+
+
+def conditions(health: Health, before: Iterable[NodeCondition], now: datetime) -> list[Json]:
+    """The Node's conditions from our own knowledge. Of what the server shows only the times of unchanged ones are taken.
+
+    Cluster API takes a Node that shows Ready alone for unhealthy, hence the three pressures.
+    """
+    old = {each.type: each for each in before}
+
+    def condition(kind: str, holds: bool, reason: str, message: str) -> Json:
+        status = "True" if holds else "False"
+        known = old.get(kind)
+        since = known.last_transition_time if known is not None and known.status == status else None
+        return {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": rfc3339(now),
+            "lastTransitionTime": rfc3339(since or now),
+        }
+
+    return [
+        condition(
+            "Ready",
+            not health.not_ready,
+            "NoSession" if health.not_ready else "AgentReady",
+            health.not_ready or "the agent runs, and VMs can start",
+        ),
+        condition("MemoryPressure", False, "VMsHaveTheirOwnMemory", "each VM has its memory for itself"),
+        condition(
+            "DiskPressure",
+            bool(health.disk_pressure),
+            "DiskIsShort" if health.disk_pressure else "EnoughSpace",
+            health.disk_pressure or "the disk has room for another image",
+        ),
+        condition("PIDPressure", False, "VMsHaveTheirOwnProcesses", "each VM has its processes for itself"),
+        condition(
+            "VMSlotsLeaked",
+            bool(health.slots_leaked),
+            "RebootNeeded" if health.slots_leaked else "SlotsFree",
+            health.slots_leaked or "macOS grants VMs as it should",
+        ),
+        condition(
+            "LongUptime",
+            bool(health.long_uptime),
+            "RebootNeeded" if health.long_uptime else "UptimeShort",
+            health.long_uptime or "the Mac was booted lately enough",
+        ),
+    ]
+
+
+def node_status(settings: AgentSettings, host: HostFacts, offer: Offer, tart: str, disk_bytes: int) -> Json:
+    """The Node's status but for its conditions."""
+    capacity = {
+        "cpu": str(host.cpus),
+        "memory": f"{offer.memory_bytes // 1024}Ki",
+        "ephemeral-storage": str(disk_bytes),
+        "pods": str(_PODS),
+        VM_RESOURCE: str(offer.vms),
+    }
+    addresses = [{"type": "Hostname", "address": host.hostname or settings.node_name}]
+    if host.address:
+        addresses.insert(0, {"type": "InternalIP", "address": host.address})
+    return {
+        "capacity": capacity,
+        "allocatable": capacity,
+        "addresses": addresses,
+        "nodeInfo": {
+            "machineID": host.machine_id,
+            "systemUUID": host.machine_id,
+            "bootID": host.boot_id,
+            "kernelVersion": host.kernel,
+            "osImage": host.os_image,
+            "containerRuntimeVersion": f"tart://{tart}",
+            "kubeletVersion": settings.kubelet_version,
+            "kubeProxyVersion": "",
+            "operatingSystem": "darwin",
+            "architecture": "arm64",
+        },
+    }

@@ -1,0 +1,289 @@
+"""Images, disks, sessions and hostile guests: each a condition or a reason, never a loop, never another Pod's loss."""
+
+import pytest
+from simulation.node.node_world import DATA, IMAGE, NodeWorld
+
+from paddock.node.names import golden_name
+from paddock.simulator.process import World, simulate
+from paddock.simulator.tart.machines import _Machine
+
+OTHER = "images.test/macos:2"
+
+
+def waiting(pod):
+    assert pod is not None
+    state = pod.status.container_statuses[0].state.waiting
+    assert state is not None, pod.status
+    return state
+
+
+async def condition(mac: NodeWorld, kind: str):
+    node = await mac.node()
+    assert node is not None
+    return next(each for each in node.status.conditions if each.type == kind)
+
+
+@pytest.mark.parametrize("problem", ["401 Unauthorized", "404 Not Found", "connection reset", "digest does not match"])
+def test_a_pull_that_fails_leaves_its_pod_pending_with_the_reason_and_the_other_seat_alone(problem) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.tart.pull_problems[OTHER] = [problem] * 3
+        await mac.pod("bad", image=OTHER)
+
+        async def told() -> bool:
+            pod = await mac.see("bad")
+            statuses = pod.status.container_statuses if pod is not None else ()
+            return (
+                bool(statuses)
+                and statuses[0].state.waiting is not None
+                and (statuses[0].state.waiting.reason == "ErrImagePull")
+            )
+
+        await mac.eventually("the Pod says why", told)
+        assert problem in waiting(await mac.see("bad")).message
+        await mac.pod("good")
+        await mac.is_ready("good", within=60.0)
+        await mac.is_ready("bad", within=300.0)
+        assert mac.tart.ledger.pulls.count(OTHER) == 4
+
+    simulate(scenario, seed=5)
+
+
+def test_a_pull_that_stalls_ends_after_twenty_minutes_and_holds_up_nobody_whose_image_is_here() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.tart.pull_problems[OTHER] = ["stall"]
+        await mac.pod("stalled", image=OTHER)
+        await world.clock.sleep(30.0)
+        await mac.pod("good")
+        await mac.is_ready("good", within=60.0)
+        assert waiting(await mac.see("stalled")).reason == "ImagePulling"
+        await mac.is_ready("stalled", within=1500.0)
+
+    simulate(scenario, seed=5)
+
+
+def test_a_full_disk_reclaims_what_nobody_uses_and_never_a_golden_under_a_live_vm() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        for name in ("images.test/old:1", "images.test/old:2"):
+            mac.hold(name)
+        await mac.pod("p1")
+        await mac.is_ready("p1")
+        mac.host.disk_free = 20 * 10**9
+        await mac.pod("p2", image=OTHER)
+        await mac.eventually("the old goldens go", lambda: golden_name("images.test/old:1") not in mac.tart.vms)
+        await mac.is_ready("p2", within=900.0)
+        assert golden_name(IMAGE) in mac.tart.vms
+        assert await mac.phase("p1") == "Running"
+
+    simulate(scenario, seed=5)
+
+
+def test_a_disk_that_stays_full_is_a_condition_and_refuses_new_pods() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        await mac.pod("p1")
+        await mac.is_ready("p1")
+        mac.host.disk_free = 10 * 10**9
+        await world.clock.sleep(400.0)
+        pressure = await condition(mac, "DiskPressure")
+        assert pressure.status == "True"
+        assert "2%" in pressure.message
+        await mac.pod("p2")
+        pod = await mac.phase_is("p2", "Failed")
+        assert pod is not None
+        assert pod.status.reason == "NodeUnderPressure"
+        assert await mac.phase("p1") == "Running"
+        mac.host.disk_free = 400 * 10**9
+        await world.clock.sleep(400.0)
+        assert (await condition(mac, "DiskPressure")).status == "False"
+
+    simulate(scenario, seed=5)
+
+
+def test_a_journal_that_cannot_be_written_starts_nothing_and_ends_nothing() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        await mac.pod("p1")
+        await mac.is_ready("p1")
+        mac.disk.full = True
+        await mac.pod("p2")
+        await world.clock.sleep(120.0)
+        assert len(mac.tart.ledger.runs) == 1
+        assert not mac.tart.ledger.stopped
+        mac.disk.full = False
+        await mac.is_ready("p2", within=120.0)
+        mac.dispatch.jobs += ["job-1", "job-2"]
+        await mac.phase_is("p1", "Succeeded")
+        await mac.phase_is("p2", "Succeeded")
+
+    simulate(scenario, seed=5)
+
+
+def test_a_hostile_status_share_harms_nobody_but_its_own_pod() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uid = await mac.pod("p1")
+        await mac.is_ready("p1")
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
+        status = DATA / "vms" / uid / "status"
+        mac.disk.put(status / "state", b"ready\n" + b"x" * 10_000_000)
+        mac.disk.put(status / "mark", b"9999999999999999999 running; rm -rf /\n")
+        mac.disk.put(status / "rc", b"-1 0 0\n")
+        mac.disk.put(status / "log", b"\x1b[2J\x00\xff" + b"a" * 5_000_000 + b"\x1b]0;owned\x07last line\n")
+        pod = await mac.phase_is("p1", "Succeeded")
+        assert pod is not None
+        state = pod.status.container_statuses[0].state.terminated
+        assert state is not None
+        assert len(state.message.encode()) <= 4096
+        assert not set("\x1b\x00\x07") & set(state.message)
+        assert len(mac.dispatch.answered) == 1
+        assert all(len(mark) < 40 for _, mark in mac.dispatch.marks)
+
+    simulate(scenario, seed=5)
+
+
+def test_a_guest_that_claims_to_be_ready_again_gets_no_second_job() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uid = await mac.pod("p1")
+        mac.dispatch.jobs += ["job-1", "job-2"]
+        await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
+        await world.clock.sleep(3.0)
+        mac.disk.put(DATA / "vms" / uid / "status" / "state", b"ready\n")
+        world.processes["agent"].crash()
+        await mac.phase_is("p1", "Succeeded")
+        assert mac.ran == ["job-1"]
+        assert len(mac.dispatch.asked) == 1
+
+    simulate(scenario, seed=5)
+
+
+def test_a_share_that_cannot_be_read_ends_no_vm() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uid = await mac.pod("p1")
+        await mac.eventually("it boots", lambda: bool(mac.tart.running()))
+        mac.disk.unreadable.add(DATA / "vms" / uid / "status" / "state")
+        await world.clock.sleep(1800.0)
+        assert mac.tart.running() == [mac.vm(uid)]
+        mac.disk.unreadable.clear()
+        await mac.is_ready("p1")
+
+    simulate(scenario, seed=5)
+
+
+def test_a_lost_journal_adopts_the_vms_that_run() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uid = await mac.pod("p1")
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
+        world.processes["agent"].crash()
+        del mac.disk.files[DATA / "vms" / uid / "pod.json"]
+        await mac.phase_is("p1", "Succeeded")
+        assert mac.tart.ledger.runs == [mac.vm(uid)]
+        assert mac.ran == ["job-1"]
+
+    simulate(scenario, seed=5)
+
+
+def test_an_entry_that_cannot_be_read_leaves_its_vm_alone() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uid = await mac.pod("p1")
+        await mac.is_ready("p1")
+        world.processes["agent"].crash()
+        mac.disk.put(DATA / "vms" / uid / "pod.json", b"{half")
+        await world.clock.sleep(300.0)
+        assert mac.tart.running() == [mac.vm(uid)]
+        assert mac.tart.ledger.runs == [mac.vm(uid)]
+
+    simulate(scenario, seed=5)
+
+
+def test_a_stray_clone_is_removed_after_two_complete_lists_and_a_running_one_holds_its_seat() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        stray = mac.vm("0b46d1f5-6794-49bf-82c7-d1f841357727")
+        mac.tart.vms[stray] = _Machine(stray, IMAGE)
+        began = mac.clock.monotonic()
+        await mac.eventually("the stray is gone", lambda: stray not in mac.tart.vms, within=120.0)
+        assert mac.clock.monotonic() - began >= 30.0
+
+    simulate(scenario, seed=5)
+
+
+def test_a_lost_session_is_said_on_the_node_and_no_vm_is_tried() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.host.no_session = "no Aqua session: log the user in"
+        await world.clock.sleep(15.0)
+        ready = await condition(mac, "Ready")
+        assert (ready.status, ready.reason) == ("False", "NoSession")
+        await mac.pod("p1")
+        await world.clock.sleep(60.0)
+        assert waiting(await mac.see("p1")).reason == "NoSession"
+        assert not mac.tart.ledger.runs
+        mac.host.no_session = ""
+        await mac.is_ready("p1")
+        assert (await condition(mac, "Ready")).status == "True"
+
+    simulate(scenario, seed=5)
+
+
+def test_leaked_slots_and_a_long_uptime_are_conditions_with_a_remedy() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world, long_uptime_days=0.01)
+        mac.tart.leaked_slots = 2
+        await mac.pod("p1")
+        pod = await mac.phase_is("p1", "Failed")
+        assert pod is not None
+        assert pod.status.reason == "VMStartFailed"
+        assert "exceeds the system limit" in pod.status.message
+        await world.clock.sleep(900.0)
+        for kind in ("VMSlotsLeaked", "LongUptime"):
+            said = await condition(mac, kind)
+            assert said.status == "True"
+            assert "reboot" in said.message
+
+    simulate(scenario, seed=5)
+
+
+def test_labels_do_not_flap_when_tart_does_not_answer() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        await world.clock.sleep(25.0)
+        real = mac.tart.machines
+
+        async def broken():
+            from paddock.node.machines import TartError
+
+            raise TartError("no answer")
+
+        mac.tart.machines = broken
+        await world.clock.sleep(1000.0)
+        node = await mac.node()
+        assert node is not None
+        assert any(key.startswith("tuist.dev/golden-") for key in node.metadata.labels)
+        mac.tart.machines = real
+
+    simulate(scenario, seed=5)
+
+
+def test_an_idle_agent_writes_little() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        for name in ("p1", "p2"):
+            await mac.pod(name)
+            await mac.is_ready(name)
+        await world.clock.sleep(60.0)
+        before = len(world.faults.calls)
+        await world.clock.sleep(600.0)
+        calls = world.faults.calls[before:]
+        writes = [c for c in calls if c.method in ("POST", "PUT", "PATCH", "DELETE") and "/internal/" not in c.path]
+        assert len(writes) <= 100, f"{len(writes) / 10} a minute"
+
+    simulate(scenario, seed=5)

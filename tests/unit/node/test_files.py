@@ -1,0 +1,105 @@
+"""Files are whole or not there; what a guest lays in our way is not followed, waited for or read without end."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from paddock.node.files import DiskFiles
+from paddock.node.lock import AlreadyRunningError, agent_lock
+from paddock.node.logs import RotatingLog, selected
+from paddock.node.shares import Guest, Shares, environment, readable_tail
+
+FILES = DiskFiles()
+
+
+async def test_links_fifos_and_folders_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    for name in ("link", "fifo", "folder", "missing"):
+        assert await FILES.read(tmp_path / name, 100) is None, name
+        assert await FILES.tail(tmp_path / name, 100) is None, name
+
+
+async def test_a_log_of_ten_gigabytes_costs_four_kilobytes(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as file:
+        file.truncate(10 * 1024**3)
+        file.seek(0, os.SEEK_END)
+        file.write(b"the end\n")
+    tail = await FILES.tail(tmp_path / "log", 4096)
+    assert tail is not None
+    assert len(tail) == 4096
+    assert readable_tail(tail) == "the end\n"
+
+
+async def test_a_write_replaces_a_link_and_does_not_follow_it(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("untouched")
+    (tmp_path / "job").symlink_to(tmp_path / "victim")
+    await FILES.write(tmp_path / "job", b"config")
+    assert (tmp_path / "victim").read_text() == "untouched"
+    assert (tmp_path / "job").read_bytes() == b"config"
+    assert (tmp_path / "job").stat().st_mode & 0o777 == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"job", "victim"}, "a draft was left"
+
+
+async def test_a_removed_folder_takes_nothing_behind_a_link_with_it(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_text("x")
+    (tmp_path / "share").mkdir()
+    (tmp_path / "share" / "link").symlink_to(tmp_path / "kept")
+    await FILES.remove(tmp_path / "share")
+    await FILES.remove(tmp_path / "share")
+    assert (tmp_path / "kept" / "file").exists()
+
+
+async def test_only_words_that_we_know_are_believed(tmp_path: Path) -> None:
+    shares = Shares(FILES, tmp_path)
+    await shares.prepare({"A": "b"}, b"#!/bin/sh\n", anew=True)
+    assert await shares.guest() == Guest()
+    for name, text in (("state", "owned"), ("rc", "256"), ("mark", "12 dancing")):
+        (shares.status / name).write_text(text)
+    assert await shares.guest() == Guest()
+    for name, text in (("state", "job\n"), ("rc", "143\n"), ("mark", "12 running\n")):
+        (shares.status / name).write_text(text)
+    assert await shares.guest() == Guest(state="job", rc=143, mark="12 running")
+
+
+def test_values_survive_the_shell_whatever_they_hold(tmp_path: Path) -> None:
+    import subprocess
+
+    value = 'it\'s $HOME `id` "x" \\ \n two lines'
+    (tmp_path / "env").write_text(environment({"VALUE": value, "bad-name": "x"}))
+    shown = subprocess.run(
+        ["sh", "-c", f'. {tmp_path}/env && printf %s "$VALUE"'], capture_output=True, check=True, text=True
+    )
+    assert shown.stdout == value
+
+
+def test_a_second_agent_on_one_mac_stands_down_and_says_what_to_do(tmp_path: Path) -> None:
+    with agent_lock(tmp_path), pytest.raises(AlreadyRunningError, match="stop it first"), agent_lock(tmp_path):
+        pass
+    with agent_lock(tmp_path):
+        pass
+
+
+def test_the_agents_own_log_does_not_grow_without_end(tmp_path: Path) -> None:
+    log = RotatingLog(tmp_path / "agent.log", largest=1000)
+    for number in range(1000):
+        log.write(f"line {number}\n")
+    log.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "agent.log",
+        "agent.log.1",
+        "agent.log.2",
+        "agent.log.3",
+    ]
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 5000
+    assert "line 999" in (tmp_path / "agent.log").read_text()
+
+
+def test_a_log_is_shown_as_kubectl_asks_for_it() -> None:
+    assert selected("a\nb\nc\n", tail_lines=2) == "b\nc\n"
+    assert selected("a\nb\nc\n", tail_lines=0) == ""
+    assert selected("añb", limit_bytes=2) == "a"
