@@ -1,5 +1,6 @@
 # The image of `paddock operator`, `paddock dispatch` and of the container that waits in a runner Pod (`paddock poll`).
-# It holds Python, the locked dependencies and nothing else: no compiler, no tool of the build, no embedded database.
+# It holds Python, the locked dependencies, the node agent's bundle for Macs and nothing else: no compiler, no tool of the
+# build, no embedded database.
 #
 # A release build pins the base by its digest, too: `--build-arg BASE_DIGEST=@sha256:…` (see CONTRIBUTING.md).
 ARG BASE_DIGEST=""
@@ -22,6 +23,16 @@ COPY src ./src
 COPY docs/runbooks ./docs/runbooks
 RUN uv sync --frozen --no-dev --no-editable
 
+# The node agent's bundle, around an interpreter for Macs: python-build-standalone's archive
+# cpython-3.13…-aarch64-apple-darwin-install_only_stripped.tar.gz, by address and checksum. Without them the image has no
+# bundle: a fleet then needs a fleet file, and `paddock doctor` says so.
+ARG MACOS_PYTHON_URL=""
+ARG MACOS_PYTHON_SHA256=""
+COPY hack/agent-bundle ./hack/agent-bundle
+RUN mkdir -p /opt/paddock/share && if [ -n "$MACOS_PYTHON_URL" ]; then PYTHONPATH=hack/agent-bundle python3 -m agent_bundle \
+    build --interpreter "$MACOS_PYTHON_URL" --sha256 "$MACOS_PYTHON_SHA256" \
+    --out /opt/paddock/share/paddock-node-agent-darwin-arm64.tar.gz; fi
+
 FROM python:3.13-slim-bookworm${BASE_DIGEST}
 
 LABEL org.opencontainers.image.title="paddock" \
@@ -29,7 +40,9 @@ LABEL org.opencontainers.image.title="paddock" \
       org.opencontainers.image.licenses="MIT"
 
 COPY --from=build /opt/paddock /opt/paddock
+# The user below has no entry and thus no home: without one, a look for ~/.kube/config would fail.
 ENV PATH=/opt/paddock/bin:/usr/local/bin:/usr/bin:/bin \
+    HOME=/tmp \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
 

@@ -9,7 +9,7 @@ RUN_ARGS ?=
 # One test process a core; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: help install run test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording format clean
+.PHONY: help install run bundle test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make check      formatter, linter, type checker and import rules"
 	@echo "make test-kube  run the suites that need a real kube-apiserver (needs Go; the first build takes minutes)"
 	@echo "make test-browser  run the page in Chromium or Chrome; pictures are kept in artefacts/"
+	@echo "make bundle     build the node agent's bundle for Macs (INTERPRETER=archive or URL, SHA256=…; TARGET=linux-x86_64 INTERPRETER=running to try it here)"
 	@echo "make bench      run the benchmarks and print a table"
 
 .tools/bin/uv:
@@ -43,6 +44,12 @@ install: .venv/installed
 
 run: .venv/installed
 	@exec $(BIN)/paddock up --simulate $(RUN_ARGS)
+
+TARGET ?= darwin-arm64
+INTERPRETER ?=
+SHA256 ?=
+bundle: .venv/installed
+	@PYTHONPATH=hack/agent-bundle $(BIN)/python -m agent_bundle build --target "$(TARGET)" --interpreter "$(INTERPRETER)" --sha256 "$(SHA256)" --uv $(UV)
 
 test: .venv/installed-for-development
 	@$(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal
@@ -89,4 +96,4 @@ format: .venv/installed-for-development
 	@$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .tools .paddock artefacts
+	rm -rf .venv .tools .paddock artefacts dist

@@ -139,12 +139,20 @@ def _batcher(process: str, params: dict[str, Any]) -> list[Value]:
         return _attempt(
             process, "--bind-address", lambda: _require(params.get("bind_address"), "cannot be 0: Pods have to come in")
         )
-    from paddock.cli.host_flags import fleet_config, host_settings
+    from paddock.cli.host_flags import fleet_config, host_settings, missing_from_fleet
 
     return [
         *_attempt(process, "flags", lambda: host_settings(params)),
         *_attempt(process, "--fleet-config", lambda: fleet_config(params)),
+        *_missing(process, lambda: missing_from_fleet(params)),
     ]
+
+
+def _missing(process: str, look: Callable[[], Mapping[str, str]]) -> list[Value]:
+    try:
+        return [Value(process, flag, "", "", problem) for flag, problem in look().items()]
+    except click.UsageError:
+        return []  # said already, where the settings are tried
 
 
 def _attempt(process: str, field: str, work: Callable[[], object]) -> list[Value]:
@@ -152,7 +160,7 @@ def _attempt(process: str, field: str, work: Callable[[], object]) -> list[Value
         work()
     except (click.UsageError, ValueError) as error:
         said = _told(error)
-        named = re.match(r"(--[a-z-]+)[: ]", said)
+        named = re.match(r"(--[a-z0-9-]+)[: ]", said)
         name = named[1] if named else field
         return [Value(process, name, "", "", said.removeprefix(f"{name}: "))]
     return []

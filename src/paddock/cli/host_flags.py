@@ -9,9 +9,10 @@ import click
 
 if TYPE_CHECKING:
     from paddock.hosts.bootstrap import FleetConfig
+    from paddock.hosts.bootstrap.agent_bundle import AgentBundle, Tart
     from paddock.hosts.settings import HostSettings
 
-__all__ = ["Duration", "fleet_config", "host_flags", "host_settings"]
+__all__ = ["Duration", "fleet_config", "host_flags", "host_settings", "missing_from_fleet"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -51,6 +52,10 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--bootstrap-reboot-after", type=click.IntRange(0), default=3, show_default=True, help="Reboot a host once after this many failed bootstraps; 0 never."),
         click.option("--bootstrap-max-attempts", type=click.IntRange(0), default=8, show_default=True, help="Give a host back after this many failed bootstraps; 0 never."),
         click.option("--fleet-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file: what is put on every Mac (payloads, firewall, agent)."),
+        click.option("--agent-bundle", type=click.Path(dir_okay=False, path_type=Path), envvar="PADDOCK_BUNDLE", help="The node agent's bundle, for a fleet without --fleet-config; where the image has it, unless given."),
+        click.option("--tart-url", default="", envvar="PADDOCK_TART_URL", help="https address of Tart's release archive, for a fleet without --fleet-config."),
+        click.option("--tart-sha256", default="", envvar="PADDOCK_TART_SHA256", help="The SHA-256 of that archive."),
+        click.option("--tart-version", default="", envvar="PADDOCK_TART_VERSION", help="Its version, for people to see."),
         click.option("--namespace", default="default", show_default=True, help="Where the Host objects live."),
         click.option("--watch-filter", default="", help="Only look at machines with the label cluster.x-k8s.io/watch-filter of this value."),
     ]  # fmt: skip
@@ -88,12 +93,58 @@ def host_settings(flags: dict[str, Any], **more: Any) -> "HostSettings":
 
 
 def fleet_config(flags: dict[str, Any]) -> "FleetConfig":
-    """What is put on every Mac: the file's, or the default; UsageError names what is wrong in it."""
-    from paddock.hosts.bootstrap import FleetConfig, PlanError
+    """What is put on every Mac: the file's, or our agent and Tart; UsageError names what is wrong in it."""
+    from paddock.hosts.bootstrap import PlanError
+    from paddock.hosts.bootstrap.agent_bundle import default_fleet
     from paddock.hosts.bootstrap.fleet_file import load_fleet
 
     path = flags["fleet_config"]
+    if path is not None:
+        try:
+            return load_fleet(path)
+        except (OSError, PlanError) as error:
+            raise click.UsageError(f"--fleet-config {path}: {error}") from error
+    bundle, tart = _bundle(flags), _tart(flags)
     try:
-        return load_fleet(path) if path is not None else FleetConfig()
+        return default_fleet(
+            bundle, tart, dispatch_url=flags.get("runner_dispatch_url") or flags.get("dispatch_url") or ""
+        )
+    except PlanError as error:
+        raise click.UsageError(f"--tart-url: {error}") from error
+
+
+def missing_from_fleet(flags: dict[str, Any]) -> dict[str, str]:
+    """By flag, what keeps a fleet without a fleet file from running jobs, and the remedy; nothing with a fleet file."""
+    from paddock.hosts.bootstrap.agent_bundle import DEFAULT_BUNDLE, missing_parts
+
+    if flags["fleet_config"] is not None:
+        return {}
+    return missing_parts(_bundle(flags), _tart(flags), flags["agent_bundle"] or DEFAULT_BUNDLE)
+
+
+def _bundle(flags: dict[str, Any]) -> "AgentBundle | None":
+    """The bundle that is named, or the image's. One that is named must be there; simulated Macs take no other."""
+    from paddock.hosts.bootstrap import PlanError
+    from paddock.hosts.bootstrap.agent_bundle import DEFAULT_BUNDLE, read_bundle
+
+    named = flags.get("agent_bundle")
+    if named is None and (flags.get("simulate") or not DEFAULT_BUNDLE.exists()):
+        return None
+    try:
+        return read_bundle(named or DEFAULT_BUNDLE)
     except (OSError, PlanError) as error:
-        raise click.UsageError(f"--fleet-config {path}: {error}") from error
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        raise click.UsageError(f"--agent-bundle: {named or DEFAULT_BUNDLE}: {said}") from error
+
+
+def _tart(flags: dict[str, Any]) -> "Tart | None":
+    from paddock.hosts.bootstrap.agent_bundle import Tart
+
+    url, sha256 = flags.get("tart_url", ""), flags.get("tart_sha256", "")
+    if not url:
+        return None
+    if not url.startswith("https://"):
+        raise click.UsageError("--tart-url: expected an https address, which the Macs fetch from")
+    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        raise click.UsageError("--tart-sha256: expected the archive's 64 hex digits (shasum -a 256 FILE)")
+    return Tart(url, sha256, flags.get("tart_version", ""))

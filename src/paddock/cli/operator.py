@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paddock.cli.host_flags import fleet_config, host_flags, host_settings
+from paddock.cli.host_flags import fleet_config, host_flags, host_settings, missing_from_fleet
 from paddock.cli.listeners import BindAddress, metrics_app, probes_app
 from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
 
@@ -100,7 +100,9 @@ def command(
     --dispatch-url says whom to ask before a Pod is retired.
     """
     # A process that leads without a lease has no successor whose acts its own could meet.
-    fleet = fleet_config(flags)
+    fleet = fleet_config({**flags, "runner_dispatch_url": runner_dispatch_url, "dispatch_url": dispatch_url})
+    for flag, problem in missing_from_fleet(flags).items():
+        click.echo(f"paddock: {flag}: {problem}", err=True)
     lease = {} if leader_elect else {"lease_duration": 0.0}
     settings = host_settings(
         flags,

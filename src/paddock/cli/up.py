@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paddock.cli.host_flags import fleet_config, host_flags, host_settings
+from paddock.cli.host_flags import fleet_config, host_flags, host_settings, missing_from_fleet
 from paddock.cli.limit_flag import limit_flag
 from paddock.cli.listeners import BindAddress
 from paddock.cli.long_running import log_level_flag, when_told_to_stop
@@ -90,6 +90,9 @@ def command(**flags: Any) -> None:
         context, unsaid = click.get_current_context(), click.core.ParameterSource.DEFAULT
         flags |= {name: value for name, value in _SIMULATED.items() if context.get_parameter_source(name) is unsaid}
     fleet = fleet_config(flags)
+    if not flags["simulate"]:
+        for flag, problem in missing_from_fleet(flags).items():
+            click.echo(f"paddock: {flag}: {problem}", err=True)
     # Simulated Macs always have an agent; real ones have one if the fleet's file names it.
     expect_nodes = flags["simulate"] or fleet.agent is not None
     options = Options(

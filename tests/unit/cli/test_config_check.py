@@ -60,10 +60,12 @@ def test_a_fleet_file_with_a_mistake_is_named(tmp_path: Path):
     assert "nonsense" in found["--fleet-config"]["problem"]
 
 
-def test_everything_in_order_exits_with_zero(monkeypatch: pytest.MonkeyPatch):
+def test_everything_in_order_exits_with_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text("{}\n")
     monkeypatch.setenv("SCW_SECRET_KEY", "geheim")
     monkeypatch.setenv("SCW_DEFAULT_PROJECT_ID", "11111111-1111-4111-8111-111111111111")
-    code, found = check("operator")
+    code, found = check("operator", "--fleet-config", str(fleet))
     assert code == 0, found
 
 

@@ -14,7 +14,12 @@ RELEASE = "tuist-tuist"
 NAMESPACE = "macs"
 
 FULL: dict[str, Any] = {
-    "macosFleet": {"enabled": True, "replicas": 2, "orphanReclaim": {"activeReclaim": True}},
+    "macosFleet": {
+        "enabled": True,
+        "replicas": 2,
+        "orphanReclaim": {"activeReclaim": True},
+        "tart": {"url": "https://files.example/tart.tar.gz", "sha256": "a" * 64, "version": "2.35.0"},
+    },
     "runnersFleet": {"enabled": True},
     "fleetConfig": "firewall: {}\n",
     "operator": {"apiServerURL": "https://api.example.com:6443"},

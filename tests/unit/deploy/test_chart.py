@@ -388,5 +388,6 @@ def test_the_variables_that_the_secrets_have_to_hold_are_those_that_the_code_rea
     told = set(re.findall(r"\b(?:PADDOCK|SCW)_[A-Z_]+\b", (CHART / "values.yaml").read_text()))
     given = {each["name"] for d in of_kind("Deployment", FULL) for each in d["spec"]["template"]["spec"]["containers"][0].get("env", ())}  # fmt: skip
     assert {"PADDOCK_DSN", "PADDOCK_GITHUB_APP_ID", "SCW_SECRET_KEY"} <= told
-    assert given == {"PADDOCK_GITHUB_API_URL"}
+    tart = {"PADDOCK_TART_URL", "PADDOCK_TART_SHA256", "PADDOCK_TART_VERSION"}
+    assert given == {"PADDOCK_GITHUB_API_URL", *tart}
     assert not [name for name in told | given if f'"{name}"' not in source]

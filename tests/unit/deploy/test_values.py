@@ -39,6 +39,8 @@ def value_at(values: dict[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def another(key: str, value: Any) -> Any:
+    if key == "sha256":
+        return "c" * 64
     if key in OF_AN_ENUM:
         return OF_AN_ENUM[key]
     match value:

@@ -54,6 +54,7 @@ async def examined(
     from paddock.cli.doctor import outside, rights
     from paddock.cli.doctor.check import bad, good
     from paddock.cli.doctor.cluster import clock_check, cluster_checks
+    from paddock.cli.doctor.node_agent import node_agent
     from paddock.kube.errors import KubeError
 
     beyond = asyncio.gather(outside.cloud(environ), outside.github(environ))
@@ -72,7 +73,7 @@ async def examined(
         )
     for found in await beyond:
         checks += found
-    return checks
+    return [*checks, *await asyncio.to_thread(node_agent, environ)]
 
 
 def _shown(checks: "list[Check]", output: str) -> str:

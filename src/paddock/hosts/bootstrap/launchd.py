@@ -30,7 +30,7 @@ def job_plist(job: LaunchdJob, host: PerHost, fleet: FleetConfig) -> str:
     if job.log:
         content |= {"StandardOutPath": job.log, "StandardErrorPath": job.log}
     if job.environment:
-        content["EnvironmentVariables"] = dict(job.environment)
+        content["EnvironmentVariables"] = {name: fill(value, host, fleet) for name, value in job.environment}
     return _text(content)
 
 

@@ -45,7 +45,7 @@ def _network(field: str, text: str) -> ipaddress.IPv4Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchdJob:
-    """A job that launchd keeps running. Arguments may name `{node_name}`, `{provider_id}`, `{kubeconfig}`,
+    """A job that launchd keeps running. Arguments and values of the environment may name `{node_name}`, `{provider_id}`, `{kubeconfig}`,
     `{username}`, `{host_cpu}`, `{host_memory_mb}`, `{max_pods}` and `{node_labels}`.
 
     `run_as="login"` is the user of the console session, which virtual machines need.
@@ -230,7 +230,7 @@ class FleetConfig:
             raise PlanError("ssh_watchdog_seconds", "at least 10: a probe takes up to three")
         for payload in self.payloads:
             if payload.job is not None:
-                for argument in payload.job.arguments:
+                for argument in (*payload.job.arguments, *(value for _, value in payload.job.environment)):
                     fill(argument, PLACEHOLDER_HOST, self)
 
     @property

@@ -46,6 +46,30 @@ def test_the_runner_on_linux_can_read_its_job_and_not_write_it() -> None:
     assert {"name": "tuist-runner-jit", "mountPath": "/var/run/paddock/jit", "readOnly": True} in runner["volumeMounts"]
 
 
+@pytest.mark.parametrize("container", ["poller", "runner"])
+def test_no_container_with_a_strangers_code_or_a_token_can_gain_rights(container) -> None:
+    spec = pod_of(pool(docker=True, **LINUX), "p", SETTINGS)["spec"]
+    (found,) = [each for each in (*spec["initContainers"], *spec["containers"]) if each["name"] == container]
+    context = found["securityContext"]
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_the_poller_is_nobody_and_still_owns_its_token() -> None:
+    """A projected token of mode 0400 is root's, unless the Pod has an `fsGroup`: then its group may read it."""
+    spec = pod_of(pool(**LINUX), "p", SETTINGS)["spec"]
+    context = spec["initContainers"][0]["securityContext"]
+    assert context["runAsNonRoot"] is True
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["runAsGroup"] == spec["securityContext"]["fsGroup"]
+
+
+def test_the_stock_runners_user_may_talk_to_the_docker_daemon() -> None:
+    (daemon, _) = pod_of(pool(docker=True, **LINUX), "p", SETTINGS)["spec"]["initContainers"]
+    assert "--group=123" in daemon["command"][-1]
+
+
 def test_a_linux_pod_goes_to_its_fleet_and_nowhere_else() -> None:
     spec = pod_of(pool(**LINUX), "p", SETTINGS)["spec"]
     assert spec["nodeSelector"] == {

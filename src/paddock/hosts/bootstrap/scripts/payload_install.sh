@@ -33,13 +33,22 @@ case "$form" in
         as_installed="$(as_root shasum -a 256 "$target" | cut -d' ' -f1)"
         ;;
     tarball)
-        as_root mkdir -p "$target.new"
-        as_root tar -xf "$staging/payload" -C "$target.new"
-        if as_root test -e "$target"; then
-            as_root mv "$target" "$target.old"
+        # Each version has a folder of its own, and `current` names the one that starts next: it always names a whole
+        # one, whenever this dies. The version that runs stays until payload_prune has seen the new one work.
+        version="$(printf '%.16s' "$expected")"
+        as_root mkdir -p "$target"
+        as_root rm -rf "$target/$version.new" "$target/$version.old" "$target/.current.new"
+        as_root mkdir "$target/$version.new"
+        as_root tar -xf "$staging/payload" -C "$target/$version.new"
+        if as_root test -e "$target/$version"; then
+            as_root mv "$target/$version" "$target/$version.old"
         fi
-        as_root mv "$target.new" "$target"
-        as_root rm -rf "$target.old"
+        as_root mv "$target/$version.new" "$target/$version"
+        as_root ln -s "$version" "$target/.current.new"
+        # By rename, and not into the folder that the old link leads to: -h says so to macOS, -T to GNU.
+        as_root mv -fh "$target/.current.new" "$target/current" 2>/dev/null ||
+            as_root mv -fT "$target/.current.new" "$target/current"
+        program="current/$program"
         as_installed=folder
         ;;
     *) fail 70 "unknown form $form" ;;

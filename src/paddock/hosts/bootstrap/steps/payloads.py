@@ -37,7 +37,10 @@ class InstalledPayload:
 
     def rendered(self, host: PerHost, fleet: FleetConfig) -> Sequence[str]:
         payload, job = self.payload, self.payload.job
-        scripts = [script(name) for name in ("payload_state", "payload_install", "payload_health", "launchd_job")]
+        scripts = [
+            script(name)
+            for name in ("payload_state", "payload_install", "payload_health", "payload_prune", "launchd_job")
+        ]
         how = "" if job is None else job_plist(job, host, fleet)
         # Not the source: where the same bytes come from changes nothing on a host.
         return (*scripts, _record(payload), *self._form(), how, *payload.health_check)
@@ -53,6 +56,10 @@ class InstalledPayload:
             done += await _keep_running(shell, payload, payload.job, host, fleet, restart=False)
         if payload.health_check and (done.changes or payload.job is None):
             done += await shell.run("payload_health", str(_HEALTH_SECONDS), *payload.health_check)
+        if payload.form == "tarball":
+            # Not before the new version was seen to run: a run that dies above leaves the old one in place, and the next
+            # run comes here again, because an install that is current is pruned, too.
+            done += await shell.run("payload_prune", payload.install_to)
         return done
 
     async def _install(self, shell: StepShell, record: str) -> StepResult:

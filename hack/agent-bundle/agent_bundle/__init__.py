@@ -1,0 +1,1 @@
+"""Builds and checks the node agent's bundle: one relocatable, reproducible tarball with interpreter, wheels and our modules."""

@@ -1,0 +1,144 @@
+"""What a fleet without a fleet file puts on its Macs: our node agent from its bundle, and Tart from where the user says.
+
+The bundle (`make bundle`, `hack/agent-bundle`) lies in the container image. It goes to each Mac over SSH: no Mac needs a way
+to a registry for it. Tart is its makers', under their licence: its address and checksum are the user's.
+"""
+
+import hashlib
+import json
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paddock.hosts.bootstrap.errors import PlanError
+from paddock.hosts.bootstrap.plan import FleetConfig, LaunchdJob, Payload
+
+__all__ = [
+    "BUNDLE_VARIABLE",
+    "DEFAULT_BUNDLE",
+    "AgentBundle",
+    "Tart",
+    "default_fleet",
+    "missing_parts",
+    "read_bundle",
+]
+
+DEFAULT_BUNDLE: Final = Path("/opt/paddock/share/paddock-node-agent-darwin-arm64.tar.gz")
+"""Where the image has it."""
+BUNDLE_VARIABLE: Final = "PADDOCK_BUNDLE"
+AGENT: Final = "/usr/local/bin/paddock-node-agent"
+_TART: Final = "/usr/local/bin/tart"
+_TARGET: Final = "darwin-arm64"
+_LONGEST_MANIFEST: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBundle:
+    """A bundle that was read: which version it is, and the checksum that every Mac will ask for."""
+
+    path: Path
+    sha256: str
+    version: str
+    target: str = _TARGET
+
+
+@dataclass(frozen=True, slots=True)
+class Tart:
+    """Where Macs fetch Tart's release archive (`tart.tar.gz`). `version` is for people; the checksum is what counts."""
+
+    url: str
+    sha256: str
+    version: str = ""
+
+
+def read_bundle(path: Path, target: str = _TARGET) -> AgentBundle:
+    """The bundle at `path`; PlanError if it is no bundle or one for another machine, OSError if it cannot be read."""
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with tarfile.open(path) as tar:
+            first = tar.next()
+            content = tar.extractfile(first) if first is not None and first.name == "manifest.json" else None
+            if content is None:
+                raise PlanError(str(path), "it is no bundle of the node agent (`make bundle` builds one)")
+            manifest = json.loads(content.read(_LONGEST_MANIFEST))
+        found = AgentBundle(path, sha256, str(manifest["version"]), str(manifest["target"]))
+    except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise PlanError(str(path), f"it cannot be read as a bundle ({type(error).__name__}): build it anew") from None
+    if found.target != target:
+        raise PlanError(str(path), f"it is for {found.target}, and the fleet's Macs need {target}")
+    return found
+
+
+def default_fleet(bundle: AgentBundle | None, tart: Tart | None, *, dispatch_url: str = "") -> FleetConfig:
+    """The configuration without a fleet file. Without a bundle Macs are prepared, and no Node appears."""
+    payloads: list[Payload] = []
+    if tart is not None:
+        payloads.append(
+            Payload(
+                name="tart",
+                source=tart.url,
+                sha256=tart.sha256,
+                form="tarball",
+                install_to="/usr/local/lib/paddock/tart",
+                command=_TART,
+                program="tart.app/Contents/MacOS/tart",
+                health_check=(_TART, "--version"),
+                swap_under_vms=False,
+            )
+        )
+    if bundle is not None:
+        payloads.append(_agent(bundle, dispatch_url))
+    return FleetConfig(payloads=tuple(payloads), node_labels=(("tuist.dev/runtime", "tart"),) if bundle else ())
+
+
+def missing_parts(bundle: AgentBundle | None, tart: Tart | None, where: Path) -> dict[str, str]:
+    """What keeps a fleet without a fleet file from running jobs: by flag, each with its remedy."""
+    found = {}
+    if bundle is None:
+        found["--agent-bundle"] = (
+            f"there is no bundle of the node agent at {where}, so no Node appears: build one (`make bundle`), or an image "
+            "with the build arguments MACOS_PYTHON_URL and MACOS_PYTHON_SHA256, or give --fleet-config"
+        )
+    if tart is None:
+        found["--tart-url"] = (
+            "Tart is missing, so Macs join and no VM starts: give --tart-url and --tart-sha256 "
+            "(in the chart macosFleet.tart.url and macosFleet.tart.sha256)"
+        )
+    return found
+
+
+def _agent(bundle: AgentBundle, dispatch_url: str) -> Payload:
+    arguments = [
+        AGENT,
+        "--node-name={node_name}",
+        "--kubeconfig={kubeconfig}",
+        "--provider-id={provider_id}",
+        "--node-labels={node_labels}",
+        f"--tart={_TART}",
+    ]
+    if dispatch_url:
+        # Braces would be taken for one of the host's values.
+        arguments.append(f"--dispatch-url={dispatch_url.replace('{', '{{').replace('}', '}}')}")
+    return Payload(
+        name="paddock-node-agent",
+        source=str(bundle.path),
+        sha256=bundle.sha256,
+        form="tarball",
+        install_to="/usr/local/lib/paddock/node-agent",
+        command=AGENT,
+        program="bin/paddock-node-agent",
+        agent=True,
+        job=LaunchdJob(
+            label="dev.paddock.node-agent",
+            arguments=tuple(arguments),
+            # Virtual machines belong to the console's user. launchd gives a job neither a home nor Homebrew's folders.
+            run_as="login",
+            log="/var/log/paddock-node-agent.log",
+            environment=(
+                ("HOME", "/Users/{username}"),
+                ("PATH", "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
+            ),
+        ),
+    )

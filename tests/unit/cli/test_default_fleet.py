@@ -1,0 +1,78 @@
+"""What the operator and `paddock up` say about a fleet without a fleet file: the bundle and Tart, each with its remedy."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from unit.hosts.bootstrap.test_agent_bundle import bundle
+
+from paddock.cli import main
+from paddock.cli.doctor.node_agent import node_agent
+from paddock.cli.host_flags import fleet_config
+
+TART = ("--tart-url", "https://files.example/tart.tar.gz", "--tart-sha256", "b" * 64)
+NOTHING: dict[str, Any] = {"fleet_config": None, "agent_bundle": None}
+
+
+@pytest.fixture(autouse=True)
+def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PADDOCK_BUNDLE", "PADDOCK_TART_URL", "PADDOCK_TART_SHA256"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def problems(*words: str) -> dict[str, str]:
+    outcome = CliRunner().invoke(main, ["config", "check", "operator", *words, "-o", "json"])
+    return {value["field"]: value["problem"] for value in json.loads(outcome.output)}
+
+
+def test_config_check_names_what_is_missing(tmp_path: Path) -> None:
+    found = problems()
+    assert "make bundle" in found["--agent-bundle"]
+    assert "--tart-sha256" in found["--tart-url"]
+    found = problems("--agent-bundle", str(bundle(tmp_path / "b")), *TART)
+    assert found["--agent-bundle"] == ""
+    assert found["--tart-url"] == ""
+
+
+def test_a_fleet_file_needs_neither(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text("{}\n")
+    found = problems("--fleet-config", str(tmp_path / "fleet.yaml"))
+    assert (found["--agent-bundle"], found["--tart-url"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "said"),
+    [
+        (("--agent-bundle", "/no/such/bundle"), "--agent-bundle", "No such file"),
+        (("--tart-url", "http://files.example/t"), "--tart-url", "https"),
+        (("--tart-url", "https://files.example/t"), "--tart-sha256", "64 hex digits"),
+    ],
+)
+def test_bad_input_is_named_by_its_flag(words, field: str, said: str) -> None:
+    assert said in problems(*words)[field]
+
+
+def test_simulated_macs_keep_their_own_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.hosts.bootstrap.agent_bundle.DEFAULT_BUNDLE", bundle(tmp_path / "b"))
+    assert fleet_config(NOTHING | {"simulate": True}).agent is None
+    real = fleet_config(NOTHING | {"simulate": False, "runner_dispatch_url": "https://d.example"})
+    assert real.agent is not None
+    assert real.agent.job is not None
+    assert "--dispatch-url=https://d.example" in real.agent.job.arguments
+
+
+def test_doctor_says_what_the_image_lacks(tmp_path: Path) -> None:
+    image = tmp_path / "share" / "bundle.tar.gz"
+    (elsewhere,) = node_agent({}, image)
+    assert elsewhere.state == "unknown"
+    image.parent.mkdir()
+    agent, tart = node_agent({}, image)
+    assert (agent.state, tart.state) == ("problem", "problem")
+    assert "MACOS_PYTHON_URL" in agent.fix
+    bundle(image)
+    agent, tart = node_agent({"PADDOCK_TART_URL": "https://files.example/t"}, image)
+    assert (agent.state, tart.state) == ("ok", "ok")
+    image.write_bytes(b"nonsense")
+    assert node_agent({}, image)[0].state == "problem"
