@@ -14,7 +14,7 @@ from paddock.clients.scaleway import Server
 from paddock.clients.scaleway.os_family import family_key
 from paddock.hosts import names
 from paddock.hosts.api import HostClaim, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.names import NameKind
+from paddock.hosts.names import NameKind, Rename
 from paddock.hosts.orphans import HostState
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "Forget",
     "NoneFits",
     "NotUsableYet",
-    "RenameToClaim",
     "WriteClaim",
     "already_claimed",
     "choose",
@@ -57,14 +56,6 @@ class WriteClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameToClaim:
-    """Give the server this name: it carries `expected` now, and is ours to rename."""
-
-    to: str
-    expected: str
-
-
-@dataclass(frozen=True, slots=True)
 class Bind:
     """The name is ours: persist the server's id and addresses on the machine at once."""
 
@@ -92,7 +83,7 @@ class NotUsableYet:
     reason: str
 
 
-ClaimStep = WriteClaim | RenameToClaim | Bind | BackOut | Forget | NotUsableYet
+ClaimStep = WriteClaim | Rename | Bind | BackOut | Forget | NotUsableYet
 
 
 def claim_marker(claim: HostClaim) -> str:
@@ -236,7 +227,7 @@ def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Ser
     if server.name == wanted:
         return Bind(server)
     if server.name == marker:
-        return RenameToClaim(wanted, marker) if server.usable else NotUsableYet(f"the cloud says {server.status}")
+        return Rename(wanted, marker) if server.usable else NotUsableYet(f"the cloud says {server.status}")
     if names.kind_of(server.name, pool_prefix) is not NameKind.POOLED:
         return BackOut(f"the cloud shows the name {server.name}: somebody else took the host")
     if not server.usable:
@@ -244,4 +235,4 @@ def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Ser
     unfit = _unfit(
         machine.spec, server.type, server.os.family if server.os else "", server.os.name if server.os else ""
     )
-    return BackOut(f"the host is of the {unfit}") if unfit else RenameToClaim(marker, server.name)
+    return BackOut(f"the host is of the {unfit}") if unfit else Rename(marker, server.name)

@@ -6,6 +6,7 @@ a claimed host carries its machine's own name.
 """
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "LONGEST_NAME",
     "RELEASE_PENDING",
     "NameKind",
+    "Rename",
     "claim_pending_name",
     "kind_of",
     "pool_name",
@@ -33,6 +35,14 @@ class NameKind(StrEnum):
     CLAIM_PENDING = "claim-pending"
     RELEASE_PENDING = "release-pending"
     OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Give the server this name: it carries `expected` now, and is ours to rename."""
+
+    to: str
+    expected: str
 
 
 def kind_of(name: str, pool_prefix: str) -> NameKind:

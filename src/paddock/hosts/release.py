@@ -13,7 +13,7 @@ from paddock.clients.scaleway.model import REINSTALLING
 from paddock.hosts import names
 from paddock.hosts.api import HostRelease, ScalewayAppleSiliconHost
 from paddock.hosts.claim import claim_marker
-from paddock.hosts.names import NameKind
+from paddock.hosts.names import NameKind, Rename
 
 __all__ = [
     "ASK_AGAIN_AFTER",
@@ -24,8 +24,6 @@ __all__ = [
     "Reinstall",
     "ReleaseStep",
     "Remove",
-    "RenameForRelease",
-    "ScheduleDeletion",
     "Wait",
     "own_names",
     "release_marker",
@@ -34,14 +32,6 @@ __all__ = [
 
 ASK_AGAIN_AFTER = timedelta(minutes=2)
 """How long the cloud may take to show `reinstalling` after it was asked to reinstall."""
-
-
-@dataclass(frozen=True, slots=True)
-class RenameForRelease:
-    """Give the server this name: it carries `expected` now, and is ours to rename."""
-
-    to: str
-    expected: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +57,6 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleDeletion:
-    """Have the cloud delete the server when its billing floor has passed."""
-
-
-@dataclass(frozen=True, slots=True)
 class Remove:
     """The server does not exist any more: the Host object may go."""
 
@@ -91,7 +76,7 @@ class Wait:
     seconds: float
 
 
-ReleaseStep = RenameForRelease | Reinstall | MarkStarted | Finish | Delete | Remove | Abandon | Wait
+ReleaseStep = Rename | Reinstall | MarkStarted | Finish | Delete | Remove | Abandon | Wait
 
 
 def release_marker(host: ScalewayAppleSiliconHost) -> str:
@@ -144,7 +129,7 @@ def _terminate(host: ScalewayAppleSiliconHost, server: Server) -> ReleaseStep:
         when = f" on {server.deletable_at:%Y-%m-%d %H:%M} UTC" if server.deletable_at else ""
         return Wait(f"the cloud deletes the server by itself when its billing floor has passed{when}", 3600)
     if server.name != release_marker(host):
-        return RenameForRelease(release_marker(host), server.name)
+        return Rename(release_marker(host), server.name)
     if server.transient:
         return Wait(f"the cloud says {server.status}; it can be deleted after that", 30)
     return Delete()
@@ -164,7 +149,7 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
         if now < asked_again:
             return Wait("the wipe was asked for, and the cloud has not begun", (asked_again - now).total_seconds())
     if server.name != release_marker(host):
-        return RenameForRelease(release_marker(host), server.name)
+        return Rename(release_marker(host), server.name)
     return Reinstall(release.os_family)
 
 
@@ -172,4 +157,4 @@ def _after_the_wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server
     if not server.usable:
         return Wait(f"wiped; the cloud says {server.status}, and it becomes free when it is ready", 15)
     pool_name = fresh_pool_name(host, release)
-    return Finish() if server.name == pool_name else RenameForRelease(pool_name, server.name)
+    return Finish() if server.name == pool_name else Rename(pool_name, server.name)

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from paddock.clients.scaleway import Server
 from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import claim_marker
+from paddock.hosts.names import Rename
 
 __all__ = [
     "KeepBinding",
     "LetGo",
     "NotVerifiedYet",
     "Ownership",
-    "RenameAgain",
     "Verified",
     "WaitForInventory",
     "WriteMissingClaim",
@@ -134,17 +134,9 @@ class NotVerifiedYet:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class RenameAgain:
-    """A late rename of our own brought the claim marker back: give the machine's name again."""
-
-    to: str
-    expected: str
-
-
 def verification(
     machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Server | None, now: datetime, settle: timedelta
-) -> Verified | NotVerifiedYet | RenameAgain | LetGo | None:
+) -> Verified | NotVerifiedYet | Rename | LetGo | None:
     """Whether the claim is proven by the name, read no sooner than `settle` after the last rename.
 
     None means: it is time, read the server and ask again.
@@ -157,7 +149,8 @@ def verification(
     if server.name == machine.metadata.name:
         return Verified()
     if server.name == claim_marker(claim):
-        return RenameAgain(machine.metadata.name, server.name)
+        # A late rename of our own brought the marker back.
+        return Rename(machine.metadata.name, server.name)
     return LetGo(
         "RivalTookHost",
         f"the cloud shows the name {server.name}: somebody who shares the project took the host, it is not touched",

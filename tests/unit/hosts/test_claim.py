@@ -29,13 +29,13 @@ from paddock.hosts.claim import (
     Candidate,
     Forget,
     NoneFits,
-    RenameToClaim,
     WriteClaim,
     already_claimed,
     choose,
     claim_marker,
     claim_step,
 )
+from paddock.hosts.names import Rename
 
 SPEC = MachineSpec()
 NOBODY: frozenset[str] = frozenset()
@@ -206,11 +206,11 @@ class TestTheNextStep:
 
     def test_a_server_that_is_still_pooled_gets_the_marker_first(self):
         marker = claim_marker(claim())
-        assert self.step(host(spec={"claim": claim()}), server()) == RenameToClaim(marker, FREE_NAME)
+        assert self.step(host(spec={"claim": claim()}), server()) == Rename(marker, FREE_NAME)
 
     def test_a_server_with_our_marker_gets_the_machines_name(self):
         marker = claim_marker(claim())
-        assert self.step(host(spec={"claim": claim()}), server(marker)) == RenameToClaim("m-1", marker)
+        assert self.step(host(spec={"claim": claim()}), server(marker)) == Rename("m-1", marker)
 
     def test_a_server_with_our_name_is_bound_whatever_the_cloud_does_to_it(self):
         ours = server("m-1", status="rebooting")
@@ -253,10 +253,10 @@ class TestTheNextStep:
         if step is None:
             assert its_claim == UID
             assert shown is None
-        if isinstance(step, RenameToClaim | Bind):
+        if isinstance(step, Rename | Bind):
             assert its_claim == UID
             assert not releasing
-        if isinstance(step, RenameToClaim):
+        if isinstance(step, Rename):
             assert step.expected in (FREE_NAME, claim_marker(claim()))
 
 

@@ -36,6 +36,7 @@ from unit.hosts.model.world import NOBODY, State, pooled
 from paddock.clients.scaleway import Gone, Server, Unknown
 from paddock.hosts import names, release
 from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts.names import Rename
 
 PRODUCT = Rules()
 BOUNDS = {
@@ -120,7 +121,7 @@ def _seeds_order(
         return None
     assert isinstance(server, Server)
     if names.kind_of(server.name, recorded.pool_prefix) is not names.NameKind.POOLED:
-        return release.RenameForRelease(release.fresh_pool_name(host, recorded), server.name)
+        return Rename(release.fresh_pool_name(host, recorded), server.name)
     return release.Reinstall(recorded.os_family)
 
 

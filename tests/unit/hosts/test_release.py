@@ -9,6 +9,7 @@ from unit.hosts.made import FREE_NAME, NOW, POOL, claim, host, later, machine, r
 
 from paddock.clients.scaleway import Gone, Unknown
 from paddock.hosts.claim import claim_marker
+from paddock.hosts.names import Rename
 from paddock.hosts.release import (
     ASK_AGAIN_AFTER,
     Abandon,
@@ -17,7 +18,6 @@ from paddock.hosts.release import (
     MarkStarted,
     Reinstall,
     Remove,
-    RenameForRelease,
     Wait,
     fresh_pool_name,
     own_names,
@@ -52,14 +52,14 @@ class TestToThePool:
         assert step(host(spec={"claim": claim()}), server("m-1")) is None
 
     def test_a_host_with_the_machines_name_gets_the_marker_first(self):
-        assert step(given_back(), server("m-1")) == RenameForRelease(MARKER, "m-1")
+        assert step(given_back(), server("m-1")) == Rename(MARKER, "m-1")
 
     def test_a_host_that_died_while_it_was_claimed_gets_the_marker_first(self):
         name = claim_marker(claim())
-        assert step(given_back(), server(name)) == RenameForRelease(MARKER, name)
+        assert step(given_back(), server(name)) == Rename(MARKER, name)
 
     def test_a_claimed_host_that_never_left_the_pool_gets_the_marker_first(self):
-        assert step(given_back(cloud_name=""), server(FREE_NAME)) == RenameForRelease(MARKER, FREE_NAME)
+        assert step(given_back(cloud_name=""), server(FREE_NAME)) == Rename(MARKER, FREE_NAME)
 
     def test_under_its_marker_the_wipe_is_asked_for_with_the_fleets_family(self):
         assert step(given_back(), server(MARKER)) == Reinstall("Tahoe")
@@ -92,11 +92,11 @@ class TestToThePool:
         assert isinstance(step(given_back(wipe="started"), server(MARKER, status=status)), Wait)
 
     def test_a_wiped_host_gets_a_pool_name(self):
-        assert step(given_back(wipe="started"), server(MARKER)) == RenameForRelease(POOLED_AGAIN, MARKER)
+        assert step(given_back(wipe="started"), server(MARKER)) == Rename(POOLED_AGAIN, MARKER)
 
     def test_the_pool_name_is_given_from_any_of_our_own_names_not_only_from_the_marker(self):
         for name in ("m-1", claim_marker(claim())):
-            assert step(given_back(wipe="started"), server(name)) == RenameForRelease(POOLED_AGAIN, name)
+            assert step(given_back(wipe="started"), server(name)) == Rename(POOLED_AGAIN, name)
 
     def test_a_wiped_host_with_its_pool_name_is_free(self):
         assert step(given_back(wipe="started"), server(POOLED_AGAIN)) == Finish()
@@ -104,7 +104,7 @@ class TestToThePool:
     def test_a_ready_host_under_its_pool_name_is_not_free_while_its_wipe_was_not_seen(self):
         """A late rename brought the pool name back: the disk is dirty, so the marker comes first and the wipe after it."""
         for wipe in ("", "requested"):
-            assert step(given_back(wipe=wipe), server(POOLED_AGAIN)) == RenameForRelease(MARKER, POOLED_AGAIN)
+            assert step(given_back(wipe=wipe), server(POOLED_AGAIN)) == Rename(MARKER, POOLED_AGAIN)
 
 
 class TestNotOurs:
@@ -132,7 +132,7 @@ class TestNotOurs:
 
 class TestForGood:
     def test_the_marker_comes_first_so_that_nobody_claims_a_dying_host(self):
-        assert step(given_back(policy="terminate"), server("m-1")) == RenameForRelease(MARKER, "m-1")
+        assert step(given_back(policy="terminate"), server("m-1")) == Rename(MARKER, "m-1")
 
     def test_under_its_marker_the_server_is_deleted(self):
         assert step(given_back(policy="terminate"), server(MARKER)) == Delete()
@@ -199,14 +199,14 @@ def test_every_combination_of_facts_has_a_step_and_nothing_is_done_to_a_host_tha
     assert decided is not None
     recorded = judged.spec.release
     ours = own_names(judged, recorded)
-    if isinstance(decided, RenameForRelease | Reinstall | Delete | Finish):
+    if isinstance(decided, Rename | Reinstall | Delete | Finish):
         assert there == "there"
         assert name in ours or (claimed and name.startswith(prefix))
     if isinstance(decided, Finish):
         assert wipe == "started"
         assert policy == "pool"
         assert (status, delivered) == ("ready", True)
-    if isinstance(decided, RenameForRelease) and decided.to.startswith(prefix):
+    if isinstance(decided, Rename) and decided.to.startswith(prefix):
         assert wipe == "started"
     if isinstance(decided, Reinstall):
         assert name == MARKER
@@ -222,7 +222,7 @@ def test_a_release_ends_after_a_handful_of_steps_when_the_cloud_does_what_it_is_
         decided = step(judged, shown)
         taken.append(type(decided).__name__)
         match decided:
-            case RenameForRelease(to, expected):
+            case Rename(to, expected):
                 assert shown.name == expected
                 shown = server(to, status=shown.status)
             case Reinstall():
@@ -234,5 +234,5 @@ def test_a_release_ends_after_a_handful_of_steps_when_the_cloud_does_what_it_is_
                 shown = server(shown.name)
             case Finish():
                 break
-    assert taken == ["RenameForRelease", "Reinstall", "MarkStarted", "Wait", "RenameForRelease", "Finish"]
+    assert taken == ["Rename", "Reinstall", "MarkStarted", "Wait", "Rename", "Finish"]
     assert machine().metadata.name not in shown.name

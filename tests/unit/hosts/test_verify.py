@@ -21,11 +21,11 @@ from unit.hosts.made import (
 )
 
 from paddock.hosts.claim import claim_marker
+from paddock.hosts.names import Rename
 from paddock.hosts.verify import (
     KeepBinding,
     LetGo,
     NotVerifiedYet,
-    RenameAgain,
     Verified,
     WaitForInventory,
     WriteMissingClaim,
@@ -120,7 +120,7 @@ class TestVerification:
 
     def test_our_own_late_rename_is_repaired(self):
         marker = claim_marker(claim())
-        assert self.check(server(marker)) == RenameAgain("m-1", marker)
+        assert self.check(server(marker)) == Rename("m-1", marker)
 
     @pytest.mark.parametrize("name", ["m-2", FREE_NAME, "tuist-claim-pending-a-rivals", ""])
     def test_a_rival_who_took_the_host_keeps_it(self, name: str):

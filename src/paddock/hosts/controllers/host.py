@@ -24,6 +24,7 @@ from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import WINDOW
+from paddock.hosts.names import Rename
 from paddock.hosts.release import (
     Abandon,
     Delete,
@@ -32,7 +33,6 @@ from paddock.hosts.release import (
     Reinstall,
     ReleaseStep,
     Remove,
-    RenameForRelease,
     Wait,
     release_step,
 )
@@ -92,7 +92,7 @@ class HostReconciler:
         assert release is not None
         now = context.clock.now()
         match step:
-            case RenameForRelease(to, _):
+            case Rename(to, _):
                 if release.policy == "pool" and release.wipe != "started":
                     await self._image(host, release.os_family)  # fails before the host is parked, not after
                 await context.fenced_cloud.rename(zone, server_id, to)

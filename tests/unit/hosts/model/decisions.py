@@ -25,6 +25,7 @@ from unit.hosts.model.world import (
 from paddock.clients.scaleway import Gone, Server, Unknown
 from paddock.hosts import claim, delete, orphans, release, sweep, verify
 from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts.names import Rename
 
 Answer = tuple[object, ...]
 """The name of the decision's type, then what of it matters to the model."""
@@ -75,7 +76,7 @@ def claim_step(slot: int, machine: M, number: int, host: H, server: S | None, se
             return ("Look",)
         case claim.WriteClaim(epoch):
             return ("WriteClaim", epoch)
-        case claim.RenameToClaim(to, _):
+        case Rename(to, _):
             return ("Rename", abstract_name(number, to))
         case other:
             return (type(other).__name__,)
@@ -99,7 +100,7 @@ def verification(
     match verify.verification(real_machine(slot, machine, settled), real_claim(*held), seen, NOW, SETTLE):
         case None:
             return ("Look",)
-        case verify.RenameAgain(to, _):
+        case Rename(to, _):
             return ("RenameAgain", abstract_name(number, to))
         case other:
             return (type(other).__name__,)
@@ -114,7 +115,7 @@ def ending(slot: int, machine: M, number: int, host: H) -> Answer:
 @cache
 def release_step(decide: ReleaseDecision, number: int, host: H, server: S) -> Answer:
     match decide(real_host(number, host), real_server(number, server), NOW):
-        case release.RenameForRelease(to, _):
+        case Rename(to, _):
             return ("Rename", abstract_name(number, to))
         case other:
             return (type(other).__name__,)

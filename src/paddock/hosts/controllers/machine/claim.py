@@ -15,7 +15,6 @@ from paddock.hosts.claim import (
     Forget,
     NoneFits,
     NotUsableYet,
-    RenameToClaim,
     WriteClaim,
     already_claimed,
     choose,
@@ -24,6 +23,7 @@ from paddock.hosts.claim import (
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.machine.order import Order
+from paddock.hosts.names import Rename
 from paddock.kube.controller import RequeueAfter
 from paddock.kube.errors import ConflictError
 
@@ -170,7 +170,7 @@ class ClaimHost:
                 await context.patch_host(host, {"claim": claim, "epoch": epoch})
                 context.say(machine, "Normal", "Adopting", f"claims host {host.metadata.name}")
                 return machine
-            case RenameToClaim(to, _):
+            case Rename(to, _):
                 # Died before: the name is as it was, and this step comes again. Died after, or the answer was lost: the
                 # next GET shows `to`, which is one of our own names.
                 assert host is not None

@@ -8,11 +8,11 @@ from paddock.base.clock import rfc3339
 from paddock.clients.scaleway import ScalewayError
 from paddock.hosts.api import IDENTITY_SINCE, Address, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
+from paddock.hosts.names import Rename
 from paddock.hosts.verify import (
     KeepBinding,
     LetGo,
     NotVerifiedYet,
-    RenameAgain,
     Verified,
     WaitForInventory,
     WriteMissingClaim,
@@ -175,7 +175,7 @@ class VerifyHost:
             case NotVerifiedYet(seconds):
                 message = f"has host {host.metadata.name}; its name is read once more in {seconds:.0f} s, when no late rename can arrive"
                 return await self._wait(machine, message, seconds)
-            case RenameAgain(to, _):
+            case Rename(to, _):
                 await context.fenced_cloud.rename(host.spec.zone, host.spec.server_id, to)
                 await context.save(machine, replace(machine.status, bound_at=now.replace(microsecond=0)), guarded=True)
                 return RequeueAfter(settle.total_seconds())
