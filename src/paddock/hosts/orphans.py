@@ -12,7 +12,7 @@ from paddock.hosts import names
 from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.names import NameKind
 
-__all__ = ["HostState", "Owners", "Verdict", "verdict"]
+__all__ = ["HostState", "Owners", "Verdict", "VerdictReason", "verdict"]
 
 
 class HostState(StrEnum):
@@ -26,12 +26,31 @@ class HostState(StrEnum):
     ORPHANED = "stranded"
 
 
+class VerdictReason(StrEnum):
+    """Why a host counts as that; the condition of its Host shows the value (docs/runbooks/conditions.md)."""
+
+    RELEASE_RECORDED = "ReleaseRecorded"
+    CLAIMED = "Claimed"
+    NAMED_BY_SERVER_ID = "NamedByServerID"
+    NAMED_BY_NAME = "NamedByName"
+    OLDER_TENANT = "OlderTenant"
+    OWNER_HAS_ANOTHER = "OwnerHasAnother"
+    DEAD_CLAIM = "DeadClaim"
+    CLAIM_ABANDONED = "ClaimAbandoned"
+    CLAIM_PENDING = "ClaimPending"
+    RELEASE_PENDING = "ReleasePending"
+    FREE = "Free"
+    NOT_USABLE_YET = "NotUsableYet"
+    NOT_OUR_NAME = "NotOurName"
+    NO_OWNER = "NoOwner"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a host is, why we think so, and by which machine it is owned, if by any."""
 
     state: HostState
-    reason: str
+    reason: VerdictReason
     message: str
     machine: str = ""
 
@@ -80,40 +99,45 @@ def verdict(
     if host is not None and host.spec.release is not None:
         return Verdict(
             HostState.RELEASING,
-            "ReleaseRecorded",
+            VerdictReason.RELEASE_RECORDED,
             f"being given back: {host.spec.release.reason or 'its machine is gone'}",
         )
     claimant = owners.by_uid.get(claim.machine_uid) if claim is not None else None
     if claim is not None and claimant is not None and not _has_another(claimant, server):
         owner = f"{claim.machine_namespace}/{claim.machine_name}"
         state = HostState.OWNED if server.name == claim.machine_name else HostState.CLAIMING
-        return Verdict(state, "Claimed", f"claimed by machine {owner}", claim.machine_name)
+        return Verdict(state, VerdictReason.CLAIMED, f"claimed by machine {owner}", claim.machine_name)
     if server.id in owners.by_server:
         name = owners.by_server[server.id].metadata.name
-        return Verdict(HostState.OWNED, "NamedByServerID", f"machine {name} names this server in its status", name)
+        return Verdict(
+            HostState.OWNED, VerdictReason.NAMED_BY_SERVER_ID, f"machine {name} names this server in its status", name
+        )
     named = owners.by_name.get(server.name)
     if named is not None and not named.status.server_id and _of_an_older_tenant(claim, named):
         return Verdict(
             HostState.ORPHANED,
-            "OlderTenant",
+            VerdictReason.OLDER_TENANT,
             f"the machine {server.name} of today is not the one that used this host: the disk is an older tenant's",
         )
     if named is not None and not named.status.server_id:
         return Verdict(
-            HostState.OWNED, "NamedByName", f"machine {server.name} has the name of this server", server.name
+            HostState.OWNED,
+            VerdictReason.NAMED_BY_NAME,
+            f"machine {server.name} has the name of this server",
+            server.name,
         )
     if named is not None:
         # Not claimed by it, not named in its status: an earlier host of that name, which it will never look at again.
         return Verdict(
             HostState.ORPHANED,
-            "OwnerHasAnother",
+            VerdictReason.OWNER_HAS_ANOTHER,
             f"machine {server.name} has the name of this server but runs on server {named.status.server_id}: this one bills, and does nothing",
         )
     match owners.kind_of(server.name, pool_prefix):
         case NameKind.POOLED if claim is not None:
             return Verdict(
                 HostState.POOLED,
-                "DeadClaim",
+                VerdictReason.DEAD_CLAIM,
                 f"claimed by machine {claim.machine_name}, which {_lost(claimant)}: the claim is taken back",
             )
         case NameKind.POOLED:
@@ -121,17 +145,19 @@ def verdict(
         case NameKind.CLAIM_PENDING if claim is not None:
             return Verdict(
                 HostState.ORPHANED,
-                "ClaimAbandoned",
+                VerdictReason.CLAIM_ABANDONED,
                 f"machine {claim.machine_name} began to claim this host and {_lost(claimant)}",
             )
         case NameKind.CLAIM_PENDING:
             return Verdict(
-                HostState.CLAIMING, "ClaimPending", "carries the marker of a claim that this cluster did not make"
+                HostState.CLAIMING,
+                VerdictReason.CLAIM_PENDING,
+                "carries the marker of a claim that this cluster did not make",
             )
         case NameKind.RELEASE_PENDING:
             return Verdict(
                 HostState.RELEASING,
-                "ReleasePending",
+                VerdictReason.RELEASE_PENDING,
                 "carries the marker of a release that this cluster has not recorded",
             )
         case NameKind.OTHER:
@@ -161,19 +187,21 @@ def _lost(claimant: ScalewayAppleSiliconMachine | None) -> str:
 
 def _pooled(server: Server) -> Verdict:
     if server.usable:
-        return Verdict(HostState.POOLED, "Free", "free, and ready to be claimed")
-    return Verdict(HostState.POOLED, "NotUsableYet", f"free, but the cloud says {server.status}: it waits for ready")
+        return Verdict(HostState.POOLED, VerdictReason.FREE, "free, and ready to be claimed")
+    return Verdict(
+        HostState.POOLED, VerdictReason.NOT_USABLE_YET, f"free, but the cloud says {server.status}: it waits for ready"
+    )
 
 
 def _unowned(server: Server, claim_name_prefix: str) -> Verdict:
     if claim_name_prefix and not server.name.startswith(claim_name_prefix):
         return Verdict(
             HostState.FOREIGN,
-            "NotOurName",
+            VerdictReason.NOT_OUR_NAME,
             f"the name {server.name} is neither of the pool nor starts with {claim_name_prefix}: left alone",
         )
     return Verdict(
         HostState.ORPHANED,
-        "NoOwner",
+        VerdictReason.NO_OWNER,
         f"no machine has the name {server.name} or names this server, and it is not in the pool: it bills, and does nothing",
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paddock.hosts.names import CLAIM_PENDING, RELEASE_PENDING
-from paddock.hosts.orphans import HostState, Verdict
+from paddock.hosts.orphans import HostState, Verdict, VerdictReason
 
 __all__ = ["HealLedger", "Leave", "OrphanHistory", "Reclaim", "counts_as_orphan", "judge", "owners_vanished"]
 
@@ -60,11 +60,11 @@ def owners_vanished(before: int, now: int) -> bool:
 
 def judge(name: str, verdict: Verdict, observations: int, claim_name_prefix: str) -> Reclaim | HealLedger | Leave:
     """What may be done about one host, brakes for the whole cycle aside."""
-    if verdict.reason == "DeadClaim":
+    if verdict.reason is VerdictReason.DEAD_CLAIM:
         if observations < SIGHTINGS_NEEDED:
             return Leave(f"seen once; the dead claim is taken back after {SIGHTINGS_NEEDED} sightings")
         return HealLedger(verdict.message)
-    unrecorded = verdict.reason in ("ClaimPending", "ReleasePending")
+    unrecorded = verdict.reason in (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING)
     if verdict.state is not HostState.ORPHANED and not unrecorded:
         return Leave(verdict.message)
     if not claim_name_prefix:

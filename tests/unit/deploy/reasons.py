@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.hosts.bootstrap.errors import FailureKind
+from paddock.hosts.orphans import VerdictReason
 
 SOURCE: Final = Path(__file__).resolve().parents[3] / "src" / "paddock"
 GIVEN_AT: Final = {
@@ -25,7 +26,6 @@ GIVEN_AT: Final = {
     # Values that carry one to a condition.
     "LetGo": 0,
     "BadInput": 0,
-    "Verdict": 1,
     "Admission": 1,
     "Decision": 1,
     "BootstrapFailed": 3,
@@ -39,6 +39,7 @@ def reasons(half: str) -> set[str]:
     if half == "hosts":
         # Written as they are where neither a reboot nor a wipe of the host could help.
         found |= {str(kind) for kind in FailureKind if not kind.blames_host}
+        found |= {str(reason) for reason in VerdictReason}
     return found
 
 

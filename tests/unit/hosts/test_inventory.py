@@ -9,11 +9,11 @@ from unit.hosts.made import NOW, later, server
 from paddock.clients.scaleway import Price
 from paddock.hosts.api import HostHistory, HostStatus
 from paddock.hosts.controllers.inventory import observed
-from paddock.hosts.orphans import HostState, Verdict
+from paddock.hosts.orphans import HostState, Verdict, VerdictReason
 from paddock.kube.conditions import get_condition
 from paddock.kube.difference import merge_difference
 
-FREE = Verdict(HostState.POOLED, "Free", "free, and ready to be claimed")
+FREE = Verdict(HostState.POOLED, VerdictReason.FREE, "free, and ready to be claimed")
 PRICE = Price("M2-L", "EUR", Decimal("0.21"))
 
 
@@ -38,7 +38,7 @@ def test_before_delivery_the_billing_floor_is_not_known():
 
 
 def test_the_reason_and_the_message_are_those_of_the_verdict():
-    orphaned = status(verdict=Verdict(HostState.ORPHANED, "NoOwner", "it bills, and does nothing"))
+    orphaned = status(verdict=Verdict(HostState.ORPHANED, VerdictReason.NO_OWNER, "it bills, and does nothing"))
     ready = get_condition(orphaned.conditions, "Ready")
     assert ready is not None
     assert (ready.status, ready.reason, ready.message) == ("False", "NoOwner", "it bills, and does nothing")

@@ -20,7 +20,7 @@ from unit.hosts.made import (
 )
 
 from paddock.hosts.claim import claim_marker
-from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
+from paddock.hosts.orphans import HostState, Owners, Verdict, VerdictReason, verdict
 from paddock.hosts.release import release_marker
 
 OURS = "tuist-tuist-"
@@ -40,26 +40,44 @@ BOUND = machine(f"{OURS}m-1", server_id=SERVER_ID)
 @pytest.mark.parametrize(
     ("name", "its_host", "machines", "state", "reason"),
     [
-        (FREE_NAME, None, [], HostState.POOLED, "Free"),
-        (FREE_NAME, host(), [M1], HostState.POOLED, "Free"),
-        (FREE_NAME, host(spec={"claim": claim(M1)}), [], HostState.POOLED, "DeadClaim"),
-        (FREE_NAME, host(spec={"claim": claim(M1)}), [M1], HostState.CLAIMING, "Claimed"),
-        (claim_marker(claim(M1)), host(spec={"claim": claim(M1)}), [M1], HostState.CLAIMING, "Claimed"),
-        (claim_marker(claim(M1)), host(spec={"claim": claim(M1)}), [], HostState.ORPHANED, "ClaimAbandoned"),
-        ("tuist-claim-pending-x", host(), [M1], HostState.CLAIMING, "ClaimPending"),
-        ("tuist-claim-pending-x", None, [], HostState.CLAIMING, "ClaimPending"),
-        ("tuist-release-pending-x", host(), [], HostState.RELEASING, "ReleasePending"),
-        (release_marker(host()), host(spec={"release": release()}), [], HostState.RELEASING, "ReleaseRecorded"),
-        (f"{OURS}m-1", host(spec={"release": release()}), [BOUND], HostState.RELEASING, "ReleaseRecorded"),
-        (f"{OURS}m-1", host(spec={"claim": claim(M1)}), [M1], HostState.OWNED, "Claimed"),
-        (f"{OURS}m-1", host(), [BOUND], HostState.OWNED, "NamedByServerID"),
-        ("renamed-by-hand", host(), [BOUND], HostState.OWNED, "NamedByServerID"),
-        (f"{OURS}m-1", host(), [M1], HostState.OWNED, "NamedByName"),
-        (f"{OURS}m-1", None, [M1], HostState.OWNED, "NamedByName"),
-        (f"{OURS}m-1", host(), [], HostState.ORPHANED, "NoOwner"),
-        (f"{OURS}m-1", host(spec={"claim": claim(M1)}), [], HostState.ORPHANED, "NoOwner"),
-        (f"{OURS}m-1", host(), [machine(f"{OURS}m-1", server_id=OTHER_ID)], HostState.ORPHANED, "OwnerHasAnother"),
-        (FREE_NAME, host(spec={"claim": claim(ELSEWHERE)}), [ELSEWHERE], HostState.POOLED, "DeadClaim"),
+        (FREE_NAME, None, [], HostState.POOLED, VerdictReason.FREE),
+        (FREE_NAME, host(), [M1], HostState.POOLED, VerdictReason.FREE),
+        (FREE_NAME, host(spec={"claim": claim(M1)}), [], HostState.POOLED, VerdictReason.DEAD_CLAIM),
+        (FREE_NAME, host(spec={"claim": claim(M1)}), [M1], HostState.CLAIMING, VerdictReason.CLAIMED),
+        (claim_marker(claim(M1)), host(spec={"claim": claim(M1)}), [M1], HostState.CLAIMING, VerdictReason.CLAIMED),
+        (
+            claim_marker(claim(M1)),
+            host(spec={"claim": claim(M1)}),
+            [],
+            HostState.ORPHANED,
+            VerdictReason.CLAIM_ABANDONED,
+        ),
+        ("tuist-claim-pending-x", host(), [M1], HostState.CLAIMING, VerdictReason.CLAIM_PENDING),
+        ("tuist-claim-pending-x", None, [], HostState.CLAIMING, VerdictReason.CLAIM_PENDING),
+        ("tuist-release-pending-x", host(), [], HostState.RELEASING, VerdictReason.RELEASE_PENDING),
+        (
+            release_marker(host()),
+            host(spec={"release": release()}),
+            [],
+            HostState.RELEASING,
+            VerdictReason.RELEASE_RECORDED,
+        ),
+        (f"{OURS}m-1", host(spec={"release": release()}), [BOUND], HostState.RELEASING, VerdictReason.RELEASE_RECORDED),
+        (f"{OURS}m-1", host(spec={"claim": claim(M1)}), [M1], HostState.OWNED, VerdictReason.CLAIMED),
+        (f"{OURS}m-1", host(), [BOUND], HostState.OWNED, VerdictReason.NAMED_BY_SERVER_ID),
+        ("renamed-by-hand", host(), [BOUND], HostState.OWNED, VerdictReason.NAMED_BY_SERVER_ID),
+        (f"{OURS}m-1", host(), [M1], HostState.OWNED, VerdictReason.NAMED_BY_NAME),
+        (f"{OURS}m-1", None, [M1], HostState.OWNED, VerdictReason.NAMED_BY_NAME),
+        (f"{OURS}m-1", host(), [], HostState.ORPHANED, VerdictReason.NO_OWNER),
+        (f"{OURS}m-1", host(spec={"claim": claim(M1)}), [], HostState.ORPHANED, VerdictReason.NO_OWNER),
+        (
+            f"{OURS}m-1",
+            host(),
+            [machine(f"{OURS}m-1", server_id=OTHER_ID)],
+            HostState.ORPHANED,
+            VerdictReason.OWNER_HAS_ANOTHER,
+        ),
+        (FREE_NAME, host(spec={"claim": claim(ELSEWHERE)}), [ELSEWHERE], HostState.POOLED, VerdictReason.DEAD_CLAIM),
         (
             "tuist-claim-pending-x",
             host(spec={"claim": claim(ELSEWHERE)}),
@@ -67,11 +85,13 @@ BOUND = machine(f"{OURS}m-1", server_id=SERVER_ID)
             HostState.ORPHANED,
             "ClaimAbandoned",
         ),
-        ("apple-silicon-romantic-haibt", host(), [M1], HostState.FOREIGN, "NotOurName"),
-        ("another-cluster-m-9", None, [M1], HostState.FOREIGN, "NotOurName"),
+        ("apple-silicon-romantic-haibt", host(), [M1], HostState.FOREIGN, VerdictReason.NOT_OUR_NAME),
+        ("another-cluster-m-9", None, [M1], HostState.FOREIGN, VerdictReason.NOT_OUR_NAME),
     ],
 )
-def test_every_kind_of_host_has_its_verdict(name: str, its_host: Any, machines: Any, state: HostState, reason: str):
+def test_every_kind_of_host_has_its_verdict(
+    name: str, its_host: Any, machines: Any, state: HostState, reason: VerdictReason
+):
     given_verdict = judged(name, its_host, machines)
     assert (given_verdict.state, given_verdict.reason) == (state, reason)
     assert given_verdict.message
@@ -89,7 +109,7 @@ def test_a_machine_that_is_being_deleted_still_owns_its_host():
 def test_the_host_of_an_older_machine_of_the_same_name_is_stranded():
     reborn = machine(f"{OURS}m-1", uid=OTHER_UID)
     its = judged(f"{OURS}m-1", host(spec={"claim": claim(M1)}), [reborn])
-    assert (its.state, its.reason) == (HostState.ORPHANED, "OlderTenant")
+    assert (its.state, its.reason) == (HostState.ORPHANED, VerdictReason.OLDER_TENANT)
 
 
 def test_the_verdict_names_its_owner():
@@ -100,7 +120,7 @@ def test_the_verdict_names_its_owner():
 
 def test_a_pooled_host_that_cannot_be_used_yet_says_what_the_cloud_does_to_it():
     waiting = judged(FREE_NAME, host(), status="reinstalling")
-    assert (waiting.state, waiting.reason) == (HostState.POOLED, "NotUsableYet")
+    assert (waiting.state, waiting.reason) == (HostState.POOLED, VerdictReason.NOT_USABLE_YET)
     assert "reinstalling" in waiting.message
 
 
@@ -119,7 +139,7 @@ def test_of_two_machines_with_one_name_the_one_that_may_still_own_by_name_protec
     hostless = machine("m-1", namespace="blue")
     elsewhere = machine("m-1", uid=OTHER_UID, namespace="green", server_id=OTHER_ID)
     for order in ([hostless, elsewhere], [elsewhere, hostless]):
-        assert judged("m-1", host(), order, prefix="").reason == "NamedByName"
+        assert judged("m-1", host(), order, prefix="").reason == VerdictReason.NAMED_BY_NAME
 
 
 @given(
@@ -168,6 +188,6 @@ def test_every_combination_of_facts_has_one_verdict_and_no_owned_host_is_ever_st
         assert not (known and its_claim in keeping)
         assert SERVER_ID not in {each.status.server_id for each in machines}
         # A machine without a host owns by its name, unless the ledger says that an older machine of that name did.
-        older_tenant = its_verdict.reason == "OlderTenant"
+        older_tenant = its_verdict.reason == VerdictReason.OLDER_TENANT
         assert older_tenant or name not in {each.metadata.name for each in machines if not each.status.server_id}
         assert not older_tenant or (known and its_claim is not None)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.hosts.orphans import HostState, Verdict
+from paddock.hosts.orphans import HostState, Verdict, VerdictReason
 from paddock.hosts.sweep import (
     HealLedger,
     Leave,
@@ -18,22 +18,22 @@ from paddock.hosts.sweep import (
 )
 
 OURS = "tuist-tuist-"
-ORPHANED = Verdict(HostState.ORPHANED, "NoOwner", "no machine owns it")
+ORPHANED = Verdict(HostState.ORPHANED, VerdictReason.NO_OWNER, "no machine owns it")
 REASONS = [
-    (HostState.POOLED, "Free"),
-    (HostState.POOLED, "NotUsableYet"),
-    (HostState.POOLED, "DeadClaim"),
-    (HostState.CLAIMING, "Claimed"),
-    (HostState.CLAIMING, "ClaimPending"),
-    (HostState.RELEASING, "ReleaseRecorded"),
-    (HostState.RELEASING, "ReleasePending"),
-    (HostState.OWNED, "Claimed"),
-    (HostState.OWNED, "NamedByName"),
-    (HostState.OWNED, "NamedByServerID"),
-    (HostState.FOREIGN, "NotOurName"),
-    (HostState.ORPHANED, "NoOwner"),
-    (HostState.ORPHANED, "OwnerHasAnother"),
-    (HostState.ORPHANED, "ClaimAbandoned"),
+    (HostState.POOLED, VerdictReason.FREE),
+    (HostState.POOLED, VerdictReason.NOT_USABLE_YET),
+    (HostState.POOLED, VerdictReason.DEAD_CLAIM),
+    (HostState.CLAIMING, VerdictReason.CLAIMED),
+    (HostState.CLAIMING, VerdictReason.CLAIM_PENDING),
+    (HostState.RELEASING, VerdictReason.RELEASE_RECORDED),
+    (HostState.RELEASING, VerdictReason.RELEASE_PENDING),
+    (HostState.OWNED, VerdictReason.CLAIMED),
+    (HostState.OWNED, VerdictReason.NAMED_BY_NAME),
+    (HostState.OWNED, VerdictReason.NAMED_BY_SERVER_ID),
+    (HostState.FOREIGN, VerdictReason.NOT_OUR_NAME),
+    (HostState.ORPHANED, VerdictReason.NO_OWNER),
+    (HostState.ORPHANED, VerdictReason.OWNER_HAS_ANOTHER),
+    (HostState.ORPHANED, VerdictReason.CLAIM_ABANDONED),
 ]
 
 
@@ -56,28 +56,28 @@ def test_a_name_outside_our_namespace_is_left_alone_and_says_so():
 
 def test_a_marker_that_nobody_recorded_is_finished_by_the_sweep():
     for state, reason, name in (
-        (HostState.CLAIMING, "ClaimPending", "tuist-claim-pending-x"),
-        (HostState.RELEASING, "ReleasePending", "tuist-release-pending-x"),
+        (HostState.CLAIMING, VerdictReason.CLAIM_PENDING, "tuist-claim-pending-x"),
+        (HostState.RELEASING, VerdictReason.RELEASE_PENDING, "tuist-release-pending-x"),
     ):
         assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, OURS), Reclaim)
         assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, ""), Leave)
 
 
 def test_a_dead_claim_is_taken_back_on_its_second_sighting_even_when_only_reporting():
-    dead = Verdict(HostState.POOLED, "DeadClaim", "its machine is gone")
+    dead = Verdict(HostState.POOLED, VerdictReason.DEAD_CLAIM, "its machine is gone")
     for prefix in ("", OURS):
         assert isinstance(judge("tuist-pool-x", dead, 1, prefix), Leave)
         assert isinstance(judge("tuist-pool-x", dead, 2, prefix), HealLedger)
 
 
-UNRECORDED = ("ClaimPending", "ReleasePending", "DeadClaim")
+UNRECORDED = (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING, VerdictReason.DEAD_CLAIM)
 
 
 @pytest.mark.parametrize(
     ("state", "reason"),
     [each for each in REASONS if each[0] is not HostState.ORPHANED and each[1] not in UNRECORDED],
 )
-def test_what_has_an_owner_or_is_on_its_way_is_left_alone(state: HostState, reason: str):
+def test_what_has_an_owner_or_is_on_its_way_is_left_alone(state: HostState, reason: VerdictReason):
     left = judge(f"{OURS}m-1", Verdict(state, reason, "why"), 99, OURS)
     assert left == Leave("why")
 
@@ -98,9 +98,9 @@ def test_every_verdict_has_an_action_and_a_reclaim_has_passed_every_brake(
         assert prefix
         assert observations >= 2
         assert name.startswith((prefix, "tuist-claim-pending-", "tuist-release-pending-"))
-        assert state is HostState.ORPHANED or reason in ("ClaimPending", "ReleasePending")
+        assert state is HostState.ORPHANED or reason in (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING)
     if isinstance(action, HealLedger):
-        assert reason == "DeadClaim"
+        assert reason == VerdictReason.DEAD_CLAIM
         assert observations >= 2
 
 

@@ -178,7 +178,7 @@ class FleetBootstrapper:
         if isinstance(outcome, Failed):
             return BootstrapFailed(
                 outcome.step,
-                outcome.sentence.removeprefix(outcome.step).lstrip(": "),
+                outcome.detail,
                 outcome.host_key or "",
                 outcome.kind.value,
                 blames_host=outcome.kind.blames_host,

@@ -39,11 +39,16 @@ class Failed:
     changed_steps: tuple[str, ...] = ()
 
     @property
-    def sentence(self) -> str:
-        """Step, status and the end of stderr in one text, for a condition."""
-        status = f" (exit status {self.exit_status})" if self.exit_status is not None else ""
+    def detail(self) -> str:
+        """Status, message and the end of stderr in one text, for whoever names the step elsewhere."""
+        status = f"(exit status {self.exit_status}): " if self.exit_status is not None else ""
         end = f": {self.stderr}" if self.stderr and self.stderr not in self.message else ""
-        return f"{self.step}{status}: {self.message}{end}"
+        return f"{status}{self.message}{end}"
+
+    @property
+    def sentence(self) -> str:
+        """The step and what became of it, for a log or a person."""
+        return f"{self.step}{': ' if self.exit_status is None else ' '}{self.detail}"
 
 
 Outcome = Ready | Failed

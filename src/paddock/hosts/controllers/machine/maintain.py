@@ -4,6 +4,7 @@ A host that may run jobs is only ever treated with what is safe on a live host: 
 steps that updates allow; never a full bootstrap.
 """
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -26,6 +27,14 @@ _NODE_GRACE = timedelta(minutes=2)
 _WHEN_NODE_IS_MISSING = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class _MissingNode:
+    """There is no Node; `expected` says that it may still come by itself."""
+
+    message: str
+    expected: bool
+
+
 class MaintainHost:
     """The last stage of a pass. It always ends in a sentence about the machine and a time to look again."""
 
@@ -40,25 +49,24 @@ class MaintainHost:
 
     # The Node
 
-    async def _node_missing(self, machine: Machine) -> str | None:
-        """Why the Node counts as missing; None while it is there or is still expected to come."""
+    async def _node_missing(self, machine: Machine) -> _MissingNode | None:
+        """Whether the Node is still to come or is gone; None while it is there."""
         if await self._context.fresh.get(Node, machine.metadata.name) is not None:
             return None
         bootstrapped = get_condition(machine.status.conditions, "Bootstrapped")
         since = bootstrapped.last_transition_time if bootstrapped is not None else None
         if since is not None and self._context.clock.now() - since < _NODE_GRACE:
-            return f"the Node {machine.metadata.name} has not registered yet"
-        return f"the Node {machine.metadata.name} is missing"
+            return _MissingNode(f"the Node {machine.metadata.name} has not registered yet", expected=True)
+        return _MissingNode(f"the Node {machine.metadata.name} is missing", expected=False)
 
-    async def _restart_agent(self, machine: Machine, host: Host, missing: str) -> RequeueAfter:
+    async def _restart_agent(self, machine: Machine, host: Host, missing: _MissingNode) -> RequeueAfter:
         context, now = self._context, self._context.clock.now()
-        young = missing.endswith("yet")
-        message = f"{missing}; " + (
-            "waited for" if young else "its agent is restarted, nothing else on the host is touched"
+        message = f"{missing.message}; " + (
+            "waited for" if missing.expected else "its agent is restarted, nothing else on the host is touched"
         )
-        status = replace(machine.status, phase="Bootstrapping" if young else "Ready")
+        status = replace(machine.status, phase="Bootstrapping" if missing.expected else "Ready")
         machine = await context.save(machine, ready(status, False, "NodeMissing", message, now))
-        if young:
+        if missing.expected:
             return RequeueAfter(10.0)
         context.say(machine, "Warning", "NodeMissing", message)
         credentials = await self._prepare.credentials(machine, host)
