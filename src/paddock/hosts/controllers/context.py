@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.secrets import Password
-from paddock.clients.scaleway import Cloud, Credentials
+from paddock.clients.scaleway import Cloud, Credentials, Gone, NotFound, PermissionDenied, Server, StillThere, Unknown
 from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import Bootstrapper
 from paddock.hosts.controllers.catalogue import Catalogue
@@ -90,6 +90,33 @@ class ReconcileContext:
         return await self.client.merge_patch(
             ScalewayAppleSiliconHost, host.metadata.name, patch, namespace=host.metadata.namespace
         )
+
+    async def write_claim(
+        self, machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost, epoch: int
+    ) -> None:
+        """Say on the Host whose it is; ConflictError when anything about it changed since it was judged."""
+        claim = {
+            "machineNamespace": machine.metadata.namespace,
+            "machineName": machine.metadata.name,
+            "machineUID": machine.metadata.uid,
+            "epoch": epoch,
+            "since": rfc3339(self.clock.now()),
+        }
+        await self.patch_host(host, {"claim": claim, "epoch": epoch})
+
+    async def free_host(self, host: ScalewayAppleSiliconHost) -> None:
+        """Make a Host nobody's: claimable when nothing that was sent before can arrive any more."""
+        not_before = rfc3339(self.clock.now() + self.settings.settle)
+        await self.patch_host(host, {"claim": None, "release": None, "notBefore": not_before})
+
+    async def look(self, host: ScalewayAppleSiliconHost) -> Server | Gone | Unknown:
+        """The server as a GET shows it now; whether it is gone where the cloud will not show it."""
+        zone, server_id = host.spec.zone, host.spec.server_id
+        try:
+            return (await self.cloud.get_server(zone, server_id)).server
+        except (NotFound, PermissionDenied):
+            found = await self.cloud.is_gone(zone, server_id)
+            return found.server if isinstance(found, StillThere) else found
 
     async def count(self, host: ScalewayAppleSiliconHost, **more: int) -> None:
         """Add to a Host's history. It is told for people: a lost count is not worth failing for."""

@@ -9,17 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from paddock.base.clock import rfc3339
-from paddock.clients.scaleway import (
-    BelowBillingFloor,
-    Gone,
-    NotFound,
-    OSNotPublished,
-    PermissionDenied,
-    ScalewayError,
-    Server,
-    StillThere,
-    Unknown,
-)
+from paddock.clients.scaleway import BelowBillingFloor, OSNotPublished, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.fenced_cloud import LeaseTooShortError
@@ -62,7 +52,7 @@ class HostReconciler:
             if host is None or host.spec.release is None:
                 return Done()
             try:
-                step = release_step(host, await self._look(host), self._context.clock.now())
+                step = release_step(host, await self._context.look(host), self._context.clock.now())
                 if step is None:
                     return Done()
                 if isinstance(step, Wait):
@@ -77,14 +67,6 @@ class HostReconciler:
                 await self._tell(host, "ReleaseFailed", message)
                 return RequeueAfter(_WHEN_THE_CLOUD_FAILS)
         return RequeueAfter(1.0)
-
-    async def _look(self, host: Host) -> Server | Gone | Unknown:
-        zone, server_id = host.spec.zone, host.spec.server_id
-        try:
-            return (await self._context.cloud.get_server(zone, server_id)).server
-        except (NotFound, PermissionDenied):
-            found = await self._context.cloud.is_gone(zone, server_id)
-            return found.server if isinstance(found, StillThere) else found
 
     async def _take(self, host: Host, step: ReleaseStep) -> None:
         context, zone, server_id = self._context, host.spec.zone, host.spec.server_id
@@ -114,7 +96,7 @@ class HostReconciler:
                 await self._remove(host)
             case Abandon(reason):
                 context.recorder.record(host, "Warning", "ReleaseAbandoned", reason)
-                await context.patch_host(host, _freed(now, context))
+                await context.free_host(host)
             case Wait():
                 pass
 
@@ -142,7 +124,7 @@ class HostReconciler:
         evidence = f"the wipe that was asked for at {asked:%Y-%m-%d %H:%M} UTC ended" if asked else "its wipe ended"
         begun = {"openedAt": rfc3339(now), "until": rfc3339(now + WINDOW), "evidence": evidence, "seenAt": None}
         host = await self._save(host, {"hostKey": None, "firstContact": begun}, guarded=True)
-        await context.patch_host(host, _freed(now, context))
+        await context.free_host(host)
         context.recorder.record(host, "Normal", "Released", "wiped and back in the pool")
         await self._save(host, {"history": {"releases": host.status.history.releases + 1}})
 
@@ -176,8 +158,3 @@ class HostReconciler:
         return await self._context.client.merge_patch(
             Host, host.metadata.name, patch, namespace=host.metadata.namespace, subresource="status"
         )
-
-
-def _freed(now: datetime, context: ReconcileContext) -> dict[str, Any]:
-    """A Host that is nobody's: claimable when nothing that was sent before can arrive any more."""
-    return {"claim": None, "release": None, "notBefore": rfc3339(now + context.settings.settle)}

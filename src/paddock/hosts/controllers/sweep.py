@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from paddock.base.clock import rfc3339
 from paddock.base.logs import get_logger
 from paddock.clients.scaleway import ScalewayError, Server
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
@@ -154,8 +153,7 @@ class Sweep:
             return False
         try:
             if isinstance(finding.action, HealLedger):
-                not_before = rfc3339(context.clock.now() + settings.settle)
-                await context.patch_host(host, {"claim": None, "notBefore": not_before})
+                await context.free_host(host)
                 return True
             if server.transient:
                 return False  # whatever the cloud does to it should end first

@@ -4,8 +4,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from paddock.base.clock import rfc3339
-from paddock.clients.scaleway import Gone, NotFound, PermissionDenied, ScalewayError, Server
+from paddock.clients.scaleway import Gone, ScalewayError, Server, Unknown
 from paddock.hosts.api import Address, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import (
     BackOut,
@@ -73,7 +72,7 @@ class ClaimHost:
                     return machine  # another leader bound it meanwhile: it must not reach for a second host
                 continue
             except ScalewayError as error:
-                return await self._cloud_failed(machine, error)
+                return await self._cloud_failed(machine, str(error))
             if isinstance(outcome, RequeueAfter):
                 return outcome
             machine = outcome
@@ -93,10 +92,12 @@ class ClaimHost:
         step = claim_step(machine, host, None, pool_prefix, now)
         if step is None:
             assert host is not None
-            server = await self._look(host)
+            server = await self._context.look(host)
+            if isinstance(server, Unknown):
+                return await self._cloud_failed(machine, server.reason)
             step = (
                 BackOut("the server does not exist any more")
-                if server is None
+                if isinstance(server, Gone)
                 else claim_step(machine, host, server, pool_prefix, now)
             )
         assert step is not None
@@ -138,16 +139,6 @@ class ClaimHost:
                 await self._context.save(machine, ready(status, False, "NoAvailableHost", said, now))
                 return RequeueAfter(_WHEN_NONE_FITS)
 
-    async def _look(self, host: ScalewayAppleSiliconHost) -> Server | None:
-        """The server as it is now; None when it is provably gone."""
-        zone, server_id = host.spec.zone, host.spec.server_id
-        try:
-            return (await self._context.cloud.get_server(zone, server_id)).server
-        except (NotFound, PermissionDenied):
-            if isinstance(await self._context.cloud.is_gone(zone, server_id), Gone):
-                return None
-            raise
-
     async def _take(
         self, machine: Machine, host: ScalewayAppleSiliconHost | None, step: ClaimStep, now: datetime
     ) -> Machine:
@@ -160,14 +151,7 @@ class ClaimHost:
                 return await context.save(machine, replace(machine.status, claiming=""), guarded=True)
             case WriteClaim(epoch):
                 assert host is not None
-                claim = {
-                    "machineNamespace": machine.metadata.namespace,
-                    "machineName": machine.metadata.name,
-                    "machineUID": machine.metadata.uid,
-                    "epoch": epoch,
-                    "since": rfc3339(now),
-                }
-                await context.patch_host(host, {"claim": claim, "epoch": epoch})
+                await context.write_claim(machine, host, epoch)
                 context.say(machine, "Normal", "Adopting", f"claims host {host.metadata.name}")
                 return machine
             case Rename(to, _):
@@ -178,8 +162,7 @@ class ClaimHost:
                 return machine
             case BackOut(reason):
                 assert host is not None
-                not_before = rfc3339(now + context.settings.settle)
-                await context.patch_host(host, {"claim": None, "notBefore": not_before})
+                await context.free_host(host)
                 context.say(machine, "Warning", "ClaimTakenBack", f"host {host.metadata.name}: {reason}")
                 return await context.save(machine, replace(machine.status, claiming=""), guarded=True)
             case Bind(server):
@@ -213,12 +196,12 @@ class ClaimHost:
         context.say(machine, "Normal", "Adopted", message)
         return machine
 
-    async def _cloud_failed(self, machine: Machine, error: ScalewayError) -> RequeueAfter:
+    async def _cloud_failed(self, machine: Machine, problem: str) -> RequeueAfter:
         now = self._context.clock.now()
         message = (
-            f"the cloud did not do what the claim needs, it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s: {error}"
+            f"the cloud did not do what the claim needs, it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s: {problem}"
         )
-        self._context.say(machine, "Warning", "ProvisioningFailed", str(error))
+        self._context.say(machine, "Warning", "ProvisioningFailed", problem)
         machine = await self._context.again(machine)
         status = condition(machine.status, "Provisioned", False, "ScalewayAdoptFailed", message, now, severity="Error")
         await self._context.save(machine, ready(status, False, "ScalewayAdoptFailed", message, now))

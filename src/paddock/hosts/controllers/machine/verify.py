@@ -102,7 +102,9 @@ class VerifyHost:
                     now = context.clock.now().replace(microsecond=0)
                     unproven = replace(machine.status, claim_verified=False, bound_at=now)
                     machine = await context.save(machine, unproven, guarded=True)
-                await self._write_claim(machine, host, epoch)
+                await context.write_claim(machine, host, epoch)
+                message = f"the claim on host {host.metadata.name} was missing and is written again"
+                context.say(machine, "Normal", "ClaimRestored", message)
                 return RequeueAfter(0.1)
             case KeepBinding():
                 assert host is not None
@@ -114,22 +116,6 @@ class VerifyHost:
         self._context.say(machine, "Warning", reason, message)
         await forget_host(self._context, machine, reason, message)
         return RequeueAfter(1.0)
-
-    async def _write_claim(self, machine: Machine, host: Host, epoch: int) -> None:
-        claim = {
-            "machineNamespace": machine.metadata.namespace,
-            "machineName": machine.metadata.name,
-            "machineUID": machine.metadata.uid,
-            "epoch": epoch,
-            "since": rfc3339(self._context.clock.now()),
-        }
-        await self._context.patch_host(host, {"claim": claim, "epoch": epoch})
-        self._context.say(
-            machine,
-            "Normal",
-            "ClaimRestored",
-            f"the claim on host {host.metadata.name} was missing and is written again",
-        )
 
     async def _follow(self, machine: Machine, host: Host) -> Machine:
         """Addresses and provider id as they are now; written only when they changed."""
@@ -180,8 +166,7 @@ class VerifyHost:
                 await context.save(machine, replace(machine.status, bound_at=now.replace(microsecond=0)), guarded=True)
                 return RequeueAfter(settle.total_seconds())
             case LetGo(reason, message):
-                not_before = rfc3339(now + settle)
-                await context.patch_host(host, {"claim": None, "notBefore": not_before})
+                await context.free_host(host)
                 return await self.let_go(machine, reason, message)
             case Verified() | None:
                 machine = await context.save(machine, replace(machine.status, claim_verified=True), guarded=True)
