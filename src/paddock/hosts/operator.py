@@ -92,17 +92,7 @@ class HostOperator:
             clock=clock,
             settings=settings,
         )
-        self.inventory = Inventory(
-            client,
-            cloud,
-            self.hosts.reader,
-            self.machines.reader,
-            clock,
-            namespace=settings.namespace,
-            zones=self.zones,
-            pool_prefix=settings.default_adopt_pool_prefix,
-            claim_name_prefix=settings.claim_name_prefix,
-        )
+        self.inventory = Inventory(self.context, self.zones)
         self.sweep = Sweep(self.context, self.zones, SweepMetrics(metrics.registry))
         metrics.registry.register(HostCollector(self.machines.reader.list, self.hosts.reader.list))
         manager.add_runnable("events", recorder.run)

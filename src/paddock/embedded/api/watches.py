@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -89,57 +89,72 @@ async def watch(
     deadline = clock.monotonic() + _timeout(query, rng)
     bookmarks = flag(query, "allowWatchBookmarks")
     synthetic = initial if initial is not None else wanted == 0
-    return _frames(
-        store, kind, namespace, selection, frames, clock, wanted, deadline, bookmarks, synthetic, bool(initial)
-    )
+    return _Watch(
+        store,
+        kind,
+        namespace,
+        selection,
+        frames,
+        clock,
+        wanted=wanted,
+        deadline=deadline,
+        bookmarks=bookmarks,
+        synthetic=synthetic,
+        announce=bool(initial),
+    ).run()
 
 
-async def _frames(
-    store: Store,
-    kind: Kind,
-    namespace: str | None,
-    selection: Selection,
-    frames: Frames,
-    clock: Clock,
-    wanted: int,
-    deadline: float,
-    bookmarks: bool,
-    synthetic: bool,
-    announce: bool,
-) -> AsyncIterator[bytes]:
-    after = wanted
-    if synthetic:
-        listing = await list_objects(store, kind, namespace, {})
-        after = listing.revision
-        for record in listing.records:
-            if selection.everything or selection.shows(decode(record)):
-                yield frames.change("ADDED", record)
-        if announce and bookmarks:
-            yield frames.bookmark(listing.revision, _INITIAL_EVENTS_END)
-    elif wanted == 0:
-        after = store.revision
-    name = selection.fields.name
-    seen = min(after, store.revision)
-    try:
-        async with store.watch(
-            kind.resource, namespace, after=seen, wanted=(lambda key: key.name == name) if name else None
-        ) as changes:
-            async for change in _until(changes, clock, deadline):
-                if change is None:
-                    if bookmarks and store.revision >= after:
-                        yield frames.bookmark(max(seen, after))
-                    continue
-                seen = change.revision
-                if change.revision <= after:
-                    continue  # the client named a revision that had not happened yet
-                frame = _frame(selection, frames, change)
-                if frame is not None:
-                    yield frame
-            if bookmarks and seen >= after:
-                yield frames.bookmark(seen)
-    except CompactedError:
-        message = f"too old resource version: {after} ({store.revision})"
-        yield frames.error(status.expired(message))
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """What one client asked for; `synthetic` begins with what is there, `announce` says when that was all."""
+
+    store: Store
+    kind: Kind
+    namespace: str | None
+    selection: Selection
+    frames: Frames
+    clock: Clock
+    wanted: int
+    deadline: float
+    bookmarks: bool
+    synthetic: bool
+    announce: bool
+
+    async def run(self) -> AsyncIterator[bytes]:
+        store, frames, selection = self.store, self.frames, self.selection
+        after = self.wanted
+        if self.synthetic:
+            listing = await list_objects(store, self.kind, self.namespace, {})
+            after = listing.revision
+            for record in listing.records:
+                if selection.everything or selection.shows(decode(record)):
+                    yield frames.change("ADDED", record)
+            if self.announce and self.bookmarks:
+                yield frames.bookmark(listing.revision, _INITIAL_EVENTS_END)
+        elif self.wanted == 0:
+            after = store.revision
+        name = selection.fields.name
+        seen = min(after, store.revision)
+        try:
+            async with store.watch(
+                self.kind.resource, self.namespace, after=seen, wanted=(lambda key: key.name == name) if name else None
+            ) as changes:
+                async for change in _until(changes, self.clock, self.deadline):
+                    if change is None:
+                        if self.bookmarks and store.revision >= after:
+                            yield frames.bookmark(max(seen, after))
+                        continue
+                    seen = change.revision
+                    if change.revision <= after:
+                        continue  # the client named a revision that had not happened yet
+                    frame = _frame(selection, frames, change)
+                    if frame is not None:
+                        yield frame
+                if self.bookmarks and seen >= after:
+                    yield frames.bookmark(seen)
+        except CompactedError:
+            message = f"too old resource version: {after} ({store.revision})"
+            yield frames.error(status.expired(message))
 
 
 async def _until(changes: AsyncIterator[Change], clock: Clock, deadline: float) -> AsyncIterator[Change | None]:

@@ -11,24 +11,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.clients.scaleway import Cloud, Price, ScalewayError, Server
+from paddock.clients.scaleway import Price, ScalewayError, Server
 from paddock.hosts.api import (
     HostSpec,
     HostStatus,
     OperatingSystem,
     ScalewayAppleSiliconHost,
-    ScalewayAppleSiliconMachine,
 )
+from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.first_contact import opened
 from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
-from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
 from paddock.kube.difference import merge_difference
 from paddock.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from paddock.kube.objects import Condition, ObjectMeta
-from paddock.kube.reader import CachedReader
 
 __all__ = ["Inventory", "observed"]
 
@@ -73,28 +70,9 @@ def observed(server: Server, before: HostStatus, judged: Verdict, price: Price |
 class Inventory:
     """Mirrors what the cloud shows into Host objects."""
 
-    def __init__(
-        self,
-        client: Client,
-        cloud: Cloud,
-        hosts: CachedReader[ScalewayAppleSiliconHost],
-        machines: CachedReader[ScalewayAppleSiliconMachine],
-        clock: Clock,
-        *,
-        namespace: str,
-        zones: Callable[[], Collection[str]],
-        pool_prefix: str,
-        claim_name_prefix: str = "",
-    ) -> None:
-        self._client = client
-        self._cloud = cloud
-        self._hosts = hosts
-        self._machines = machines
-        self._clock = clock
-        self._namespace = namespace
+    def __init__(self, context: ReconcileContext, zones: Callable[[], Collection[str]]) -> None:
+        self._context = context
         self._zones = zones
-        self._pool_prefix = pool_prefix
-        self._claim_name_prefix = claim_name_prefix
         self._writers = asyncio.Semaphore(_WRITES_AT_A_TIME)
         self._prices: dict[str, tuple[float | None, Mapping[str, Price]]] = {}
         self._absent: dict[str, set[str]] = {}
@@ -105,14 +83,14 @@ class Inventory:
         """Look at every zone once. One zone's failure never hides another's."""
         for zone in sorted(self._zones()):
             try:
-                servers = await self._cloud.list_servers(zone)
+                servers = await self._context.cloud.list_servers(zone)
             except ScalewayError as error:
                 self.problems[zone] = f"zone {zone} could not be listed, its hosts are shown as last seen: {error}"
                 log.warning("zone could not be listed", zone=zone, why=str(error))
                 continue
             self.problems.pop(zone, None)
             prices = await self._prices_of(zone)
-            owners = Owners.of(self._machines.list())
+            owners = Owners.of(self._context.machines.list())
             async with asyncio.TaskGroup() as group:
                 for server in servers:
                     group.create_task(self._mirror(zone, server, owners, prices.get(server.type)))
@@ -121,11 +99,11 @@ class Inventory:
     async def _prices_of(self, zone: str) -> Mapping[str, Price]:
         """What an hour costs, by type. Told for people and rarely changed: an old list is better than an extra call."""
         asked, prices = self._prices.get(zone, (None, {}))
-        now = self._clock.monotonic()
+        now = self._context.clock.monotonic()
         if asked is not None and now - asked < _PRICES_KEPT:
             return prices
         try:
-            prices = await self._cloud.list_prices(zone)
+            prices = await self._context.cloud.list_prices(zone)
         except ScalewayError as error:
             log.warning("prices could not be read; the last ones stand", zone=zone, why=str(error))
         else:
@@ -136,7 +114,7 @@ class Inventory:
         """Hosts that a complete list no longer shows, twice in a row: marked gone; forgotten when nobody claims them."""
         absent = {
             host.metadata.name: host
-            for host in self._hosts.list(self._namespace)
+            for host in self._context.hosts.list(self._context.settings.namespace)
             if host.spec.zone == zone and host.spec.server_id not in shown
         }
         if not shown and len(absent) > 1:
@@ -158,7 +136,7 @@ class Inventory:
         """Remove the Host object of a server that is gone; only in the version that was judged."""
         meta = host.metadata
         try:
-            await self._client.delete(
+            await self._context.client.delete(
                 ScalewayAppleSiliconHost,
                 meta.name,
                 meta.namespace,
@@ -177,27 +155,34 @@ class Inventory:
                 log.warning("host could not be written", server=server.id, why=str(error))
 
     async def _mirror_one(self, zone: str, server: Server, owners: Owners, price: Price | None) -> None:
-        host = self._hosts.get(server.id, self._namespace)
-        judged = verdict(server, host, owners, pool_prefix=self._pool_prefix, claim_name_prefix=self._claim_name_prefix)
+        settings = self._context.settings
+        host = self._context.hosts.get(server.id, settings.namespace)
+        judged = verdict(
+            server,
+            host,
+            owners,
+            pool_prefix=settings.default_adopt_pool_prefix,
+            claim_name_prefix=settings.claim_name_prefix,
+        )
         if host is None:
             made = ScalewayAppleSiliconHost(
-                metadata=ObjectMeta(name=server.id, namespace=self._namespace),
+                metadata=ObjectMeta(name=server.id, namespace=settings.namespace),
                 spec=HostSpec(zone=zone, server_id=server.id),
             )
             try:
-                host = await self._client.create(made)
+                host = await self._context.client.create(made)
             except AlreadyExistsError:
                 return  # the cache has not seen it yet; the next cycle will
-        status = observed(server, host.status, judged, price, self._clock.now())
+        status = observed(server, host.status, judged, price, self._context.clock.now())
         if change := merge_difference(host.status, status):
             await self._save(host, change)
 
     async def _save(self, host: ScalewayAppleSiliconHost, status: dict[str, Any]) -> None:
-        await self._client.merge_patch(
+        await self._context.client.merge_patch(
             ScalewayAppleSiliconHost,
             host.metadata.name,
             {"status": status},
-            namespace=self._namespace,
+            namespace=self._context.settings.namespace,
             subresource="status",
             field_manager=_MANAGER,
         )
