@@ -18,7 +18,6 @@ __all__ = [
     "ListMeta",
     "ObjectMeta",
     "OwnerReference",
-    "PartialObject",
     "Struct",
     "key_of",
 ]
@@ -73,10 +72,6 @@ class KubeObject(Struct, frozen=True):
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
-
-
-class PartialObject(KubeObject, frozen=True):
-    """Metadata alone: enough to know that an object is there, whose it is and which version was read."""
 
 
 class ListMeta(Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Generic, Literal, TypeVar
 
 from paddock.kube.objects import KubeObject, key_of
 
-__all__ = ["CacheChange", "Indexer", "Key", "Store", "by_label", "by_owner"]
+__all__ = ["CacheChange", "Indexer", "Key", "Store", "by_label"]
 
 T = TypeVar("T", bound=KubeObject)
 Key = tuple[str, str]
@@ -111,11 +111,6 @@ class Store(Generic[T]):
 def _same_version(old: KubeObject, new: KubeObject) -> bool:
     # Equality is the only question that may be asked of a resourceVersion.
     return bool(new.metadata.resource_version) and old.metadata.resource_version == new.metadata.resource_version
-
-
-def by_owner(obj: KubeObject) -> Iterable[str]:
-    """Indexer: the uids of an object's owners."""
-    return [owner.uid for owner in obj.metadata.owner_references]
 
 
 def by_label(label: str) -> Callable[[KubeObject], Iterable[str]]:

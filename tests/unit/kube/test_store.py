@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.kube.things import Thing, ThingSpec
 
-from paddock.kube.objects import ObjectMeta, OwnerReference
-from paddock.kube.store import Store, by_label, by_owner
+from paddock.kube.objects import ObjectMeta
+from paddock.kube.store import Store, by_label
 
 OBJECTS = st.builds(
     lambda name, uid, version, size: Thing(
@@ -51,10 +51,8 @@ def test_replaying_the_changes_gives_the_cache_and_indices_agree_with_it(steps):
             assert found == {o.metadata.name for o in store if str(o.spec.size) == size}
 
 
-def test_objects_are_found_by_owner_and_label():
-    owner = OwnerReference(api_version="v1", kind="K", name="n", uid="u1")
-    obj = Thing(metadata=ObjectMeta(name="a", labels={"pool": "x"}, owner_references=(owner,)))
-    assert list(by_owner(obj)) == ["u1"]
+def test_objects_are_found_by_label():
+    obj = Thing(metadata=ObjectMeta(name="a", labels={"pool": "x"}))
     assert list(by_label("pool")(obj)) == ["x"]
     assert list(by_label("other")(obj)) == []
 

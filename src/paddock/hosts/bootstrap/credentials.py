@@ -4,7 +4,6 @@ The cloud shows the password that it set at the last install. A person who chang
 `paddock prepare-host`; that word then counts more than the cloud's, until the Secret goes with the host's release.
 """
 
-import contextlib
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from paddock.kube.client import Client
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import ObjectMeta
 
-__all__ = ["HostCredentials", "HostLogins", "which_password"]
+__all__ = ["HostCredentials", "HostLogins"]
 
 PASSWORD: Final = "sudo-password"  # noqa: S105 - the name of a key
 USERNAME: Final = "ssh-username"
@@ -34,17 +33,8 @@ class HostCredentials:
     told_by_operator: bool = False
 
 
-def which_password(stored: HostCredentials | None, fetched: Password | None) -> Password | None:
-    """The password to use: what a person told us, else what the cloud shows now, else what was kept. (pure)"""
-    if stored is None:
-        return fetched
-    if stored.told_by_operator and stored.password is not None:
-        return stored.password
-    return fetched or stored.password
-
-
 class HostLogins:
-    """Reads, writes and removes the Secrets. Every write is repeatable."""
+    """Reads and writes the Secrets. Every write is repeatable."""
 
     def __init__(self, client: Client, *, namespace: str) -> None:
         self._client = client
@@ -84,8 +74,3 @@ class HostLogins:
             await self._client.merge_patch(SecretObject, name, patch, self._namespace)
         except NotFoundError:
             await self._client.apply(wanted, force=True)
-
-    async def remove(self, machine: str) -> None:
-        """Forget the host, its pinned key included: the next host of this Machine has another one."""
-        with contextlib.suppress(NotFoundError):
-            await self._client.delete(SecretObject, self.secret_name(machine), self._namespace)

@@ -7,7 +7,7 @@ from typing import Final
 
 from paddock.base.secrets import SEALED, Password
 
-__all__ = ["decode", "encode", "is_sealed", "sealed_start"]
+__all__ = ["encode", "sealed_start"]
 
 _KEY: Final = bytes.fromhex("7d895223d2bcddeaa3b91f")
 
@@ -19,16 +19,6 @@ def encode(password: Password) -> bytes:
     """
     plain = password.reveal().encode()
     return _with_key(plain + bytes(len(_KEY) - len(plain) % len(_KEY)))
-
-
-def decode(content: bytes) -> str:
-    """What loginwindow reads from the file: everything before the first NUL, whatever padding follows it."""
-    return _with_key(content).split(b"\0", 1)[0].decode("utf-8", "replace")
-
-
-def is_sealed(content: bytes) -> bool:
-    """Whether macOS replaced the password by its marker, as it does when the password did not log the user in."""
-    return decode(content).startswith(SEALED) or content.startswith(SEALED.encode())
 
 
 def sealed_start() -> bytes:

@@ -9,10 +9,10 @@ from integration.hosts.bootstrap.rig import Rig
 from unit.hosts.bootstrap.fleets import AGENT, AGENT_LABEL
 
 from paddock.hosts.bootstrap import Failed, FailureKind, Ready, StepProgress, config_hash
-from paddock.hosts.bootstrap.kcpassword import decode
 from paddock.hosts.bootstrap.steps import all_steps
 from paddock.hosts.bootstrap.steps.no_sleep import NoSleep
 from paddock.simulator.mac import Pace
+from paddock.simulator.mac.login import decoded
 
 
 async def test_a_fresh_mac_ends_ready_with_everything_in_its_place(rig: Rig):
@@ -22,7 +22,7 @@ async def test_a_fresh_mac_ends_ready_with_everything_in_its_place(rig: Rig):
     assert ready.config_hash == config_hash(rig.fleet)
     assert mac.read("/etc/sudoers.d/m1-nopasswd") == b"m1 ALL=(ALL) NOPASSWD: ALL\n"
     assert mac.mode("/etc/sudoers.d/m1-nopasswd") == 0o440
-    assert decode(mac.read("/etc/kcpassword")) == mac.password
+    assert decoded(mac.read("/etc/kcpassword")) == mac.password
     assert mac.mode("/etc/kcpassword") == 0o600
     assert mac.session == "Aqua"
     assert mac.hostname == "mac-1"

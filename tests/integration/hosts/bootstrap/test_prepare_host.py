@@ -10,10 +10,10 @@ from integration.hosts.bootstrap.rig import Rig
 from paddock.base.secrets import Password
 from paddock.cli import main
 from paddock.hosts.bootstrap import FailureKind, Ready
-from paddock.hosts.bootstrap.credentials import HostLogins, which_password
-from paddock.hosts.bootstrap.kcpassword import decode
+from paddock.hosts.bootstrap.credentials import HostLogins
 from paddock.hosts.bootstrap.prepare import Preparation, prepare_host, recovery
 from paddock.kube.client import Client
+from paddock.simulator.mac.login import decoded
 
 
 async def typed(rig: Rig, folder: Path, *more: str, password: str) -> Result:
@@ -33,7 +33,7 @@ async def test_a_host_is_prepared_with_one_use_of_the_password(rig: Rig, tmp_pat
     assert rig.mac.password not in result.output
     assert rig.mac.host_key in result.output
     assert rig.mac.exists("/etc/sudoers.d/m1-nopasswd")
-    assert decode(rig.mac.read("/etc/kcpassword")) == rig.mac.password
+    assert decoded(rig.mac.read("/etc/kcpassword")) == rig.mac.password
     assert rig.mac.session == "Aqua"
     assert not rig.mac.exists("/usr/local/bin/tart-kubelet"), "and nothing else is done to it"
     assert not any(rig.mac.password in line for line in [*rig.lines(), *rig.mac.commands])
@@ -85,17 +85,16 @@ def preparation(rig: Rig, password: str) -> Preparation:
     )
 
 
-async def test_the_fleet_is_told_the_password_and_no_older_one_replaces_it(rig: Rig, client: Client):
+async def test_the_fleet_is_told_the_password_and_finds_nothing_left_to_change(rig: Rig, client: Client):
     logins = HostLogins(client, namespace="default")
     outcome = await prepare_host(rig.bootstrap(), preparation(rig, rig.mac.password), logins)
     assert isinstance(outcome, Ready)
     stored = await logins.read("mac-1")
     assert stored is not None
     assert stored.host_key == rig.mac.host_key
-    chosen = which_password(stored, Password("what the cloud still shows"))
-    assert chosen == Password(rig.mac.password)
+    assert stored.password == Password(rig.mac.password)
     # The full bootstrap that follows finds nothing to change in what was prepared.
-    ready = await rig.ready(rig.host(password=chosen, host_key=stored.host_key))
+    ready = await rig.ready(rig.host(password=stored.password, host_key=stored.host_key))
     assert not {"passwordless-sudo", "auto-login"} & set(ready.changed_steps)
 
 

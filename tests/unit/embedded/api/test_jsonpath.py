@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.embedded.api.documents.jsonpath import JsonPathError, compile_path, first_match
+from paddock.embedded.api.documents.jsonpath import JsonPathError, compile_path
 
 MACHINE = {
     "metadata": {"annotations": {"x.y/z": "dotted", "plain/key": "slashed"}},
@@ -54,11 +54,6 @@ def test_an_unescaped_dot_in_a_quoted_name_is_a_step_as_on_the_real_server():
 
 def test_a_lone_dot_is_the_object_itself():
     assert compile_path(".")(MACHINE) == [MACHINE]
-
-
-def test_the_first_match_falls_back_to_the_default():
-    assert first_match(".spec.ports[*]", MACHINE) == 22
-    assert first_match(".spec.nothing", MACHINE, 0) == 0
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[?(b)]", ".a[x]", ".a[?(@.b==c)]", ".a.", ".a b"])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["JsonPathError", "Path", "compile_path", "first_match"]
+__all__ = ["JsonPathError", "Path", "compile_path"]
 
 Path = Callable[[Any], list[Any]]
 """All matches in one object, in document order."""
@@ -43,12 +43,6 @@ def compile_path(text: str) -> Path:
         return found
 
     return matches
-
-
-def first_match(text: str, root: Any, default: Any = None) -> Any:
-    """The first match of a path, or the default where there is none."""
-    found = compile_path(text)(root)
-    return found[0] if found else default
 
 
 _FIELD = re.compile(r"(?:\\.|[^.\[\]\\'\"\s(){}])+")

@@ -16,7 +16,7 @@ import msgspec
 from paddock.embedded.api.builtin.schemas import META, definitions, reference
 from paddock.embedded.api.kinds import Kind, Kinds
 
-__all__ = ["V2_CONTENT_TYPE", "V2_DOCUMENT", "document", "document_hash", "index"]
+__all__ = ["V2_CONTENT_TYPE", "V2_DOCUMENT", "document", "index"]
 
 V2_DOCUMENT: Final = bytes.fromhex("0a03322e30120f0a0a4b756265726e65746573120131")
 """An empty OpenAPI v2 document in protobuf: kubectl before 1.29 insists on one, later ones look and do not mind."""
@@ -51,12 +51,6 @@ def document(kinds: Kinds, group: str, version: str) -> dict[str, Any] | None:
     """The document of one group and version, or None when it is not served. Callers must not change it."""
     found = _documents(kinds).get((group, version))
     return found[0] if found else None
-
-
-def document_hash(kinds: Kinds, group: str, version: str) -> str | None:
-    """The hash of that document, as the index names it: an ETag for clients that ask again."""
-    found = _documents(kinds).get((group, version))
-    return found[1] if found else None
 
 
 def _documents(kinds: Kinds) -> dict[tuple[str, str], tuple[dict[str, Any], str]]:
