@@ -9,9 +9,9 @@ from paddock.clients.github import GitHubJob, GitHubRunner, HookDelivery
 from paddock.kube.builtin import Container, Node, Pod, PodSpec, ServiceAccount
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RUNNER, RUNNER_LABEL
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.ledger import Claim, NewJob, Outcome
 from paddock.runners.ledger import Pod as LedgerPod
-from paddock.runners.settings import HealingSettings
 
 from .runner_rig import LABEL, NAMESPACE, POOL, RunnerRig
 

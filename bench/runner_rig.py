@@ -25,9 +25,9 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.processes.dispatch import RunnerService
-from paddock.runners.settings import DispatchSettings
 from paddock.simulator.transport import InProcessTransport
 
 from .stub_github import StubGitHub

@@ -17,10 +17,8 @@ from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
     from paddock.kube.manager import HealthProbes
-    from paddock.runners.ledger.configured_limits import ConfiguredLimit
-    from paddock.runners.ledger.retention import Retention
+    from paddock.runners.api.settings import ConfiguredLimit, DispatchSettings, Retention
     from paddock.runners.processes.dispatch import RunnerService
-    from paddock.runners.settings import DispatchSettings
 
 __all__ = ["command"]
 
@@ -77,8 +75,8 @@ def command(
     The GitHub App is read from PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY (or _FILE) and
     PADDOCK_GITHUB_WEBHOOK_SECRET (or _FILE). Any number of these processes may share one database.
     """
+    from paddock.runners.api.settings import DispatchSettings, HealingSettings
     from paddock.runners.healing.kinds import KINDS
-    from paddock.runners.settings import DispatchSettings, HealingSettings
 
     if unknown := sorted(set(report_only) - {"*"} - KINDS):
         raise click.UsageError(f"--report-only {unknown[0]}: no such kind; use one of {', '.join(sorted(KINDS))}, or *")

@@ -14,7 +14,7 @@ from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.embedded.fault_panel import SimulatedFaults
 from paddock.embedded.outage import Outage
-from paddock.runners.settings import HealingSettings
+from paddock.runners.api.settings import HealingSettings
 from paddock.simulator.github.faults import FaultKind
 from paddock.simulator.pods import Hang, RunnerFaults
 from paddock.web.page_data import PageData

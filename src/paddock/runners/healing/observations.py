@@ -13,6 +13,7 @@ from paddock.clients.github import GitHub, GitHubError, GitHubJob, GitHubRunner,
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, POOL_LABEL, RUNNER_LABEL
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import Streaks
 from paddock.runners.healing.facts import (
     held_of,
@@ -37,7 +38,6 @@ from paddock.runners.healing.verdicts.pod_facts import (
     VmFact,
 )
 from paddock.runners.ledger import Completion, Fence, HeldPod, Ledger, ProgressMark, Session
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["PodObservation", "PodObserver", "count_pods", "list_runner_pods", "pool_of"]
 

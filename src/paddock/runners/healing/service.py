@@ -16,9 +16,10 @@ from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.events import EventRecorder
 from paddock.kube.metrics import KubeMetrics
-from paddock.kube.reader import CachedReader, FreshReader
+from paddock.kube.reader import FreshReader
 from paddock.kube.store import CacheChange
 from paddock.runners.api import RunnerPool
+from paddock.runners.api.settings import DispatchSettings, HealingSettings
 from paddock.runners.healing.healer import Healer
 from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
@@ -28,13 +29,11 @@ from paddock.runners.healing.missing_pods import MissingPods
 from paddock.runners.healing.observations import count_pods
 from paddock.runners.healing.offline_runners import OfflineRunners
 from paddock.runners.healing.orphaned_jobs import OrphanedJobs
-from paddock.runners.healing.queued_jobs import LongQueued, UnheardJobs
+from paddock.runners.healing.queued_jobs import Announce, LongQueued, UnheardJobs
 from paddock.runners.healing.redelivery import Redelivery
 from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Report, Worker
 from paddock.runners.ledger import Ledger
-from paddock.runners.settings import DispatchSettings, HealingSettings
-from paddock.runners.webhooks.reconciled import enqueue_from_github
 
 __all__ = ["HealingService"]
 
@@ -49,18 +48,19 @@ class HealingService:
         ledger: Ledger,
         github: GitHub,
         client: Client,
-        pools: CachedReader[RunnerPool],
         settings: DispatchSettings,
         clock: Clock,
         rng: random.Random,
         registry: CollectorRegistry,
         kube_metrics: KubeMetrics,
+        *,
+        announce: Announce,
     ) -> None:
         self._ledger = ledger
         self._github = github
         self._client = client
         self._fresh = FreshReader(client)
-        self._pools = pools
+        self._announce = announce
         self._settings = settings
         self._clock = clock
         self._count = count_pods(self._fresh, settings.namespace)
@@ -100,7 +100,7 @@ class HealingService:
             ),
             MissingPods(ledger, client, settings, clock, namespace=namespace, metrics=metrics, ask=self.check),
             LongQueued(ledger, github, settings, clock),
-            UnheardJobs(ledger, github, enqueue_from_github(ledger, self._pools.list, clock), settings, clock),
+            UnheardJobs(ledger, github, self._announce, settings, clock),
             Redelivery(ledger, {"github": github}, settings, clock),
             OrphanServiceAccounts(client, settings, clock, namespace=namespace, metrics=metrics),
             ImmortalPods(client, settings, clock, namespace=namespace, metrics=metrics),

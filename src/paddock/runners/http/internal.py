@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from paddock.base.http_requests import RefusedError, answer, decode, guarded, read_body, refusal
 from paddock.base.secrets import Secret
-from paddock.runners.http.requests import RefusedError, answer, decode, guarded, read_body, refusal
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.ledger import LedgerError, Pod, PoolSignals
 from paddock.runners.ledger.progress import LONGEST_MARK
 from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
-from paddock.runners.settings import DispatchSettings
 
 __all__ = [
     "LARGEST_RETIREMENT",

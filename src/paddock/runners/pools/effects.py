@@ -111,7 +111,7 @@ class PoolEffects:
     # What is let go
 
     async def retire(self, retirements: Sequence[Retirement], pool: RunnerPool) -> int:
-        """Fence, then delete what was fenced; how many the ledger kept. BooksUnavailableError: nothing was deleted.
+        """Fence, then delete what was fenced; how many the ledger kept. RetirementUnavailableError: nothing was deleted.
 
         The fence stays up over the delete: a Pod that is being deleted could still win a claim from a dispatcher whose
         watch is late. So the stop of these Pods is reported when they are gone, not before.

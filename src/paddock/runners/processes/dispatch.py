@@ -19,6 +19,7 @@ from paddock.kube.client import Client
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.service import DispatchService
 from paddock.runners.healing.service import HealingService
 from paddock.runners.http.authentication import TokenAuthenticator
@@ -31,9 +32,9 @@ from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.ledger.configured_limits import ConfiguredLimits
 from paddock.runners.ledger.queue_metrics import QueueCollector
 from paddock.runners.ledger.retention import RetentionWorker
-from paddock.runners.ledger.retirement import LedgerRetirementApi
-from paddock.runners.settings import DispatchSettings
+from paddock.runners.pools.retirement import LedgerRetirementApi
 from paddock.runners.webhooks.receive import webhook_route
+from paddock.runners.webhooks.reconciled import enqueue_from_github
 from paddock.runners.webhooks.worker import WebhookWorker
 
 __all__ = ["RunnerService"]
@@ -85,7 +86,15 @@ class RunnerService:
         )
         self.webhooks = WebhookWorker(ledger, self._known_pools, clock, rng, registry)
         self.healing = HealingService(
-            ledger, github, client, self.pools.reader, settings, clock, rng, registry, kube_metrics
+            ledger,
+            github,
+            client,
+            settings,
+            clock,
+            rng,
+            registry,
+            kube_metrics,
+            announce=enqueue_from_github(ledger, self.pools.reader.list, clock),
         )
         self.dispatch.pods.add_handler(self.healing.watch)
         self.retirement = LedgerRetirementApi(ledger, clock, recheck=self.healing.check)

@@ -21,7 +21,7 @@ from integration.runners.ledger.rig import ACME, job
 
 from paddock.clients.github import errors as github
 from paddock.runners.api import OWNER_LABEL
-from paddock.runners.settings import HealingSettings
+from paddock.runners.api.settings import HealingSettings
 
 HEALING = HealingSettings()
 SERVING = ["claim", "review", "stamp", "account", "mint", "commit", "label"]

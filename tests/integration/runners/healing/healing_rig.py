@@ -28,6 +28,7 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, POLLER, POOL_LABEL, RUNNER, RUNNER_LABEL
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.healer import Healer
 from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
@@ -37,7 +38,6 @@ from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Report
 from paddock.runners.ledger import Claim, Outcome
 from paddock.runners.ledger import Pod as LedgerPod
-from paddock.runners.settings import HealingSettings
 from paddock.simulator.transport import InProcessTransport
 
 NAMESPACE = "default"

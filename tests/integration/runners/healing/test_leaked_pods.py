@@ -8,8 +8,8 @@ from integration.runners.healing.healing_rig import MINUTE, NAMESPACE, HealingRi
 from integration.runners.ledger.rig import ACME, job
 
 from paddock.kube.builtin import Pod
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.ledger import Outcome
-from paddock.runners.settings import HealingSettings
 
 LOST = HealingSettings().lost_communication.total_seconds() + MINUTE
 

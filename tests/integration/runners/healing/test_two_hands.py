@@ -6,7 +6,7 @@ from integration.runners.ledger.rig import job
 
 from paddock.clients.github import GitHubRunner
 from paddock.runners.healing.reaping import BY
-from paddock.runners.ledger.retirement import LedgerRetirementApi
+from paddock.runners.pools.retirement import LedgerRetirementApi
 
 
 async def _nothing(*_: object) -> None:

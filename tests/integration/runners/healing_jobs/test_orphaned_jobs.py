@@ -13,8 +13,8 @@ from integration.runners.healing_jobs.scripted import (
 from integration.runners.ledger.rig import ACME, Bench, job
 
 from paddock.clients.github import BudgetSpent, Forbidden, IncompleteList, NotFound, Unavailable
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.orphaned_jobs import OrphanedJobs
-from paddock.runners.settings import HealingSettings
 
 
 class Scene:

@@ -34,12 +34,12 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api.settings import DispatchSettings, HealingSettings
+from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import FINISHED, Ledger, Listener
-from paddock.runners.pools.retirement_http import HttpRetirementApi
 from paddock.runners.pools.settings import PoolSettings
 from paddock.runners.processes.dispatch import RunnerService
 from paddock.runners.processes.operator import RunnerOperator
-from paddock.runners.settings import DispatchSettings, HealingSettings
 from paddock.simulator.github import SimulatedGitHub, SimulatedJob
 from paddock.simulator.pods import RunnerPace, SimulatedPods
 from paddock.simulator.transport import InProcessTransport

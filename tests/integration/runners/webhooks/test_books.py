@@ -12,12 +12,11 @@ from starlette.applications import Starlette
 
 from paddock.base.secrets import Secret
 from paddock.kube.credentials import FixedIdentity, Identity
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.http.internal import Denied, Principal, Undecided, internal_routes
+from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import Outcome, Pod
-from paddock.runners.ledger.retirement import LedgerRetirementApi
-from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
-from paddock.runners.pools.retirement_http import HttpRetirementApi
-from paddock.runners.settings import DispatchSettings
+from paddock.runners.pools.retirement import LedgerRetirementApi, RetirementApi, RetirementUnavailableError
 from paddock.simulator.transport import InProcessTransport
 
 SETTINGS = DispatchSettings()

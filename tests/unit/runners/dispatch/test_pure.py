@@ -15,10 +15,10 @@ from paddock.runners.api import (
     RunnerPool,
     RunnerPoolSpec,
 )
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch import jit
 from paddock.runners.dispatch.drains import must_go
 from paddock.runners.dispatch.http import bearer, hold_wanted
-from paddock.runners.settings import DispatchSettings
 
 
 def pool(**spec) -> RunnerPool:
