@@ -17,8 +17,7 @@ from paddock.base.secrets import Secret
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.answers import NOTHING, PollAnswer, later
 from paddock.runners.dispatch.dispatcher import Dispatcher
-from paddock.runners.dispatch.errors import IdentityError, Unauthenticated
-from paddock.runners.dispatch.identity import PodIdentity, Tokens
+from paddock.runners.dispatch.identity import IdentityError, PodIdentity, Tokens, Unauthenticated
 from paddock.runners.dispatch.metrics import DispatchMetrics
 from paddock.runners.dispatch.waiting_pods import Waiter
 

@@ -22,7 +22,6 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.service import DispatchService
 from paddock.runners.healing.service import HealingService
-from paddock.runners.http.authentication import TokenAuthenticator
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
@@ -105,7 +104,7 @@ class RunnerService:
         self.routes: list[Route] = [
             webhook_route(ledger, secrets, settings, wake=self.webhooks.wake, registry=registry),
             *self.dispatch.routes,
-            *internal_routes(self.retirement, TokenAuthenticator(self.dispatch.tokens), ledger.progress.note, settings),
+            *internal_routes(self.retirement, self.dispatch.tokens, ledger.progress.note, settings),
         ]
         self.readable: list[Route] = [
             *readonly_routes(ledger, self.queue.strip),
