@@ -282,18 +282,6 @@ class Jobs:
             why=why,
         )
 
-    async def requeue(self, job_id: int, generation: int | None, *, by: str, why: str) -> bool:
-        """Put back a running job whose claim is gone already. False if it moved on, or finished, since it was read."""
-        async with self._database.transaction() as connection:
-            await connection.execute(LOCK, [job_id])
-            if await fetch_all(connection, HeldPod, CLAIM_OF_JOB, [job_id]):
-                return False  # it has a claim: that claim is what must be released
-            params = {"job_id": job_id, "generation": generation, "now": self._clock.now(), "by": by, "why": why}
-            back = await (await connection.execute(REQUEUE, params)).fetchone()
-        if back is not None:
-            await self._notifications.hint(back[0])
-        return back is not None
-
     async def get(self, job_id: int) -> Job | None:
         return await self._database.row(Job, JOB, [job_id])
 

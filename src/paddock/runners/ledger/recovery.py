@@ -26,14 +26,6 @@ FROM claims c LEFT JOIN dispatchers d USING (dispatcher_id)
 WHERE c.state = 'claimed' AND (c.claimed_at < %(before)s OR d.seen_at < %(silent_since)s)
 ORDER BY c.claimed_at, c.pod_uid
 """
-RELEASE_COMPLETED = """
--- release_completed: proof that the job is over, and no sign of the runner executing another
-SELECT * FROM end_claims((
-    SELECT array_agg(c.generation) FROM claims c
-    WHERE c.state <> 'fenced' AND c.claimed_at < %(before)s
-      AND EXISTS (SELECT FROM completions f WHERE f.job_id = c.job_id)
-), 'live', NULL, false, %(by)s, %(why)s, %(now)s)
-"""
 NOTE_MISSING = """
 -- note_missing: the first absence is remembered, a reappearance forgets it
 WITH concerned AS (
@@ -92,10 +84,6 @@ class Recovery:
         Release each with `Claims.release`; a claim whose dispatcher turned out to live is refused when it confirms.
         """
         return await self._database.rows(HeldPod, STALE, {"before": claimed_before, "silent_since": silent_since})
-
-    async def release_completed(self, *, claimed_before: datetime, by: str, why: str) -> list[Ended]:
-        """End claims older than that whose job is over. A runner that took another job is bound to that one instead."""
-        return await self._end(RELEASE_COMPLETED, {"before": claimed_before}, by=by, why=why)
 
     async def note_pods(self, present: Collection[str], *, claimed_before: datetime) -> int:
         """Remember which claims older than that have no Pod, given the uids of ALL Pods there are; gives how many changed.

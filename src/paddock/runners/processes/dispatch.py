@@ -21,7 +21,7 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.service import DispatchService
-from paddock.runners.healing.service import HealingService
+from paddock.runners.healing.service import HealingContext, HealingService
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
@@ -85,15 +85,17 @@ class RunnerService:
         )
         self.webhooks = WebhookWorker(ledger, self._known_pools, clock, rng, registry)
         self.healing = HealingService(
-            ledger,
-            github,
-            client,
+            HealingContext(
+                ledger=ledger,
+                github=github,
+                client=client,
+                announce=enqueue_from_github(ledger, self.pools.reader.list, clock),
+                clock=clock,
+                rng=rng,
+                registry=registry,
+                kube_metrics=kube_metrics,
+            ),
             settings,
-            clock,
-            rng,
-            registry,
-            kube_metrics,
-            announce=enqueue_from_github(ledger, self.pools.reader.list, clock),
         )
         self.dispatch.pods.add_handler(self.healing.watch)
         self.retirement = LedgerRetirementApi(ledger, clock, recheck=self.healing.check)

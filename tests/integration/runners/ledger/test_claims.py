@@ -152,27 +152,28 @@ async def test_an_unknown_job_cannot_be_claimed(bench: Bench):
     assert (await bench.ledger.claims.attempt(404, pod(1))).outcome is Outcome.UNKNOWN_JOB
 
 
-async def test_marking_running_moves_claim_and_job_together(bench: Bench):
+async def test_a_commit_moves_claim_and_job_and_opens_the_session_together(bench: Bench):
     await bench.accounts(ACME)
     await bench.queue(job(10))
     claim = await bench.claimed(1)
-    await bench.ledger.claims.mark_running(claim, "r-1")
+    await bench.ledger.claims.commit(claim, "r-1")
     held = await bench.ledger.claims.of_pod("uid-1")
     row = await bench.ledger.jobs.get(10)
     assert held is not None
     assert row is not None
     assert (held.state, held.runner_name, row.status, row.runner_name) == ("running", "r-1", "running", "r-1")
-    assert await bench.ledger.sessions.of_pod("uid-1") is None
+    session = await bench.ledger.sessions.of_pod("uid-1")
+    assert session is not None
+    assert (session.runner_name, session.job_id, session.ended_at) == ("r-1", 10, None)
 
 
-async def test_marking_running_twice_is_marking_it_once(bench: Bench):
+async def test_committing_twice_is_committing_once(bench: Bench):
     await bench.accounts(ACME)
     await bench.queue(job(10))
     claim = await bench.claimed(1)
     await bench.ledger.claims.commit(claim, "r-1")
     lines = len(await bench.ledger.transitions.of_job(10))
     await bench.ledger.claims.commit(claim, "r-1")
-    await bench.ledger.sessions.record(claim)
     assert len(await bench.ledger.transitions.of_job(10)) == lines
     with pytest.raises(StaleClaimError):
         await bench.ledger.claims.commit(claim, "another-mint")
@@ -183,11 +184,8 @@ async def test_a_released_claim_cannot_be_confirmed(bench: Bench):
     await bench.queue(job(10))
     claim = await bench.claimed(1)
     await bench.ledger.claims.release(claim, by="test", why="too slow")
-    for confirm in (bench.ledger.claims.mark_running, bench.ledger.claims.commit):
-        with pytest.raises(StaleClaimError):
-            await confirm(claim, "r-1")
     with pytest.raises(StaleClaimError):
-        await bench.ledger.sessions.record(claim)
+        await bench.ledger.claims.commit(claim, "r-1")
     assert await bench.ledger.sessions.of_pod("uid-1") is None
     assert await bench.status(10) == "queued"
 
@@ -257,32 +255,6 @@ async def test_a_claim_whose_job_finished_before_the_mint_is_told_so(bench: Benc
     assert held is not None
     assert held.state == "claimed"
     assert await bench.ledger.sessions.of_pod("uid-1") is None
-
-
-async def test_counts_are_by_pool_across_accounts_and_by_account_across_pools(bench: Bench):
-    assert await bench.ledger.claims.count_by_pool() == {}
-    assert await bench.ledger.claims.count_by_account() == {}
-    await bench.accounts(ACME, BOLT, vcpus=60, memory_mb=500_000)
-    await bench.queue(job(10), job(11, BOLT), job(12, pool="other"))
-    await bench.claimed(1)
-    await bench.running(2)
-    await bench.claimed(3, "other")
-    assert await bench.ledger.claims.count_by_pool() == {POOL: 2, "other": 1}
-    assert await bench.ledger.claims.count_by_account() == {ACME: 2, BOLT: 1}
-
-
-async def test_live_pods_are_those_with_a_claim_in_any_state_or_an_open_session(bench: Bench):
-    assert await bench.ledger.claims.live_pods() == frozenset()
-    await bench.accounts(ACME, vcpus=60, memory_mb=500_000)
-    await bench.queue(job(10), job(11), job(12))
-    await bench.claimed(1)
-    await bench.running(2)
-    await bench.running(3)
-    await bench.completed(job(12), 3)  # the claim is gone, the Pod is still tearing down
-    await bench.ledger.fences.raise_fence(pod(4), by="test", why="stamped, nobody's")
-    assert await bench.ledger.claims.live_pods() == {"uid-1", "uid-2", "uid-3"}
-    await bench.ledger.sessions.end("uid-3", bench.clock.now(), by="controller", why="stopped")
-    assert await bench.ledger.claims.live_pods() == {"uid-1", "uid-2"}
 
 
 async def test_a_job_that_waited_for_a_week_is_not_handed_out(bench: Bench):
