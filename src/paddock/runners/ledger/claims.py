@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Database, fetch_all
+from paddock.runners.ledger.database import Database, Params, fetch_all
 from paddock.runners.ledger.errors import InvalidEntryError, JobGoneError, StaleClaimError
 from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.notifications import Notifications
@@ -32,10 +32,6 @@ _MINT_BACKOFF = Backoff(base=5.0, cap=900.0, factor=2.0, jitter=0.25)
 CLAIM_JOBS = """
 -- claim_jobs: the pool's next jobs to these waiting Pods
 SELECT * FROM claim_jobs(%(pool)s, %(uids)s, %(names)s, %(dispatcher)s, %(by)s, %(now)s)
-"""
-ATTEMPT = """
--- attempt: this job to this Pod
-SELECT * FROM attempt_job(%(job_id)s, %(uid)s, %(name)s, %(dispatcher)s, %(by)s, %(now)s)
 """
 CLAIMS_TO_COMMIT = """
 -- claims_to_commit: all of them before any job, in the order of locks
@@ -136,21 +132,6 @@ class Claims:
         of_pod = {answer.pod_uid: answer for answer in answers}
         return [of_pod[pod.uid] for pod in pods]
 
-    async def attempt(self, job_id: int, pod: Pod, *, by: str = "dispatch", dispatcher: int | None = None) -> Claim:
-        """This very job for this Pod, out of turn: the same admission, without ranking and without backoff."""
-        _check_pod(pod)
-        if job_id <= 0:
-            raise InvalidEntryError(f"job_id is {job_id}: it must be a positive number")
-        params = {
-            "job_id": job_id,
-            "uid": pod.uid,
-            "name": pod.name,
-            "dispatcher": dispatcher,
-            "by": by,
-            "now": self._clock.now(),
-        }
-        return (await self._ask(ATTEMPT, params))[0]
-
     async def commit(self, claim: Claim | HeldPod, runner_name: str, *, by: str = "dispatch") -> None:
         """The runner is minted: claim and job become running, and the session opens, in one transaction.
 
@@ -215,7 +196,7 @@ class Claims:
         """Every live claim, oldest first."""
         return await self._database.rows(HeldPod, ALL)
 
-    async def _ask(self, statement: LiteralString, params: dict[str, Any]) -> list[Claim]:
+    async def _ask(self, statement: LiteralString, params: Params) -> list[Claim]:
         async with self._database.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(statement, params)
             return [_answer(row) for row in await cursor.fetchall()]

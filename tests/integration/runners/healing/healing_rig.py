@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 import httpx2
-from integration.runners.ledger.rig import ACME, POOL, Bench, job
+from integration.runners.ledger.rig import ACME, POOL, Bench, attempt, job
 
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.rng import seeded
@@ -224,7 +224,7 @@ class HealingRig:
         pod = await self.idle(linux=linux, pool=pool)
         number = next(self._numbers)
         await self.ledger.jobs.enqueue(job(number, ACME, pool=pool, platform="linux" if linux else "macos"))
-        claim = await self.ledger.claims.attempt(number, as_ledger(pod))
+        claim = await attempt(self.ledger, number, as_ledger(pod))
         assert claim.outcome is Outcome.CLAIMED, claim
         return await self.label(pod, owner="org1"), claim
 

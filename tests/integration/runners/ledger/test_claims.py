@@ -1,7 +1,7 @@
 """One Pod, one job, one claim: who gets what, and what becomes of it."""
 
 import pytest
-from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
+from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, attempt, job, pod
 
 from paddock.runners.ledger import (
     InvalidEntryError,
@@ -34,8 +34,8 @@ async def test_an_empty_queue_is_said_to_be_empty(bench: Bench):
 async def test_a_job_is_claimed_once(bench: Bench):
     await bench.accounts(ACME)
     await bench.queue(job(10))
-    assert (await bench.ledger.claims.attempt(10, pod(1))).outcome is Outcome.CLAIMED
-    assert (await bench.ledger.claims.attempt(10, pod(2))).outcome is Outcome.LOST_RACE
+    assert (await attempt(bench.ledger, 10, pod(1))).outcome is Outcome.CLAIMED
+    assert (await attempt(bench.ledger, 10, pod(2))).outcome is Outcome.LOST_RACE
     assert (await bench.claim(3)).outcome is Outcome.EMPTY
 
 
@@ -43,7 +43,7 @@ async def test_a_pod_holds_one_claim_across_accounts_and_platforms(bench: Bench)
     await bench.accounts(ACME, BOLT)
     await bench.queue(job(10), job(11, BOLT, platform="linux", pool="linux-2"))
     await bench.claimed(1)
-    assert (await bench.ledger.claims.attempt(11, pod(1))).outcome is Outcome.POD_IN_USE
+    assert (await attempt(bench.ledger, 11, pod(1))).outcome is Outcome.POD_IN_USE
     assert (await bench.claim(1, "linux-2")).outcome is Outcome.POD_IN_USE
     assert await bench.status(11) == "queued"
 
@@ -55,7 +55,7 @@ async def test_a_pod_that_was_handed_a_runner_never_gets_another(bench: Bench):
     await bench.completed(job(10), 1)
     assert await bench.ledger.claims.of_pod("uid-1") is None
     assert (await bench.claim(1)).outcome is Outcome.POD_SPENT
-    assert (await bench.ledger.claims.attempt(11, pod(1))).outcome is Outcome.POD_SPENT
+    assert (await attempt(bench.ledger, 11, pod(1))).outcome is Outcome.POD_SPENT
     assert await bench.status(11) == "queued"
 
 
@@ -71,7 +71,7 @@ async def test_a_shape_over_the_limit_is_refused_and_leaves_nothing_behind(bench
     await bench.accounts(ACME, vcpus=12, memory_mb=20_000)
     await bench.queue(job(10), job(11))
     await bench.claimed(1)
-    refused = await bench.ledger.claims.attempt(11, pod(2))
+    refused = await attempt(bench.ledger, 11, pod(2))
     assert refused.outcome is Outcome.LIMIT_REACHED  # there would be vCPU, but no memory
     assert await bench.ledger.claims.of_pod("uid-2") is None
     assert await bench.status(11) == "queued"
@@ -94,7 +94,7 @@ async def test_an_account_without_a_limit_gets_nothing(bench: Bench):
     await bench.accounts(ACME)
     await bench.queue(job(10))
     await bench.ask("DELETE FROM limits")
-    assert (await bench.ledger.claims.attempt(10, pod(1))).outcome is Outcome.LIMIT_MISSING
+    assert (await attempt(bench.ledger, 10, pod(1))).outcome is Outcome.LIMIT_MISSING
     assert (await bench.claim(1)).outcome is Outcome.EMPTY
 
 
@@ -149,7 +149,7 @@ async def test_a_job_of_an_unknown_account_is_refused(bench: Bench):
 
 
 async def test_an_unknown_job_cannot_be_claimed(bench: Bench):
-    assert (await bench.ledger.claims.attempt(404, pod(1))).outcome is Outcome.UNKNOWN_JOB
+    assert (await attempt(bench.ledger, 404, pod(1))).outcome is Outcome.UNKNOWN_JOB
 
 
 async def test_a_commit_moves_claim_and_job_and_opens_the_session_together(bench: Bench):

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from integration.runners.ledger.rig import ACME, Bench, job, pod
+from integration.runners.ledger.rig import ACME, Bench, attempt, job, pod
 
 from paddock.runners.ledger import Fence, HeldPod, Outcome
 
@@ -147,7 +147,7 @@ async def test_a_fenced_pod_wins_no_claim_until_the_fence_is_lifted(bench: Bench
     fence = await bench.ledger.fences.raise_fence(pod(1), by="stamped Pods", why="stamped, no claim, no session")
     assert isinstance(fence, Fence)
     assert (await bench.claim(1)).outcome is Outcome.POD_FENCED
-    assert (await bench.ledger.claims.attempt(10, pod(1))).outcome is Outcome.POD_FENCED
+    assert (await attempt(bench.ledger, 10, pod(1))).outcome is Outcome.POD_FENCED
     assert await bench.status(10) == "queued"
     assert await bench.ledger.fences.lift(fence, by="stamped Pods", why="it works after all")
     assert not await bench.ledger.fences.lift(fence, by="stamped Pods", why="again")

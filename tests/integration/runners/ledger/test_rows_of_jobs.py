@@ -7,7 +7,7 @@ from typing import LiteralString
 
 import psycopg
 import pytest
-from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
+from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, attempt, job, pod
 from msgspec.structs import asdict, replace
 
 from paddock.runners.ledger import FINISHED, Outcome
@@ -49,7 +49,7 @@ async def test_a_finished_job_cannot_be_claimed_released_or_put_back(bench: Benc
     row = await bench.ledger.jobs.get(10)
     assert row is not None
     lines = len(await bench.ledger.transitions.of_job(10))
-    assert (await bench.ledger.claims.attempt(10, pod(2))).outcome is Outcome.LOST_RACE
+    assert (await attempt(bench.ledger, 10, pod(2))).outcome is Outcome.LOST_RACE
     assert (await bench.claim(3)).outcome is Outcome.EMPTY
     assert not await bench.ledger.unconfirmed.put_back(row, heard=None, by="test", why="late")
     assert await bench.ledger.jobs.get(10) == row
@@ -64,7 +64,7 @@ async def test_a_claim_and_the_end_of_its_job_at_once_leave_a_finished_job_and_n
     for number in range(100, 130):
         await bench.queue(job(number))
         claim, _ = await asyncio.gather(
-            bench.ledger.claims.attempt(number, pod(number)), bench.completed(job(number), conclusion="cancelled")
+            attempt(bench.ledger, number, pod(number)), bench.completed(job(number), conclusion="cancelled")
         )
         seen[claim.outcome] += 1
         assert await bench.status(number) in FINISHED
