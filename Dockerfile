@@ -1,6 +1,9 @@
 # The image of `paddock operator`, `paddock dispatch` and of the container that waits in a runner Pod (`paddock poll`).
 # It holds Python, the locked dependencies and nothing else: no compiler, no tool of the build, no embedded database.
-FROM python:3.13-slim-bookworm AS build
+#
+# A release build pins the base by its digest, too: `--build-arg BASE_DIGEST=@sha256:…` (see CONTRIBUTING.md).
+ARG BASE_DIGEST=""
+FROM python:3.13-slim-bookworm${BASE_DIGEST} AS build
 
 RUN pip install --no-cache-dir uv==0.13.7
 WORKDIR /src
@@ -19,7 +22,7 @@ COPY src ./src
 COPY docs/runbooks ./docs/runbooks
 RUN uv sync --frozen --no-dev --no-editable
 
-FROM python:3.13-slim-bookworm
+FROM python:3.13-slim-bookworm${BASE_DIGEST}
 
 LABEL org.opencontainers.image.title="paddock" \
       org.opencontainers.image.description="Runs Apple-silicon CI fleets: every host, claim, Pod and job is accounted for." \

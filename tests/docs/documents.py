@@ -29,7 +29,9 @@ class Typed:
 @cache
 def documents() -> tuple[Path, ...]:
     """Every page that is written for people."""
-    single = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "deploy/README.md")]
+    single = [
+        ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "deploy/README.md")
+    ]
     return (*single, *sorted((ROOT / "docs").rglob("*.md")), ROOT / "tests" / "incidents" / "README.md")
 
 

@@ -15,6 +15,7 @@ class Layout:
     folder: Path
     server_port: int
     authority: Path
+    authority_key: Path
     serving: KeyPair
     signing_key: Path
     verifying_key: Path
@@ -56,7 +57,8 @@ def kube_apiserver(layout: Layout, *, with_controllers: bool) -> list[str]:
         f"--tls-private-key-file={layout.serving.key}",
         f"--client-ca-file={layout.authority}",
         f"--token-auth-file={layout.tokens}",
-        "--authorization-mode=RBAC",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={layout.verifying_key}",
         f"--service-account-signing-key-file={layout.signing_key}",
@@ -74,6 +76,8 @@ def kube_controller_manager(layout: Layout, kubeconfig: Path) -> list[str]:
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={layout.signing_key}",
         f"--root-ca-file={layout.authority}",
+        f"--cluster-signing-cert-file={layout.authority}",
+        f"--cluster-signing-key-file={layout.authority_key}",
         "--leader-elect=false",
         # It serves nothing that tests ask for; one port less to collide on.
         "--secure-port=0",

@@ -224,6 +224,7 @@ def _launch(supervisor: Supervisor, binaries: Path, *, durable: bool, controller
         folder=folder,
         server_port=_free_port(),
         authority=authority.file,
+        authority_key=authority.key_file,
         serving=authority.serving("kube-apiserver"),
         signing_key=signing_key,
         verifying_key=verifying_key,

@@ -30,7 +30,7 @@ class KeyPair:
 
 
 class Authority:
-    """Signs serving and client certificates; its files are `ca.crt` and nothing else."""
+    """Signs serving and client certificates; its files are `ca.crt` and `ca.key`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,6 +44,9 @@ class Authority:
         )
         self.file = folder / "ca.crt"
         _write(self.file, certificate.public_bytes(serialization.Encoding.PEM))
+        # Where kube-controller-manager finds it, which signs nodes' certificates.
+        self.key_file = folder / "ca.key"
+        _write(self.key_file, _private_pem(self._key))
 
     def serving(self, name: str) -> KeyPair:
         """For a server reached by a loopback address or as `localhost`."""

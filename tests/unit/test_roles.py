@@ -3,9 +3,19 @@
 from typing import Any
 
 import yaml
-from integration.roles.deployed import FOLDER, OPERATOR_ROLES, files
+from integration.roles.deployed import FOLDER, OPERATOR_ROLES, admission, files
 
-from paddock.hosts.roles import CORE_ROLE, NODE_ROLE, core_rules, node_role, node_rules
+from paddock.hosts.roles import (
+    CORE_ROLE,
+    NODE_LEASE_ROLE,
+    NODE_PODS_ROLE,
+    NODE_ROLE,
+    core_rules,
+    node_lease_rules,
+    node_pod_rules,
+    node_roles,
+    node_rules,
+)
 from paddock.kube.roles import Role
 from paddock.runners.processes.roles import dispatch_roles
 
@@ -77,15 +87,15 @@ def test_dispatch_reads_pools_and_asks_whose_a_token_is_and_changes_neither() ->
     assert verbs(DISPATCH_ROLES, "nodes", namespace="") == {"get", "list", "watch"}
 
 
-def test_the_operator_may_give_away_two_roles_and_no_other() -> None:
+def test_the_operator_may_give_away_these_roles_and_no_other() -> None:
     given = [rule for role in OPERATOR_ROLES for rule in role.rules if "bind" in rule.verbs or "escalate" in rule.verbs]
     assert [(rule.verbs, rule.resources, rule.names) for rule in given] == [
-        (("bind",), ("clusterroles",), (NODE_ROLE, CORE_ROLE))
+        (("bind",), ("clusterroles",), (NODE_ROLE, NODE_LEASE_ROLE, NODE_PODS_ROLE, CORE_ROLE))
     ]
 
 
 def test_no_role_grants_everything_and_every_rule_says_why() -> None:
-    for role in (*OPERATOR_ROLES, *DISPATCH_ROLES, node_rules(), core_rules()):
+    for role in (*OPERATOR_ROLES, *DISPATCH_ROLES, node_rules(), node_lease_rules(), node_pod_rules(), core_rules()):
         for rule in role.rules:
             assert "*" not in (rule.group, *rule.resources, *rule.verbs), (role.name, rule)
             assert rule.why.endswith("."), (role.name, rule)
@@ -94,9 +104,28 @@ def test_no_role_grants_everything_and_every_rule_says_why() -> None:
 
 
 def test_the_node_role_is_a_cluster_role_under_the_name_that_accounts_are_bound_to() -> None:
-    role = node_role()
-    assert (role["kind"], role["metadata"]["name"]) == ("ClusterRole", "paddock-node")
-    assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]} in role["rules"]
+    names = [(role["kind"], role["metadata"]["name"]) for role in node_roles()]
+    assert names == [("ClusterRole", name) for name in ("paddock-node", "paddock-node-lease", "paddock-node-pods")]
+
+
+def test_an_account_of_a_mac_may_do_nothing_in_the_whole_cluster_but_keep_nodes() -> None:
+    """With tokens, Pods or Leases in the whole cluster, root on one Mac would be the operator."""
+    assert [(rule.resources, rule.verbs) for rule in node_rules().rules] == [
+        (("nodes",), ("get", "create", "patch")),
+        (("nodes/status",), ("patch",)),
+    ]
+
+
+def test_the_operator_may_approve_certificates_of_nodes_and_no_others() -> None:
+    given = [rule for role in OPERATOR_ROLES for rule in role.rules if "approve" in rule.verbs or "sign" in rule.verbs]
+    assert [(rule.verbs, rule.resources, rule.names) for rule in given] == [
+        (("approve",), ("signers",), ("kubernetes.io/kube-apiserver-client-kubelet",))
+    ]
+
+
+def test_the_admission_file_in_deploy_is_what_the_code_says_today() -> None:
+    path = FOLDER.parent / "admission" / "node-identity.yaml"
+    assert path.read_text(encoding="utf-8") == admission(), "run make roles"
 
 
 def test_core_has_the_rights_that_it_was_seen_to_use_and_no_other() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+
+from paddock.base.client_certificate import with_client_certificate
 
 __all__ = ["PortInUseError", "Tls", "bind", "listening"]
 
@@ -24,6 +27,9 @@ class PortInUseError(OSError):
 class Tls:
     certificate: Path
     key: Path
+    clients: Path | None = None
+    """The authority of client certificates. Clients may show one; one of another authority, or one that has expired, ends
+    the handshake."""
 
 
 class _Server(uvicorn.Server):
@@ -62,9 +68,14 @@ async def listening(app: Any, sock: socket.socket, tls: Tls | None = None) -> As
         timeout_graceful_shutdown=1,
         ssl_certfile=str(tls.certificate) if tls else None,
         ssl_keyfile=str(tls.key) if tls else None,
+        ssl_ca_certs=str(tls.clients) if tls and tls.clients else None,
+        ssl_cert_reqs=ssl.CERT_OPTIONAL if tls and tls.clients else ssl.CERT_NONE,
         h11_max_incomplete_event_size=64 * 1024,
         server_header=False,
     )
+    config.load()
+    if tls and tls.clients:
+        config.http_protocol_class = with_client_certificate(config.http_protocol_class)
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[sock]))
     try:

@@ -9,7 +9,7 @@ import click
 from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.description import Description, drawn, events_of, facts_of, plain
-from paddock.cli.finding import find_mac
+from paddock.cli.finding import read_busy_pods, read_mac
 from paddock.cli.output import as_json, as_yaml
 from paddock.cli.progress import showing
 from paddock.cli.why import explanation_of, one_of
@@ -149,14 +149,12 @@ async def _one(reached: Reached, word: str, name: str, kind: "type[KubeObject]",
 
 
 async def _mac(reached: Reached, kind: str, name: str) -> "tuple[KubeObject, list[str]]":
-    from paddock.cli.finding import busy_pods
-
-    mac = await find_mac(reached, name)
+    mac = await read_mac(reached, name)
     related = []
     if mac.machine is not None:
         meta = mac.machine.metadata
         related += [f"{ref.kind} {ref.name}" for ref in meta.owner_references]
-        related += [f"node {meta.name}", *(_pod_line(pod) for pod in await busy_pods(reached, meta.name))]
+        related += [f"node {meta.name}", *(_pod_line(pod) for pod in await read_busy_pods(reached, meta.name))]
     if kind == "machine":
         if mac.machine is None:
             raise Problem(f"host {name} belongs to no machine: `paddock describe host {name}`")

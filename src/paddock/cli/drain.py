@@ -7,7 +7,7 @@ import click
 
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, Problem, Reach, Reached, connected, reach_flags, run
-from paddock.cli.finding import busy_pods, find_mac
+from paddock.cli.finding import read_busy_pods, read_mac
 from paddock.cli.output import confirmed
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def _drain(name: str, reach: Reach, *, yes: bool, on: bool) -> int:
     async with connected(reach) as reached:
         node = await _node(reached, name)
         if node is not None:
-            busy = await busy_pods(reached, node.metadata.name)
+            busy = await read_busy_pods(reached, node.metadata.name)
             plan = [f"{'cordon' if on else 'uncordon'} Node {node.metadata.name}"]
             if on:
                 plan.append("retire its idle runners")
@@ -82,7 +82,7 @@ async def _node(reached: Reached, name: str) -> "Node | None":
 
     names = [name]
     with suppress(Problem):  # not a Mac: perhaps a Linux node, or a Pod
-        names.append((await find_mac(reached, name)).name)
+        names.append((await read_mac(reached, name)).name)
     for each in dict.fromkeys(names):
         try:
             return await reached.client.get(Node, each)

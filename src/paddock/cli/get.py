@@ -9,7 +9,8 @@ import click
 
 from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
-from paddock.cli.kind import ALL_KINDS, Kind, kind_called, kinds
+from paddock.cli.kind import Kind
+from paddock.cli.kinds import ALL_KINDS, kind_called, kinds
 from paddock.cli.output import Column, Form, listed, output_flag, row_of
 from paddock.cli.progress import showing
 

@@ -5,15 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from paddock.cli.connections import Problem, Reached
+from paddock.cli.connections import Reached
 from paddock.cli.output import Column
 
-__all__ = ["ALL_KINDS", "Kind", "kind_called", "kinds"]
-
-ALL_KINDS = (
-    "hosts", "machines", "fleets", "pools", "pods", "nodes", "jobs", "claims", "accounts", "heals",
-)  # fmt: skip
-"""The names, known without importing what they need, for help and completion."""
+__all__ = ["Kind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +23,3 @@ class Kind:
     plain: Callable[[Any], Any]
     labelled: bool = True
     """Whether its items are objects of the cluster, with labels to select by."""
-
-
-def kinds() -> tuple[Kind, ...]:
-    """All of them, the cluster's first."""
-    from paddock.cli.cluster_kinds import CLUSTER_KINDS
-    from paddock.cli.ledger_kinds import LEDGER_KINDS
-
-    return (*CLUSTER_KINDS, *LEDGER_KINDS)
-
-
-def kind_called(word: str) -> Kind:
-    """The kind by any of its names; Problem lists all of them."""
-    found = next((kind for kind in kinds() if word in (kind.name, *kind.aliases)), None)
-    if found is None:
-        raise Problem(f"{word} is nothing that can be listed: use one of {', '.join(ALL_KINDS)}")
-    return found

@@ -70,6 +70,13 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
 @click.option(
     "--runners-namespace", default="", help="Where pools, runner Pods and their accounts are; --namespace unless given."
 )
+@click.option(
+    "--node-identity",
+    type=click.Choice(["Certificate", "ServiceAccount"]),
+    default="Certificate",
+    show_default=True,
+    help="What each Mac is given to speak with: a node's certificate (an account, if the cluster signs none), or an account.",
+)
 @click.option("--poller-image", default="", help="The image of this program, for the pollers of Linux runner Pods.")
 @kubeconfig_flag
 @log_level_flag("info")
@@ -83,6 +90,7 @@ def command(
     runner_dispatch_url: str,
     runners_namespace: str,
     poller_image: str,
+    node_identity: str,
     kubeconfig: Path | None,
     **flags: Any,
 ) -> None:
@@ -94,7 +102,13 @@ def command(
     # A process that leads without a lease has no successor whose acts its own could meet.
     fleet = fleet_config(flags)
     lease = {} if leader_elect else {"lease_duration": 0.0}
-    settings = host_settings(flags, expect_nodes=fleet.agent is not None, manage_kubeconfig=manage_kubeconfig, **lease)
+    settings = host_settings(
+        flags,
+        expect_nodes=fleet.agent is not None,
+        manage_kubeconfig=manage_kubeconfig,
+        node_identity=node_identity,
+        **lease,
+    )
     addresses = {
         "--metrics-bind-address": metrics_bind_address,
         "--health-probe-bind-address": health_probe_bind_address,
@@ -135,6 +149,7 @@ async def _run(
     from paddock.hosts.bootstrap import Sequencing
     from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
     from paddock.hosts.bootstrap.identity import ApiEndpoint
+    from paddock.hosts.bootstrap.node_access import IdentityKind
     from paddock.hosts.operator import HostOperator
     from paddock.hosts.roles import NODE_ROLE
     from paddock.kube import config as kube_config
@@ -167,6 +182,9 @@ async def _run(
                     rng=rng,
                     endpoint=ApiEndpoint(api_server_url or connection.server, connection.ca),
                     cluster_role=NODE_ROLE,
+                    node_identity=IdentityKind(settings.node_identity),
+                    pods_namespace=runners.namespace,
+                    own_namespace=settings.namespace,
                     sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
                 ),
                 settings,

@@ -4,7 +4,7 @@ import click
 
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
-from paddock.cli.finding import find_mac
+from paddock.cli.finding import read_mac
 from paddock.cli.output import confirmed
 
 __all__ = ["command", "unquarantine_command"]
@@ -36,7 +36,7 @@ async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
     from paddock.hosts.api import ScalewayAppleSiliconHost
 
     async with connected(reach) as reached:
-        mac = await find_mac(reached, name)
+        mac = await read_mac(reached, name)
         host = mac.host
         if host is None:
             raise Problem(f"machine {name} has no host yet: `paddock why machine {name}` says what it waits for")

@@ -6,11 +6,12 @@ import click
 
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
-from paddock.cli.finding import Mac, busy_pods, find_mac
+from paddock.cli.finding import read_busy_pods, read_mac
 from paddock.cli.output import confirmed
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Pod
+    from paddock.views.finding import Mac
 
 __all__ = ["command", "plan", "terminate_command"]
 
@@ -44,14 +45,14 @@ def terminate_command(name: str, yes: bool, force_kill_job: bool, reach: Reach) 
 async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, terminate: bool) -> int:
     from paddock.hosts.api import ScalewayAppleSiliconMachine
     from paddock.hosts.cluster_api import machine_owner, machine_resource
-    from paddock.hosts.lifecycle import RELEASE_POLICY
+    from paddock.hosts.delete import RELEASE_POLICY
 
     async with connected(reach) as reached:
-        mac = await find_mac(reached, name)
+        mac = await read_mac(reached, name)
         machine = mac.machine
         if machine is None:
             raise Problem(_unowned(mac))
-        busy = await busy_pods(reached, machine.metadata.name)
+        busy = await read_busy_pods(reached, machine.metadata.name)
         verb = "terminate" if terminate else "release"
         click.echo(f"To {verb} {machine.metadata.name}:")
         if busy and not force:
@@ -79,7 +80,7 @@ async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, termina
         return 0
 
 
-def plan(mac: Mac, busy: "list[Pod]", *, terminate: bool) -> list[str]:
+def plan(mac: "Mac", busy: "list[Pod]", *, terminate: bool) -> list[str]:
     """What will be done, in order, and what it ends."""
     assert mac.machine is not None
     steps = [f"end {_job(pod)}" for pod in busy]
@@ -102,7 +103,7 @@ def _job(pod: "Pod") -> str:
     return f"Pod {pod.metadata.name} works for {pod.metadata.labels.get(OWNER_LABEL, '?')}"
 
 
-def _unowned(mac: Mac) -> str:
+def _unowned(mac: "Mac") -> str:
     assert mac.host is not None
     if mac.host.spec.release is not None:
         return f"host {mac.name} is being given back already: `paddock why host {mac.name}` says how far it is"

@@ -16,7 +16,7 @@ from paddock.cli.progress import showing
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Event
-    from paddock.web.health import FleetHealth, Numbers
+    from paddock.views.health import FleetHealth, Numbers
 
 __all__ = ["command", "killed", "what_changed"]
 
@@ -98,7 +98,7 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
     from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
     from paddock.kube.builtin import Event, Pod
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
-    from paddock.web.health import survey
+    from paddock.views.health import survey
 
     client = reached.client
     of_the_ledger = asyncio.create_task(_ledger(reached))

@@ -17,7 +17,7 @@ from paddock.cli.long_running import log_level_flag, when_told_to_stop
 from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
-    from paddock.embedded.all_in_one import Options
+    from paddock.all_in_one.start import Options
     from paddock.runners.api.settings import DispatchSettings
 
 __all__ = ["command"]
@@ -78,7 +78,7 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
 @host_flags("tuist-pool-")
 def command(**flags: Any) -> None:
     """Run everything on this machine: database, Kubernetes-compatible API, controllers and the page."""
-    from paddock.embedded.all_in_one import Options
+    from paddock.all_in_one.start import Options
 
     # One process leads by itself, so there is no lease to outlive; a simulated cloud answers at once.
     pace = (
@@ -152,9 +152,9 @@ def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
 
 
 async def _run(options: "Options") -> int:
+    from paddock.all_in_one.start import all_in_one
     from paddock.base.http_server import PortInUseError
     from paddock.clients.scaleway import SettingsError
-    from paddock.embedded.all_in_one import all_in_one
     from paddock.embedded.postgres import PostgresError
     from paddock.embedded.store import StoreError
 

@@ -6,7 +6,7 @@ import click
 
 from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
-from paddock.cli.finding import find_mac
+from paddock.cli.finding import read_mac
 from paddock.cli.output import as_json, as_yaml, explained
 from paddock.cli.progress import showing
 
@@ -82,7 +82,7 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation"
         except NotFoundError:
             raise Problem(f"there is no fleet {reached.namespace}/{name}: `paddock get fleets` lists them") from None
         return why_fleet(fleet, (await reached.client.list(ScalewayAppleSiliconMachine)).items, now)
-    mac = await find_mac(reached, name)
+    mac = await read_mac(reached, name)
     machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
     if kind == "host" and mac.host is not None:
         return why_host(mac.host, machines, now)

@@ -1,1 +1,1 @@
-"""Everything on one machine: a Kubernetes-compatible API over a store in Postgres, and what starts them together."""
+"""A Kubernetes-compatible API on one machine, over a store in Postgres, and the Postgres that it keeps running."""

@@ -11,6 +11,9 @@ from paddock.base.secrets import Secret
 from paddock.base.supervise import keep_running
 from paddock.embedded.api.access import API_AUDIENCE, Access
 from paddock.embedded.api.builtin import catalogue as builtins
+from paddock.embedded.api.certificate_signer import CertificateSigner
+from paddock.embedded.api.client_authority import ClientAuthority
+from paddock.embedded.api.default_roles import DEFAULT_ROLES
 from paddock.embedded.api.garbage_collector import GarbageCollector
 from paddock.embedded.api.housekeeping import Housekeeping, create_first_namespaces, serve_stored_kinds
 from paddock.embedded.api.http import ApiServer
@@ -42,15 +45,26 @@ class ControlPlane:
         signing_key: Secret,
         definitions: Iterable[dict[str, Any]] = (),
         roles: Iterable[dict[str, Any]] = (),
+        authority: ClientAuthority | None = None,
+        machines: str = "",
     ) -> None:
+        """`authority` signs and knows client certificates; without one, requests for them stay unanswered. `machines` is
+        the resource that nodes are made from: see `Access`.
+        """
         self._clock = clock
         self._rng = rng
         self._definitions = tuple(definitions)
-        self._roles = tuple(roles)
+        self._roles = (*DEFAULT_ROLES, *roles)
+        self._authority = authority
         self.kinds = Kinds(builtins.KINDS)
         self.objects = Objects(store, self.kinds, clock, rng)
         self.access = Access(
-            store, TokenIssuer(signing_key, API_AUDIENCE, clock, rng), StaticTokens([admin_token]), clock
+            store,
+            TokenIssuer(signing_key, API_AUDIENCE, clock, rng),
+            StaticTokens([admin_token]),
+            clock,
+            authority=authority,
+            machines=machines,
         )
         self.app = ApiServer(self.objects, self.access, clock, rng)
 
@@ -66,6 +80,8 @@ class ControlPlane:
             "garbage": lambda: GarbageCollector(self.objects).run(),
             "binder": lambda: Scheduler(self.objects).run(),
         }
+        if self._authority is not None:
+            work["certificates"] = CertificateSigner(self.objects, self._authority, self.access.authorizer).run
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(keep_running(name, run, self._clock, self._rng), name=name)

@@ -16,13 +16,17 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
 )
+from paddock.hosts.bootstrap.contract import Bootstrapper
 from paddock.hosts.bootstrap.identity import ApiEndpoint
+from paddock.hosts.bootstrap.revocation import RevokedNodes
 from paddock.hosts.controllers.catalogue import Catalogue
+from paddock.hosts.controllers.certificate_requests import CertificateRequests
 from paddock.hosts.controllers.cluster import ClusterReconciler, ControlPlaneReconciler
-from paddock.hosts.controllers.context import Bootstrapper, ReconcileContext
+from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.controllers.core_access import CoreAccess
 from paddock.hosts.controllers.fleet import FleetReconciler
 from paddock.hosts.controllers.host import HostReconciler
+from paddock.hosts.controllers.host_keys import HostKeys
 from paddock.hosts.controllers.inventory import Inventory
 from paddock.hosts.controllers.machine.reconcile import MachineReconciler
 from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
@@ -45,6 +49,8 @@ __all__ = ["HostOperator"]
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 _CATALOGUE_EVERY = 600.0
+_REQUESTS_EVERY = 15.0
+_REVOKED_EVERY = 1800.0
 
 
 class HostOperator:
@@ -105,6 +111,12 @@ class HostOperator:
         manager.add_periodic(
             "sweep", self.sweep.cycle, every=settings.reclaim_interval, first_after=settings.inventory_interval
         )
+        keys = HostKeys(client, clock, bootstrapper, self.hosts.reader.list)
+        manager.add_periodic("host keys", keys.cycle, every=settings.inventory_interval)
+        requests = CertificateRequests(client, clock, self.machines.reader.list)
+        manager.add_periodic("certificate requests", requests.cycle, every=_REQUESTS_EVERY)
+        revoked = RevokedNodes(client, clock, settings.namespace)
+        manager.add_periodic("revoked nodes", revoked.tidy, every=_REVOKED_EVERY)
         machines = self._controller("machine", MachineReconciler(self.context))
         machines.watches(self.machines).watches(self.hosts, self._concerned)
         if settings.expect_nodes:

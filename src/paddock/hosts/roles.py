@@ -14,16 +14,25 @@ from paddock.kube.roles import RBAC, Role, Rule
 
 __all__ = [
     "CORE_ROLE",
+    "NODE_LEASE_ROLE",
+    "NODE_PODS_ROLE",
     "NODE_ROLE",
     "OPERATOR_CLUSTER_RULES",
     "OPERATOR_NAMESPACE_RULES",
+    "RENEWAL_BINDING",
     "core_rules",
-    "node_role",
+    "node_lease_rules",
+    "node_pod_rules",
+    "node_roles",
     "node_rules",
+    "renewal_binding",
 ]
 
 NODE_ROLE: Final = "paddock-node"
+NODE_LEASE_ROLE: Final = f"{NODE_ROLE}-lease"
+NODE_PODS_ROLE: Final = f"{NODE_ROLE}-pods"
 CORE_ROLE: Final = "paddock-cluster-api"
+RENEWAL_BINDING: Final = "paddock-node-renewals"
 
 _MACHINES = ScalewayAppleSiliconMachine.RESOURCE
 _HOSTS = ScalewayAppleSiliconHost.RESOURCE
@@ -103,11 +112,33 @@ OPERATOR_CLUSTER_RULES: Final = (
         ("get", "create", "delete"),
     ),
     Rule(
-        "Giving away a role needs all of its rights, or this; it holds for these two alone.",
+        "Where the cluster signs no certificates: what a Mac's account may do to its Lease and to Pods is bound where "
+        "those are.",
+        RBAC,
+        ("rolebindings",),
+        ("get", "create", "delete"),
+    ),
+    Rule(
+        "Giving away a role needs all of its rights, or this; it holds for these alone.",
         RBAC,
         ("clusterroles",),
         ("bind",),
-        names=(NODE_ROLE, CORE_ROLE),
+        names=(NODE_ROLE, NODE_LEASE_ROLE, NODE_PODS_ROLE, CORE_ROLE),
+    ),
+    Rule(
+        "A Mac's first certificate is asked for here, with a key that never leaves the operator but for that Mac; requests "
+        "of live Machines' nodes for their next one are found.",
+        "certificates.k8s.io",
+        ("certificatesigningrequests",),
+        ("get", "list", "create"),
+    ),
+    Rule("Approves both.", "certificates.k8s.io", ("certificatesigningrequests/approval",), ("patch",)),
+    Rule(
+        "Approving asks for this, too; it holds for certificates of nodes alone.",
+        "certificates.k8s.io",
+        ("signers",),
+        ("approve",),
+        names=("kubernetes.io/kube-apiserver-client-kubelet",),
     ),
 )
 """The operator's rights in the whole cluster."""
@@ -136,39 +167,62 @@ OPERATOR_NAMESPACE_RULES: Final = (
     Rule(
         "That account's token goes to the host, or into core's kubeconfig.", "", ("serviceaccounts/token",), ("create",)
     ),
+    Rule(
+        "Nodes of Macs that were given back, which are refused until their last certificate has ended.",
+        "",
+        ("configmaps",),
+        ("list", "create", "delete"),
+    ),
     Rule("What happened to a Machine or a Host.", "", ("events",), ("create", "patch")),
     Rule("Of several operators one leads.", "coordination.k8s.io", ("leases",), ("get", "create", "update")),
 )
 """The operator's rights in its own namespace, and in every other one that holds Machines."""
 
 _NODE_RULES: Final = (
-    Rule(
-        "A Mac's agent registers its Node and keeps its labels.",
-        "",
-        ("nodes",),
-        ("get", "list", "watch", "create", "patch", "update"),
-    ),
-    Rule("Heartbeats, and how Pods fare.", "", ("nodes/status", "pods/status"), ("patch", "update")),
+    Rule("A Mac's agent registers its Node and keeps its labels.", "", ("nodes",), ("get", "create", "patch")),
+    Rule("Heartbeats.", "", ("nodes/status",), ("patch",)),
+)
+_NODE_LEASE_RULES: Final = (
+    Rule("Heartbeats.", "coordination.k8s.io", ("leases",), ("get", "create", "patch", "update")),
+)
+_NODE_POD_RULES: Final = (
     Rule("The Pods that are bound to it.", "", ("pods",), ("get", "list", "watch", "delete")),
+    Rule("How they fare.", "", ("pods/status",), ("patch",)),
     Rule("What happened to them.", "", ("events",), ("create", "patch")),
     Rule("The token that each Pod carries.", "", ("serviceaccounts/token",), ("create",)),
-    Rule(
-        "Heartbeats, for agents that write Leases.",
-        "coordination.k8s.io",
-        ("leases",),
-        ("get", "create", "patch", "update"),
-    ),
 )
 
 
 def node_rules() -> Role:
-    """The role that every node's own identity is bound to."""
+    """What an account of a Mac may do in the whole cluster; a Mac with a certificate needs no role at all."""
     return Role(NODE_ROLE, _NODE_RULES)
 
 
-def node_role() -> dict[str, Any]:
-    """The ClusterRole, as a manifest."""
-    return node_rules().manifest()
+def node_lease_rules() -> Role:
+    """What it may do in kube-node-lease, where it is bound."""
+    return Role(NODE_LEASE_ROLE, _NODE_LEASE_RULES)
+
+
+def node_pod_rules() -> Role:
+    """What it may do where the runners are, where it is bound."""
+    return Role(NODE_PODS_ROLE, _NODE_POD_RULES)
+
+
+def renewal_binding() -> dict[str, Any]:
+    """Every node may ask for its own next certificate, and nobody else's: Kubernetes' own role, given to all nodes."""
+    name = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": RENEWAL_BINDING},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": "system:nodes"}],
+    }
+
+
+def node_roles() -> list[dict[str, Any]]:
+    """The ClusterRoles of Macs' accounts, as manifests."""
+    return [role.manifest() for role in (node_rules(), node_lease_rules(), node_pod_rules())]
 
 
 _CORE_RULES: Final = (

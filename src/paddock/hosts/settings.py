@@ -29,6 +29,7 @@ class HostSettings:
     expect_nodes: bool = False
     bootstrap_spread: float = 20.0
     manage_kubeconfig: bool = True
+    node_identity: str = "Certificate"
     core_token_lifetime: timedelta = timedelta(days=7)
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from paddock.base.clock import Clock
 from paddock.clients.scaleway import Credentials
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, ReportStep
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, ReportStep
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.cloud.state import Host as CloudHost
 
@@ -62,6 +62,12 @@ class FakeBootstrap:
 
     async def identity_due(self, machine: Machine) -> bool:  # noqa: ARG002 - paper has no tokens
         return False
+
+    async def host_key(self, host: Host) -> str | None:
+        if self._cloud is None:
+            return _host_key(host.spec.server_id, 1)
+        mac = self._cloud.state.hosts.get(host.spec.server_id)
+        return _host_key(host.spec.server_id, mac.install) if mac is not None and mac.powered else None
 
     def desired_hash(self, machine: Machine) -> str:  # noqa: ARG002 - one configuration for all
         return "config-1"

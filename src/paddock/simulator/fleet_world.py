@@ -16,6 +16,7 @@ from paddock.base.clock import Clock
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.secrets import Secret
 from paddock.clients.scaleway import ScalewayClient
+from paddock.embedded.api.client_authority import ClientAuthority
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.definitions import cluster_api_definitions
@@ -45,6 +46,7 @@ Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
 ADMIN = Secret("fleet-world-admin")
 POOL = "tuist-pool-"
+_MACHINES = ScalewayAppleSiliconMachine.RESOURCE
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,8 @@ class FleetWorld:
             world.rng(self._api_name),
             admin_token=ADMIN,
             signing_key=generate_key(),
+            authority=ClientAuthority.made(self.clock.now()),
+            machines=f"{_MACHINES.plural}.{_MACHINES.group}",
             definitions=[
                 *(crd_of(kind) for kind in hosts_api.KINDS),
                 *(cluster_api_definitions() if cluster_api else ()),

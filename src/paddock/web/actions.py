@@ -18,7 +18,8 @@ from paddock.kube.events import EventRecorder
 from paddock.kube.objects import KubeObject
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import OPERATOR_DRAIN_LABEL, OWNER_LABEL, RUNNER_LABEL
-from paddock.web.finding import Mac, find_mac, find_pod, job_on, pods_on, works
+from paddock.views.finding import Mac, busy_pods, find_mac, works
+from paddock.web.finding import find_pod, job_on
 from paddock.web.page_data import PageData
 
 __all__ = ["VERBS", "ActionPlan", "Actor", "ChangedError", "Verb", "offered", "plan"]
@@ -84,7 +85,7 @@ def plan(verb: str, name: str, seen: PageData) -> ActionPlan | None:
     if verb == "drain-pod":
         pod = find_pod(seen, name)
         return _drain_pod(pod) if pod is not None else None
-    mac = find_mac(seen, name)
+    mac = find_mac(name, seen.hosts, seen.machines, seen.nodes)
     if mac is None:
         return None
     match verb:
@@ -104,7 +105,7 @@ def _release(mac: Mac, name: str, seen: PageData) -> ActionPlan:
         return replace(base, refused="It belongs to no machine, so there is nothing to release.")
     if machine.metadata.deletion_timestamp is not None:
         return replace(base, refused="It is being released already.")
-    busy = [pod for pod in pods_on(seen, machine.metadata.name) if works(pod)]
+    busy = busy_pods(seen.pods, machine.metadata.name)
     steps = [f"delete machine {machine.metadata.name}"]
     if host is not None:
         steps.append(f"wipe host {host.metadata.name} ({host.status.type}, {host.spec.zone}); it goes back to the pool")
@@ -176,7 +177,7 @@ def _drain(mac: Mac, name: str, seen: PageData, *, on: bool) -> ActionPlan:
             about=mac.node,
         )
     steps = [f"cordon Node {node}: no new runner starts there", "retire its idle runners"]
-    steps += [f"let Pod {pod.metadata.name} finish its job" for pod in pods_on(seen, node) if works(pod)]
+    steps += [f"let Pod {pod.metadata.name} finish its job" for pod in busy_pods(seen.pods, node)]
     return replace(base, steps=tuple(steps), undo="To undo it, let it take jobs again.", about=mac.node)
 
 
@@ -245,10 +246,6 @@ class Actor:
 
     async def _nothing_new_runs(self, node: str, shown: frozenset[str]) -> None:
         pods = await self._fresh.list(Pod, label_selector=f"{RUNNER_LABEL}=true")
-        now = {
-            pod.metadata.uid
-            for pod in pods.items
-            if pod.spec.node_name == node and works(pod) and pod.status.phase not in ("Succeeded", "Failed")
-        }
+        now = {pod.metadata.uid for pod in busy_pods(pods.items, node)}
         if now - shown:
             raise ChangedError

@@ -163,7 +163,7 @@ class _Dispatcher:
         if text is None:
             what = f"The runbook {name} is not shipped with this build; the repository has it in docs/runbooks."
             return self._html(misc_pages.missing_page(self._pages.site, what), 404)
-        return self._html(misc_pages.runbook_page(self._pages.site, name, list(rendered(text))))
+        return self._html(misc_pages.runbook_page(self._pages.site, name, rendered(text)))
 
     async def not_found(self, request: Request, _: Exception) -> Response:
         if "text/html" not in request.headers.get("accept", ""):

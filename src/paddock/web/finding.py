@@ -1,62 +1,29 @@
-"""Finding an object in what was seen, by the names that people use. Pure."""
+"""Finding an object in what a page is made from, by the names that people use; Macs: `views.finding`. Pure."""
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.kube.builtin import Node, Pod
-from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RUNNER_LABEL, RunnerPool
+from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
+from paddock.kube.builtin import Pod
+from paddock.runners.api import POOL_LABEL, RunnerPool
 from paddock.runners.ledger.views import RunningJob
 from paddock.web.page_data import PageData
 
 __all__ = [
-    "Mac",
     "find_fleet",
-    "find_mac",
     "find_pod",
     "find_pool",
     "job_on",
     "machines_of",
     "named",
     "pods_of_pool",
-    "pods_on",
     "spelt_alike",
-    "works",
 ]
 
 _SCREENFUL = 40
 _COMPARED = 200
 
-Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
-
-
-@dataclass(frozen=True, slots=True)
-class Mac:
-    """A host, its machine and its Node, as far as there are all three."""
-
-    host: Host | None
-    machine: Machine | None
-    node: Node | None
-
-
-def find_mac(seen: PageData, name: str) -> Mac | None:
-    """The Mac whose host, server or machine has that name."""
-    machine = next((m for m in seen.machines if m.metadata.name == name), None)
-    if machine is not None:
-        known = {machine.status.host_name, machine.status.claiming} - {""}
-        host = next((h for h in seen.hosts if h.metadata.name in known), None)
-    else:
-        host = next((h for h in seen.hosts if name in (h.metadata.name, h.spec.server_id)), None)
-        if host is None:
-            return None
-        claim = host.spec.claim
-        machine = next((m for m in seen.machines if claim is not None and m.metadata.uid == claim.machine_uid), None)
-    node = (
-        next((n for n in seen.nodes if n.metadata.name == machine.metadata.name), None) if machine is not None else None
-    )
-    return Mac(host, machine, node)
 
 
 def find_fleet(seen: PageData, name: str) -> MacFleet | None:
@@ -76,26 +43,10 @@ def machines_of(seen: PageData, fleet: MacFleet) -> list[Machine]:
     return sorted(owned, key=lambda machine: machine.metadata.name)
 
 
-def pods_on(seen: PageData, node: str) -> list[Pod]:
-    """The runner Pods on a Node that have not ended."""
-    return [
-        pod
-        for pod in seen.pods
-        if pod.spec.node_name == node
-        and pod.metadata.labels.get(RUNNER_LABEL) == "true"
-        and pod.status.phase not in ("Succeeded", "Failed")
-    ]
-
-
 def pods_of_pool(seen: PageData, pool: str) -> list[Pod]:
     return sorted(
         (pod for pod in seen.pods if pod.metadata.labels.get(POOL_LABEL) == pool), key=lambda pod: pod.metadata.name
     )
-
-
-def works(pod: Pod) -> bool:
-    """Whether it is stamped for somebody; the ledger knows for which job."""
-    return bool(pod.metadata.labels.get(OWNER_LABEL))
 
 
 def job_on(seen: PageData, pod: Pod) -> RunningJob | None:

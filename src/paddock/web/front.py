@@ -9,7 +9,7 @@ from htpy import Node
 from markupsafe import Markup
 
 from paddock.base.clock import rfc3339_micro
-from paddock.web.health import FleetHealth, survey
+from paddock.views.health import FleetHealth, survey
 from paddock.web.live import Frame, Part
 from paddock.web.money import money_of
 from paddock.web.page_data import PageData

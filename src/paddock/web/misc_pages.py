@@ -93,5 +93,5 @@ def refused_page(site: Site, why: str) -> Node:
     )
 
 
-def runbook_page(site: Site, name: str, body: Sequence[Node]) -> Node:
+def runbook_page(site: Site, name: str, body: Node) -> Node:
     return document(site, f"{name} · Paddock", h.article(".card.text")[body])

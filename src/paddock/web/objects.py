@@ -14,17 +14,15 @@ from paddock.runners.api import OWNER_LABEL, POOL_LABEL
 from paddock.runners.http.explain import why_pod, why_pool
 from paddock.runners.http.readonly import PodPage
 from paddock.runners.ledger import LedgerError
+from paddock.views.finding import find_mac, pods_on, works
 from paddock.web.actions import Verb, offered
 from paddock.web.finding import (
     find_fleet,
-    find_mac,
     find_pod,
     find_pool,
     job_on,
     machines_of,
     pods_of_pool,
-    pods_on,
-    works,
 )
 from paddock.web.ledger_reader import LedgerReader
 from paddock.web.page_data import PageData
@@ -90,7 +88,7 @@ async def _page(
 
 
 def _host(name: str, seen: PageData) -> ObjectPage | None:
-    mac = find_mac(seen, name)
+    mac = find_mac(name, seen.hosts, seen.machines, seen.nodes)
     if mac is None or mac.host is None:
         return None
     host, machine = mac.host, mac.machine
@@ -127,7 +125,7 @@ def _host(name: str, seen: PageData) -> ObjectPage | None:
 
 
 def _machine(name: str, seen: PageData, pool_prefix: str) -> ObjectPage | None:
-    mac = find_mac(seen, name)
+    mac = find_mac(name, seen.hosts, seen.machines, seen.nodes)
     machine = mac.machine if mac is not None else None
     if mac is None or machine is None or machine.metadata.name != name:
         return None
@@ -163,7 +161,7 @@ def _around_mac(seen: PageData, machine: ScalewayAppleSiliconMachine | None, *, 
     if machine is None:
         return []
     found = [Related("machine", machine.metadata.name, machine.status.phase)] if itself else []
-    for pod in pods_on(seen, machine.metadata.name):
+    for pod in pods_on(seen.pods, machine.metadata.name):
         job = job_on(seen, pod)
         found.append(
             Related("pod", pod.metadata.name, f"for {pod.metadata.labels[OWNER_LABEL]}" if works(pod) else "idle")

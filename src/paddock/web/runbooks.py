@@ -1,18 +1,21 @@
 """The runbooks, where they are shipped: one page a problem, as the repository has it in `docs/runbooks`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import htpy as h
-from htpy import Node
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererProtocol
+from markdown_it.token import Token
+from markupsafe import Markup
 
 __all__ = ["Runbooks", "rendered"]
 
 _FOLDERS: Final = (Path(__file__).parent / "runbook_pages", Path(__file__).parents[3] / "docs" / "runbooks")
 """Beside the package where it is installed with them, and in a checkout."""
-_LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+_RUNBOOK: Final = re.compile(r"(\w+)\.md(?:#[\w-]+)?")
 
 
 class Runbooks:
@@ -31,62 +34,36 @@ class Runbooks:
         return path.read_text(encoding="utf-8") if path is not None else None
 
 
-def rendered(text: str) -> Iterator[Node]:
-    """The little Markdown that runbooks use: headings, paragraphs, lists and code."""
-    block: list[str] = []
-    code: list[str] | None = None
-    for line in [*text.splitlines(), ""]:
-        if line.startswith("```"):
-            if code is None:
-                code = []
-                yield from _paragraph(block)
-                block = []
-            else:
-                yield h.pre(tabindex="0")[h.code["\n".join(code)]]
-                code = None
-        elif code is not None:
-            code.append(line)
-        elif line.startswith("#"):
-            yield from _paragraph(block)
-            block = []
-            words = line.lstrip("#").strip()
-            yield h.h1[words] if line.startswith("# ") else h.h2[words]
-        elif line.strip():
-            block.append(line)
-        else:
-            yield from _paragraph(block)
-            block = []
+def rendered(text: str) -> Markup:
+    """CommonMark with tables. HTML in the text is shown as text, and no link leaves the page but to another runbook."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    markdown.add_render_rule("fence", _code)
+    markdown.add_render_rule("code_block", _code)
+    tokens = markdown.parse(text)
+    for token in tokens:
+        token.attrs.pop("style", None)  # the alignment of columns, which the page's policy refuses
+        token.children = list(_safe_links(token.children)) if token.children else token.children
+    # Safe as Markup: markdown-it escapes everything that it does not write itself, since `html` is off.
+    return Markup(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S704
 
 
-def _paragraph(lines: list[str]) -> Iterator[Node]:
-    if not lines:
-        return
-    if lines[0].lstrip().startswith(("- ", "* ")):
-        items: list[str] = []
-        for line in lines:
-            if line.lstrip().startswith(("- ", "* ")):
-                items.append(line.lstrip()[2:])
-            else:
-                items[-1] += f" {line.strip()}"
-        yield h.ul[[h.li[_words(item)] for item in items]]
-    else:
-        yield h.p[_words(" ".join(lines))]
+def _code(_: RendererProtocol, tokens: Sequence[Token], index: int, *_options: object) -> str:
+    # It scrolls sideways, so a keyboard must be able to reach it.
+    return str(h.pre(tabindex="0")[h.code[tokens[index].content.rstrip("\n")]])
 
 
-def _words(text: str) -> Iterator[Node]:
-    for number, part in enumerate(text.split("`")):
-        if number % 2:
-            yield h.code[part]
-        else:
-            yield from _links(part.replace("**", ""))
-
-
-def _links(text: str) -> Iterator[Node]:
+def _safe_links(tokens: Sequence[Token]) -> Iterator[Token]:
     """Links to other runbooks lead to their pages; any other is named and not followed, since it is not shipped."""
-    at = 0
-    for found in _LINK.finditer(text):
-        yield text[at : found.start()]
-        name = found[2].removesuffix(".md")
-        yield h.a(href=f"/runbooks/{name}")[found[1]] if name.isalnum() else f"{found[1]} ({found[2]})"
-        at = found.end()
-    yield text[at:]
+    named: list[str] = []
+    for token in tokens:
+        if token.type == "link_open":
+            target = str(token.attrs.get("href", ""))
+            found = _RUNBOOK.fullmatch(target)
+            named.append("" if found else target)
+            if found:
+                token.attrs = {"href": f"/runbooks/{found[1]}"}
+                yield token
+        elif token.type == "link_close" and (target := named.pop()):
+            yield Token("text", "", 0, content=f" ({target})")
+        else:
+            yield token

@@ -8,16 +8,15 @@ In simulation there is nothing real to break and the server listens on loopback 
 given to whoever asks, under the name "somebody at this machine". Forms need their token and Origin there just the same.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import random
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from itsdangerous import BadData, Signer, TimestampSigner, URLSafeTimedSerializer
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -41,6 +40,17 @@ class Visitor:
     form_token: str
 
 
+class _ClockSigner(TimestampSigner):
+    """Takes the time from the injected clock."""
+
+    def __init__(self, *args: Any, clock: Clock, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._clock = clock
+
+    def get_timestamp(self) -> int:
+        return int(self._clock.now().timestamp())
+
+
 class SessionAuthentication:
     """Without a token nobody may act, and every page is for reading. `open_house` is for simulations alone."""
 
@@ -58,26 +68,24 @@ class SessionAuthentication:
         """A new session for whoever shows the token; None where it is not the token."""
         if self._token is None or not hmac.compare_digest(token.encode(), self._token.reveal().encode()):
             return None
-        return self._new(" ".join(who.split())[:_LONGEST_NAME] or "somebody")
+        return self._new(self._token, " ".join(who.split())[:_LONGEST_NAME] or "somebody")
 
     def visitor(self, request: Request) -> Visitor | None:
         """The session that the request carries, if it is ours and not too old."""
         cookie = request.cookies.get(COOKIE, "")
-        body, _, signature = cookie.rpartition(".")
-        if self._token is None or not body or not hmac.compare_digest(signature, self._sign("session", body)):
+        if self._token is None:
             return None
         try:
-            born, _, who = base64.urlsafe_b64decode(body).decode().split("\n", 2)
-            age = self._clock.now() - datetime.fromisoformat(born)
-        except (ValueError, binascii.Error):
+            _, who = self._sessions(self._token).loads(cookie, max_age=int(_LASTS.total_seconds()))
+        except BadData:
             return None
-        if not timedelta(0) <= age <= _LASTS:
-            return None
-        return Visitor(who, cookie, self._sign("form", cookie))
+        return Visitor(who, cookie, self._form_token(self._token, cookie))
 
     def welcome(self, request: Request) -> Visitor | None:
         """The visitor, or a new one where the house is open. Put the session on the answer with `remember`."""
-        return self.visitor(request) or (self._new(_ANYBODY) if self.open_house else None)
+        if (visitor := self.visitor(request)) is not None or not self.open_house or self._token is None:
+            return visitor
+        return self._new(self._token, _ANYBODY)
 
     def remember(self, response: Response, visitor: Visitor, request: Request) -> Response:
         """Give the session to the browser, if it does not have it yet."""
@@ -101,16 +109,26 @@ class SessionAuthentication:
         # Browsers send Origin with every POST; one that is not ours, or none at all, is no form of ours.
         if urlsplit(origin).netloc != request.headers.get("host", "") or not origin:
             return "the form does not come from this page"
-        if not hmac.compare_digest(form_token, visitor.form_token):
+        # As bytes: text outside of ASCII is a wrong token, not a mistake of ours.
+        if not hmac.compare_digest(form_token.encode(), visitor.form_token.encode()):
             return "the form is not from this session: load the page again"
         return None
 
-    def _new(self, who: str) -> Visitor:
-        nonce = f"{self._rng.getrandbits(128):032x}"
-        body = base64.urlsafe_b64encode(f"{self._clock.now().isoformat()}\n{nonce}\n{who}".encode()).decode()
-        cookie = f"{body}.{self._sign('session', body)}"
-        return Visitor(who, cookie, self._sign("form", cookie))
+    def _new(self, token: Secret, who: str) -> Visitor:
+        # The number makes two sessions of one person differ, and so their form tokens.
+        cookie = self._sessions(token).dumps((f"{self._rng.getrandbits(128):032x}", who))
+        assert isinstance(cookie, str)
+        return Visitor(who, cookie, self._form_token(token, cookie))
 
-    def _sign(self, purpose: str, text: str) -> str:
-        assert self._token is not None
-        return hmac.new(self._token.reveal().encode(), f"{purpose}\n{text}".encode(), hashlib.sha256).hexdigest()
+    def _sessions(self, token: Secret) -> URLSafeTimedSerializer:
+        """Signs and reads cookies; the age is judged by our clock, a session from the future is refused."""
+        return URLSafeTimedSerializer(
+            token.reveal(),
+            salt="paddock.session",
+            signer=_ClockSigner,
+            signer_kwargs={"clock": self._clock, "digest_method": hashlib.sha256},
+        )
+
+    @staticmethod
+    def _form_token(token: Secret, cookie: str) -> str:
+        return Signer(token.reveal(), salt="paddock.form", digest_method=hashlib.sha256).get_signature(cookie).decode()

@@ -88,7 +88,9 @@ async def test_the_pinned_key_of_an_earlier_install_never_poisons_the_next_one(w
         server_id = (await one(fleet, name)).status.server_id
         assert (await fleet.hosts())[server_id].status.host_key
         await fleet.api.delete(Machine, name, "default")
-        assert (await until_pooled(fleet, server_id)).status.host_key == ""
+        pooled = await until_pooled(fleet, server_id)
+        # Forgotten, or already that of the new install, which is pinned while it is fresh.
+        assert pooled.status.host_key in ("", f"SHA256:{server_id[:8]}/{cloud_host(fleet, server_id).install}")
     assert fleet.macs.changed_keys == []
     assert {touch.install for touch in fleet.macs.touched} == {1, 2}
 

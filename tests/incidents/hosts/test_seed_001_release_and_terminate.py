@@ -15,7 +15,7 @@ from incidents.hosts.story import (
 )
 from unit.hosts.made import NOW, POOL, SERVER_ID, claim, host, machine, release, server
 
-from paddock.hosts.lifecycle import RecordRelease, ending
+from paddock.hosts.delete import RecordRelease, ending
 from paddock.hosts.release import Wait, release_step
 from paddock.simulator.cloud import Fault, FaultKind
 from paddock.simulator.fleet_world import FleetWorld

@@ -8,6 +8,7 @@ from integration.roles.deployed import OPERATOR_ROLES, files
 from integration.roles.recording import Requests, Right, install
 from simulation.hosts.interrupting import quick
 
+from paddock.base.rng import seeded
 from paddock.hosts.api import (
     MacFleet,
     MacFleetSpec,
@@ -19,6 +20,7 @@ from paddock.hosts.api import (
 )
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentities
+from paddock.hosts.bootstrap.node_access import NodeAccess
 from paddock.hosts.cluster_api import cluster_resource, machine_resource
 from paddock.hosts.roles import OPERATOR_CLUSTER_RULES, OPERATOR_NAMESPACE_RULES
 from paddock.kube.builtin import Node, ServiceAccount
@@ -35,6 +37,8 @@ ROLES = (Role("in the cluster", OPERATOR_CLUSTER_RULES), Role("in its namespace"
 EXPLAINED = {
     # Asked about by admission, not by a request: only where OwnerReferencesPermissionEnforcement is on.
     Right("", "tuist.dev", "macfleets/finalizers", "update"),
+    # Asked about by the server itself when a request for a certificate is approved.
+    Right("", "certificates.k8s.io", "signers", "approve"),
     # Asked about by the server itself when a ClusterRoleBinding is created.
     Right("", "rbac.authorization.k8s.io", "clusterroles", "bind"),
 }
@@ -165,6 +169,11 @@ async def _bootstrap_of_a_mac(fleet: RecordedFleet) -> None:
     await identities.ensure("m-1")
     assert not await identities.due("m-1")
     await identities.remove("m-1")
+    access = NodeAccess(client, fleet.clock, seeded("access"), ApiEndpoint("https://api"))
+    await access.first("m-1", "default")
+    assert await access.next("m-1", "default") is None
+    assert not await access.due("m-1", "default")
+    await access.remove("m-1", "default")
 
 
 @pytest.fixture(scope="module")

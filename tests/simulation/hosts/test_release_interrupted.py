@@ -6,7 +6,7 @@ import pytest
 from simulation.hosts.interrupting import Ward, from_here, interrupt_everywhere, small_fleet, who_has_it
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.hosts.lifecycle import RELEASE_POLICY
+from paddock.hosts.delete import RELEASE_POLICY
 from paddock.simulator.faults import Crash, FaultMoment, LoseAnswer
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World

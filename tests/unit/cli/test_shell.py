@@ -12,7 +12,7 @@ from unit.cli.scene import Scene
 
 from paddock.cli import main, progress
 from paddock.cli.connections import DECLINED, FAILED, TROUBLE
-from paddock.cli.kind import ALL_KINDS, kinds
+from paddock.cli.kinds import ALL_KINDS, kinds
 
 HEAVY = ("asyncio", "httpx2", "msgspec", "yaml", "starlette", "psycopg", "asyncssh", "paddock.kube", "paddock.hosts")
 
@@ -123,7 +123,7 @@ async def _slow(monkeypatch: pytest.MonkeyPatch, *, person: bool) -> str:
     import asyncio
 
     terminal, clock = _Terminal(person=person), _Quick()
-    monkeypatch.setattr(progress.sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
     untyped: Any = clock
     async with progress.showing("asking the cluster", untyped):
         for _ in range(10):

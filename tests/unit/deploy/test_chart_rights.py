@@ -6,8 +6,9 @@ import pytest
 import yaml
 from unit.deploy.rendering import FULL, NAMESPACE, RELEASE, ROOT, of_kind
 
-from paddock.hosts.roles import CORE_ROLE, NODE_ROLE
+from paddock.hosts.roles import CORE_ROLE, NODE_LEASE_ROLE, NODE_PODS_ROLE, NODE_ROLE, RENEWAL_BINDING
 
+NODE_ROLES = (NODE_ROLE, NODE_LEASE_ROLE, NODE_PODS_ROLE)
 ROLES = ("ClusterRole", "Role")
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 
@@ -23,11 +24,14 @@ def generated() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def ours(name: str) -> str:
-    return name if name in (CORE_ROLE, NODE_ROLE) else f"{RELEASE}-{name.removeprefix('paddock-')}"
+    return name if name in (CORE_ROLE, *NODE_ROLES) else f"{RELEASE}-{name.removeprefix('paddock-')}"
 
 
 def rendered(values: dict[str, Any], kinds: tuple[str, ...]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(each["kind"], each["metadata"]["name"]): each for kind in kinds for each in of_kind(kind, values)}
+    found = {(each["kind"], each["metadata"]["name"]): each for kind in kinds for each in of_kind(kind, values)}
+    # Kubernetes' own role, given to every node: not a role of the release, nor to an account of it.
+    found.pop(("ClusterRoleBinding", RENEWAL_BINDING), None)
+    return found
 
 
 def test_every_role_has_exactly_the_generated_rules():
@@ -62,21 +66,21 @@ def test_rights_about_runners_hold_where_the_runners_are_and_the_others_at_home(
 
 def test_without_dispatch_nobody_may_touch_pods():
     roles = rendered({}, ROLES)
-    assert {name for _, name in roles} == {f"{RELEASE}-operator", CORE_ROLE, NODE_ROLE}
+    assert {name for _, name in roles} == {f"{RELEASE}-operator", CORE_ROLE, *NODE_ROLES}
     for (_, name), role in roles.items():
-        if name not in (CORE_ROLE, NODE_ROLE):
+        if name not in (CORE_ROLE, *NODE_ROLES):
             assert all("pods" not in rule["resources"] for rule in role["rules"])
 
 
 def test_the_roles_that_the_operator_gives_away_keep_the_names_by_which_it_binds_them():
-    given = {("ClusterRole", NODE_ROLE), ("ClusterRole", CORE_ROLE)}
+    given = {("ClusterRole", name) for name in (*NODE_ROLES, CORE_ROLE)}
     assert given <= rendered({}, ROLES).keys()
     bound = [
         rule["resourceNames"]
         for rule in rendered({}, ROLES)["ClusterRole", f"{RELEASE}-operator"]["rules"]
         if "bind" in rule["verbs"]
     ]
-    assert bound == [[NODE_ROLE, CORE_ROLE]]
+    assert bound == [[*NODE_ROLES, CORE_ROLE]]
     assert not given & rendered({"nodeRole": {"install": False}}, ROLES).keys()
 
 

@@ -17,7 +17,7 @@ LAST = LINES[STAGES[-1] :]
 def test_every_base_is_pinned_by_a_tag_that_names_a_version():
     for index in STAGES:
         image = LINES[index].split()[1]
-        assert re.fullmatch(r"python:3\.\d+-slim-[a-z]+", image), image
+        assert re.fullmatch(r"python:3\.\d+-slim-[a-z]+\$\{BASE_DIGEST\}", image), image
 
 
 def test_tools_of_the_build_stay_in_the_build():
@@ -30,7 +30,19 @@ def test_the_dependencies_are_the_locked_ones_without_those_of_development():
     synced = [line for line in LINES if "uv sync" in line]
     assert synced
     assert all("--frozen" in line and "--no-dev" in line for line in synced)
-    assert re.search(r"pip install .*uv==\d+\.\d+\.\d+", TEXT)
+
+
+def test_the_image_and_the_checkout_build_with_one_version_of_uv():
+    in_image = re.findall(r"pip install .*uv==(\d+\.\d+\.\d+)", TEXT)
+    in_checkout = re.findall(r"^UV_VERSION = (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert len(in_image) == 1
+    assert in_image == in_checkout
+    assert "uv==$(UV_VERSION)" in (ROOT / "Makefile").read_text()
+
+
+def test_the_build_backend_is_one_exact_version():
+    (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert re.fullmatch(r"hatchling==\d+\.\d+\.\d+", backend)
 
 
 def test_it_runs_as_nobody_and_as_the_user_that_the_chart_names():
@@ -48,7 +60,7 @@ def test_the_command_is_started_without_a_shell():
 
 def test_no_secret_is_asked_for_and_none_can_slip_in():
     assert not re.search(r"(?i)secret|token|password|api[_-]?key", TEXT)
-    assert not any(line.startswith(("ARG", "ADD")) for line in LINES)
+    assert [line for line in LINES if line.startswith(("ARG", "ADD"))] == ['ARG BASE_DIGEST=""']
     ignored = (ROOT / ".dockerignore").read_text().split("\n")
     rules = [line for line in ignored if line and not line.startswith("#")]
     assert rules[0] == "*"

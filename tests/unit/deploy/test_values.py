@@ -13,7 +13,7 @@ from unit.deploy.rendering import CHART, FULL, templates
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 OF_A_LIST = {"tolerations": [{"key": "changed"}], "imagePullSecrets": [{"name": "changed"}]}
-OF_AN_ENUM = {"pullPolicy": "Always", "logLevel": "debug", "tag": "changed"}
+OF_AN_ENUM = {"nodeIdentity": "ServiceAccount", "pullPolicy": "Always", "logLevel": "debug", "tag": "changed"}
 
 
 def leaves(values: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -238,3 +238,30 @@ def test_only_an_open_house_gives_sessions_to_anybody() -> None:
     assert SessionAuthentication(TOKEN, clock, seeded(1)).welcome(request("")) is None
     assert SessionAuthentication(None, clock, seeded(1), open_house=True).welcome(request("")) is None
     assert SessionAuthentication(TOKEN, clock, seeded(1), open_house=True).welcome(request("")) is not None
+
+
+@pytest.mark.parametrize("cookie", ["bm9ib2R5.\xe9", "\xe9.abc", "\u20ac", "a.b.c", ".", "x" * 5000])
+def test_a_cookie_that_is_not_ours_is_no_session_whatever_it_holds(cookie: str) -> None:
+    assert SessionAuthentication(TOKEN, SystemClock(), seeded(1)).visitor(request(cookie)) is None
+
+
+def test_a_form_token_outside_of_ascii_is_refused_as_any_other_wrong_one() -> None:
+    from starlette.requests import Request
+
+    door = SessionAuthentication(TOKEN, SystemClock(), seeded(1))
+    visitor = door.admit(TOKEN.reveal(), "Ada")
+    headers = [(b"origin", b"http://paddock.test"), (b"host", b"paddock.test")]
+    posted = Request({"type": "http", "headers": headers})
+    assert "not from this session" in (door.refuses(posted, visitor, "\xe9") or "")
+    assert visitor is not None
+    assert door.refuses(posted, visitor, visitor.form_token) is None
+
+
+def test_a_session_from_the_future_is_refused() -> None:
+    class Ahead(SystemClock):
+        def now(self):
+            return super().now() + timedelta(minutes=5)
+
+    visitor = SessionAuthentication(TOKEN, Ahead(), seeded(1)).admit(TOKEN.reveal(), "Ada")
+    assert visitor is not None
+    assert SessionAuthentication(TOKEN, SystemClock(), seeded(1)).visitor(request(visitor.cookie)) is None

@@ -15,7 +15,7 @@ async def cloud(environ: Mapping[str, str]) -> list[Check]:
     from paddock.base.clock import SystemClock
     from paddock.base.rng import unseeded
     from paddock.clients.scaleway import ScalewayClient, ScalewayError, ScalewaySettings, SettingsError
-    from paddock.hosts.lifecycle import KNOWN_ZONES
+    from paddock.hosts.validation import KNOWN_ZONES
 
     if not environ.get("SCW_SECRET_KEY"):
         return [unknown("cloud", "SCW_SECRET_KEY is not set here", "set SCW_SECRET_KEY and SCW_DEFAULT_PROJECT_ID")]

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Mapping
 from datetime import timedelta
 
-from gidgethub.sansio import RateLimit
 from msgspec import Struct
 
 from paddock.base.clock import Clock
@@ -166,22 +165,22 @@ class Budget:
     def _learn(self, priority: Priority, headers: Mapping[str, str]) -> None:
         now = self._clock.monotonic()
         try:
-            told = RateLimit.from_http(headers)
-        except (ValueError, OverflowError, OSError):
-            return  # headers that are no numbers teach nothing
+            limit, left = int(headers["x-ratelimit-limit"]), int(headers["x-ratelimit-remaining"])
+        except (KeyError, ValueError):
+            return  # headers that are missing or no numbers teach nothing
         seconds = until_reset(headers, self._clock.now())
-        if told is None or seconds is None or told.limit <= 0:
+        if seconds is None or limit <= 0:
             return
         resource = headers.get("x-ratelimit-resource", _CORE)
         if priority is Priority.MINT:
             self._mints_draw_on = resource
-        ends, remaining = now + seconds, min(max(0, told.remaining), told.limit)
+        ends, remaining = now + seconds, min(max(0, left), limit)
         known = self._current(resource)
         if known is None or ends > known.ends + _SAME_WINDOW:
-            self._windows[resource] = _Window(told.limit, remaining, ends)
+            self._windows[resource] = _Window(limit, remaining, ends)
         elif ends > known.ends - _SAME_WINDOW:
             # Answers overtake each other; within a window the number only falls.
-            known.limit, known.remaining = told.limit, min(known.remaining, remaining)
+            known.limit, known.remaining = limit, min(known.remaining, remaining)
 
     def _resource(self, priority: Priority) -> str:
         return self._mints_draw_on if priority is Priority.MINT else _CORE

@@ -6,7 +6,6 @@ from datetime import datetime
 
 import httpx2
 import msgspec
-from gidgethub.sansio import accept_format
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
@@ -60,7 +59,7 @@ class GitHubConnection:
             transport=transport,
             timeout=httpx2.Timeout(settings.request_timeout, connect=settings.connect_timeout),
             headers={
-                "Accept": accept_format(),
+                "Accept": "application/vnd.github.v3+json",
                 "User-Agent": "paddock",
                 "X-GitHub-Api-Version": "2022-11-28",
             },

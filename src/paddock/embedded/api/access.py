@@ -1,15 +1,18 @@
-"""Who is asking: the administrator's token from the kubeconfig, or a ServiceAccount token that this API issued."""
+"""Who is asking: the administrator's token from the kubeconfig, a client certificate or a ServiceAccount token of ours."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.base.clock import Clock
+from paddock.base.clock import Clock, parse_rfc3339
 from paddock.embedded.api import status
 from paddock.embedded.api.calls import User
+from paddock.embedded.api.client_authority import CertifiedUser, ClientAuthority
+from paddock.embedded.api.node_authorizer import NodeAuthorizer, node_name_of
 from paddock.embedded.api.rbac import MASTERS, Attributes, Authorizer
 from paddock.embedded.api.representation import decode
 from paddock.embedded.api.tokens import StaticTokens, TokenIssuer, VerifiedToken, user_info
 from paddock.embedded.store import Key, Store
+from paddock.hosts.api import IDENTITY_SINCE
 
 __all__ = ["ADMIN", "API_AUDIENCE", "Access"]
 
@@ -23,16 +26,37 @@ class Access:
 
     A ServiceAccount token counts only while what it is bound to lives: the ServiceAccount of that uid, and the Pod of
     that uid where it names one. So a deleted Pod's token is worthless at once, not when it expires.
+
+    A node's certificate counts, where `machines` names the kind that nodes are made from, only while a Machine of the
+    node's name lives that is not younger than the certificate: so the certificate of a Mac that was given back is worthless
+    at once, too, and no namesake inherits it.
     """
 
-    def __init__(self, store: Store, issuer: TokenIssuer, static: StaticTokens, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        issuer: TokenIssuer,
+        static: StaticTokens,
+        clock: Clock,
+        *,
+        authority: ClientAuthority | None = None,
+        machines: str = "",
+    ) -> None:
         self._store = store
         self._static = static
         self._clock = clock
+        self._authority = authority
+        self._machines = machines
+        self._nodes = NodeAuthorizer(store)
         self.issuer = issuer
-        self.authorizer = Authorizer(store)
+        self.authorizer = Authorizer(store, self._as_node)
 
-    async def authenticate(self, authorization: str) -> User:
+    async def authenticate(self, authorization: str, certificate: bytes = b"") -> User:
+        """Whom the certificate of the connection speaks for, else the token; 401 if neither speaks for anybody."""
+        if certificate and self._authority is not None:
+            shown = self._authority.identify(certificate, self._clock.now())
+            if shown is not None and await self._lives(shown):
+                return shown.user
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise status.unauthorized()
@@ -77,6 +101,21 @@ class Access:
         if not isinstance(verified, VerifiedToken):
             return None, audiences
         return (_user_of(verified) if await self._alive(verified) else None), verified.audiences
+
+    async def _as_node(self, user: User, asked: Attributes) -> bool:
+        node = node_name_of(user)
+        return bool(node) and await self._nodes.allows(node, asked)
+
+    async def _lives(self, shown: CertifiedUser) -> bool:
+        node = node_name_of(shown.user)
+        if not node or not self._machines:
+            return True
+        for record in (await self._store.list(self._machines)).records:
+            if record.key.name == node:
+                meta = decode(record)["metadata"]
+                since = (meta.get("annotations") or {}).get(IDENTITY_SINCE) or meta["creationTimestamp"]
+                return parse_rfc3339(since) <= shown.since
+        return False
 
     async def _alive(self, token: VerifiedToken) -> bool:
         bound = [("serviceaccounts", token.service_account, token.service_account_uid)]

@@ -1,6 +1,6 @@
 """What a request asks for: its URL taken apart, its body decoded, and who sent it."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -12,7 +12,7 @@ from paddock.embedded.api import status
 from paddock.embedded.api.documents import protobuf
 from paddock.embedded.api.kinds import Kind, Kinds
 
-__all__ = ["ApiCall", "Target", "User", "aim", "decode_body", "flag", "verb_of"]
+__all__ = ["ApiCall", "Target", "User", "aim", "decode_body", "demanded", "flag", "verb_of"]
 
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ACCEPTED = ("application/json", "application/yaml", _PROTOBUF)
@@ -51,6 +51,8 @@ class ApiCall:
     headers: Mapping[str, str]
     body: bytes
     user: User
+    guard: Callable[[Kind, dict[str, Any] | None, dict[str, Any], str], Awaitable[None]] | None = None
+    """Refuses what this user may not write although the URL was allowed."""
 
     @classmethod
     def parse_query(cls, raw: bytes) -> dict[str, str]:
@@ -116,6 +118,12 @@ def verb_of(call: ApiCall, target: Target) -> str:
 def flag(query: Mapping[str, str], name: str) -> bool:
     """Whether a boolean query parameter is set; `?watch=` counts as set, as it does for a real server."""
     return query.get(name, "false").lower() in ("true", "1", "")
+
+
+def demanded(selector: str) -> dict[str, str]:
+    """What a field selector demands to be equal, for authorisation; what it demands to differ narrows nothing there."""
+    terms = [term.replace("==", "=").partition("=") for term in selector.split(",") if "!=" not in term]
+    return {field.strip(): value.strip() for field, equal, value in terms if equal}
 
 
 def decode_body(call: ApiCall) -> dict[str, Any]:

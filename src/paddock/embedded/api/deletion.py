@@ -1,6 +1,7 @@
 """What a DELETE means for an object: gone at once, or marked and waiting for finalizers or a grace period. Pure."""
 
 import copy
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,6 +29,8 @@ class DeleteOptions:
     uid: str = ""
     resource_version: str = ""
     dry_run: bool = False
+    guard: Callable[[Kind, Json | None, Json, str], Awaitable[None]] | None = None
+    """Asked with the object that is about to go; it raises to refuse."""
 
 
 def marked_for_deletion(kind: Kind, old: Json, options: DeleteOptions, now: datetime) -> Json | None:

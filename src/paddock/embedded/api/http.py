@@ -12,8 +12,9 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.embedded.api import status
 from paddock.embedded.api.access import Access
-from paddock.embedded.api.calls import ApiCall, Target, User, aim, flag, verb_of
+from paddock.embedded.api.calls import ApiCall, Target, User, aim, demanded, flag, verb_of
 from paddock.embedded.api.documents import discovery, openapi, tables
+from paddock.embedded.api.guards import WriteGuard
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
 from paddock.embedded.api.objects import Objects
@@ -55,7 +56,7 @@ class HttpResponse:
 class ApiServer:
     """The Kubernetes-compatible API as an ASGI application.
 
-    Requests without a token that `access` knows get 401, whatever they ask; only the health endpoints are open.
+    Requests without a certificate or a token that `access` knows get 401, whatever they ask; only the health endpoints are open.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class ApiServer:
                 body,
                 User(""),
             )
-            answer = await self._answer(call)
+            answer = await self._answer(call, (scope.get("state") or {}).get("client_certificate") or b"")
         except ApiFailure as failure:
             answer = _refusal(failure)
         except Exception:
@@ -100,14 +101,15 @@ class ApiServer:
         else:
             await _finish(answer, send)
 
-    async def _answer(self, call: ApiCall) -> HttpResponse:
+    async def _answer(self, call: ApiCall, certificate: bytes) -> HttpResponse:
         if call.path in _OPEN_PATHS:
             if call.path == "/readyz" and not self.ready:
                 return HttpResponse(503, b"stopping", "text/plain")
             return HttpResponse(200, b"ok", "text/plain; charset=utf-8")
-        user = await self._access.authenticate(call.headers.get("authorization", ""))
+        user = await self._access.authenticate(call.headers.get("authorization", ""), certificate)
         user = await self._access.acting_as(user, call.headers)
-        call = ApiCall(call.method, call.path, call.query, call.headers, call.body, user)
+        guard = WriteGuard(self._access.authorizer, user)
+        call = ApiCall(call.method, call.path, call.query, call.headers, call.body, user, guard)
         target = aim(self._objects.kinds, call.path)
         if target is None:
             return await self._document(call)
@@ -130,7 +132,13 @@ class ApiServer:
 
     async def _authorize(self, call: ApiCall, target: Target) -> None:
         asked = Attributes(
-            verb_of(call, target), target.group, target.plural, target.subresource, target.namespace, target.name
+            verb_of(call, target),
+            target.group,
+            target.plural,
+            target.subresource,
+            target.namespace,
+            target.name,
+            fields=demanded(call.query.get("fieldSelector", "")),
         )
         if not await self._access.authorizer.allows(call.user, asked):
             raise status.forbidden(asked.refusal(call.user), target.kind, target.name)

@@ -63,6 +63,8 @@ class Write:
     patching: bool = False
     repeated: tuple[str, ...] = ()
     """Fields that the client's JSON names more than once."""
+    guard: Callable[[Kind, Json | None, Json, str], Awaitable[None]] | None = None
+    """Asked with the old object (None: there is none) and the new one before anything is stored; it raises to refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ class Objects:
     async def _store_new(self, kind: Kind, new: Json, write: Write, warnings: list[str]) -> WriteOutcome:
         meta = new["metadata"]
         key = Key(kind.resource, meta.get("namespace", ""), meta["name"])
+        if write.guard is not None:
+            await write.guard(kind, None, new, write.subresource)
         if write.dry_run:
             if await self.store.get(key) is not None:
                 raise ExistsError(f"{key} exists")
@@ -277,6 +281,8 @@ class Objects:
         self, kind: Kind, record: Record, old: Json, new: Json, write: Write, warnings: list[str]
     ) -> WriteOutcome | None:
         """Store `new` in place of `record`; None when somebody was quicker."""
+        if write.guard is not None:
+            await write.guard(kind, old, new, write.subresource)
         if admission.same(old, new):
             return WriteOutcome(200, shown(kind, record), warnings)
         if write.dry_run:
@@ -304,6 +310,8 @@ class Objects:
                 raise status.precondition_failed(
                     kind, name, "ResourceVersion", options.resource_version, meta["resourceVersion"]
                 )
+            if options.guard is not None:
+                await options.guard(kind, old, old, "")
             marked = marked_for_deletion(kind, old, options, self.clock.now())
             try:
                 if marked is None:

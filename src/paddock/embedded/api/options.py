@@ -1,5 +1,6 @@
 """What a mutating request asks of the server itself: whether to try only, how strictly, in whose name, and how to delete."""
 
+from dataclasses import replace
 from typing import Any
 
 from paddock.embedded.api import status
@@ -37,7 +38,7 @@ def write_of(call: ApiCall, subresource: str = "", *, patching: bool = False, ap
     repeated: tuple[str, ...] = ()
     if validation != "Ignore" and not patching and call.content_type in ("", "application/json"):
         repeated = repeated_fields(call.body)
-    return Write(manager, validation or "Warn", bool(dry_run), subresource, patching, repeated)
+    return Write(manager, validation or "Warn", bool(dry_run), subresource, patching, repeated, call.guard)
 
 
 def delete_options(call: ApiCall) -> DeleteOptions:
@@ -46,7 +47,7 @@ def delete_options(call: ApiCall) -> DeleteOptions:
     named: Json = {key: call.query[key] for key in ("propagationPolicy", "gracePeriodSeconds") if call.query.get(key)}
     if call.query.get("dryRun"):
         named["dryRun"] = [call.query["dryRun"]]
-    return delete_options_from({**body, **named})
+    return replace(delete_options_from({**body, **named}), guard=call.guard)
 
 
 def delete_options_from(body: Json) -> DeleteOptions:

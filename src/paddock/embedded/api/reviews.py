@@ -5,6 +5,7 @@ from typing import Any
 from paddock.embedded.api import status
 from paddock.embedded.api.access import API_AUDIENCE, Access
 from paddock.embedded.api.calls import ApiCall, Target, User, decode_body
+from paddock.embedded.api.node_authorizer import check_token_request, node_name_of
 from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.rbac import MASTERS, Attributes
 from paddock.embedded.api.representation import decode
@@ -43,7 +44,7 @@ class Reviews:
             case (g, "selfsubjectrulesreviews", "") if g == _AUTHORIZATION:
                 return await self._rules_review(decode_body(call), call.user)
             case ("", "serviceaccounts", "token"):
-                return await self._token_request(target, decode_body(call))
+                return await self._token_request(target, decode_body(call), call.user)
             case _:
                 return None
 
@@ -103,7 +104,7 @@ class Reviews:
             "status": {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False},
         }
 
-    async def _token_request(self, target: Target, body: Json) -> Json:
+    async def _token_request(self, target: Target, body: Json, user: User) -> Json:
         assert target.kind is not None
         account = decode(await self._objects.read(target.kind, target.namespace, target.name))
         spec = body.get("spec") or {}
@@ -124,6 +125,8 @@ class Reviews:
                     bound["name"],
                     f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. The object might have been deleted and then recreated",
                 )
+        if node := node_name_of(user):
+            check_token_request(node, target.kind, target.name, spec, pod)
         return self._access.issuer.issue(
             target.kind,
             account,

@@ -1,6 +1,8 @@
 """What a mutating request asks of an object: the verb, the media type of a patch, the subresource."""
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -8,7 +10,8 @@ import msgspec
 from paddock.base.clock import rfc3339
 from paddock.embedded.api import status
 from paddock.embedded.api.builtin import catalogue as builtins
-from paddock.embedded.api.calls import ApiCall, Target, decode_body, from_yaml
+from paddock.embedded.api.calls import ApiCall, Target, User, decode_body, from_yaml
+from paddock.embedded.api.guards import CSRS, WriteGuard
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
 from paddock.embedded.api.objects import Objects, Write, WriteOutcome
@@ -36,12 +39,13 @@ class Writes:
         self._objects = objects
 
     async def answer(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
-        if target.subresource not in ("", "status", "scale", "binding", "eviction", "finalize"):
+        if target.subresource not in ("", "status", "scale", "binding", "eviction", "finalize", "approval"):
             raise _no_such_page()
         match (call.method, bool(target.name)):
             case ("POST", False):
                 self._check_scope(kind, target)
-                return await self._objects.create(kind, target.namespace, decode_body(call), write_of(call))
+                body = _signed_by(call.user, decode_body(call)) if kind.resource == CSRS else decode_body(call)
+                return await self._objects.create(kind, target.namespace, body, write_of(call))
             case ("POST", True) if target.subresource:
                 return await self._post_subresource(call, kind, target)
             case ("PUT", True):
@@ -69,6 +73,8 @@ class Writes:
             return await self._scale(call, kind, target, lambda _: decode_body(call))
         if target.subresource == "finalize":
             return await self._finalize(kind, target, decode_body(call), write_of(call, "finalize"))
+        if target.subresource == "approval":
+            return await self._approve(call, kind, target, lambda _: decode_body(call))
         write = write_of(call, self._checked(kind, target))
         return await self._objects.replace(kind, target.namespace, target.name, decode_body(call), write)
 
@@ -83,11 +89,13 @@ class Writes:
         change = _patcher(media, patch)
         if target.subresource == "scale":
             return await self._scale(call, kind, target, change)
+        if target.subresource == "approval":
+            return await self._approve(call, kind, target, change)
         write = write_of(call, self._checked(kind, target), patching=True)
         return await self._objects.change(kind, target.namespace, target.name, change, write)
 
     async def _apply(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
-        if target.subresource == "scale":
+        if target.subresource in ("scale", "approval"):
             raise status.unsupported_media_type([_JSON_PATCH, _MERGE_PATCH])
         write = write_of(call, self._checked(kind, target), patching=True, applying=True)
         applied = decode_body(call)
@@ -156,6 +164,29 @@ class Writes:
 
         return await self._objects.change(kind, "", target.name, emptied, write)
 
+    async def _approve(self, call: ApiCall, kind: Kind, target: Target, change: Callable[[Json], Json]) -> WriteOutcome:
+        """Approve or deny a request for a certificate: nothing but the conditions travels, and no verdict is taken back."""
+        if kind.resource != CSRS or not isinstance(call.guard, WriteGuard):
+            raise _no_such_page()
+        record = await self._objects.read(kind, "", target.name)
+        await call.guard.check_approval(kind, decode(record))
+
+        def judged(request: Json) -> Json:
+            held = request.get("status") or {}
+            wanted = change(copy.deepcopy(request))
+            conditions = (wanted.get("status") or {}).get("conditions") or []
+            types = {condition.get("type") for condition in conditions}
+            if not {c.get("type") for c in held.get("conditions") or ()} <= types or {"Approved", "Denied"} <= types:
+                cause = status.Cause("FieldValueInvalid", "a verdict cannot be taken back", "status.conditions")
+                raise status.invalid(kind, target.name, [cause])
+            request["status"] = {**held, "conditions": conditions}
+            if version := (wanted.get("metadata") or {}).get("resourceVersion"):
+                request["metadata"]["resourceVersion"] = version
+            return request
+
+        write = replace(write_of(call, "status", patching=True), guard=None)
+        return await self._objects.change(kind, "", target.name, judged, write)
+
     def scale_of(self, kind: Kind, obj: Json) -> Json:
         """An object as `autoscaling/v1` Scale shows it."""
         assert kind.scale is not None
@@ -215,6 +246,18 @@ class Writes:
                     raise
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": listing.metadata()}
         return WriteOutcome(200, _encode({**head, "items": [decode(record) for record in listing.records]}))
+
+
+def _signed_by(user: User, request: Json) -> Json:
+    """A request for a certificate, with who asks for it: the server's word, whatever the client says."""
+    claimed = ("username", "uid", "groups", "extra")
+    spec = {key: value for key, value in (request.get("spec") or {}).items() if key not in claimed}
+    spec |= {"username": user.name, "groups": list(user.groups)}
+    if user.uid:
+        spec["uid"] = user.uid
+    if user.extra:
+        spec["extra"] = dict(user.extra)
+    return {**request, "spec": spec}
 
 
 def makes_what_is_absent(call: ApiCall, kind: Kind) -> bool:

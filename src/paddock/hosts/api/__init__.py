@@ -19,6 +19,7 @@ from paddock.hosts.api.cluster import (
 )
 from paddock.hosts.api.fleet import MacFleet, MacFleetSpec, MacFleetStatus, MacFleetTemplate
 from paddock.hosts.api.host import (
+    FirstContact,
     HostClaim,
     HostHistory,
     HostRelease,
@@ -28,12 +29,13 @@ from paddock.hosts.api.host import (
     ScalewayAppleSiliconHost,
 )
 from paddock.hosts.api.machine import Address, Initialization, MachineSpec, MachineStatus, ScalewayAppleSiliconMachine
-from paddock.hosts.api.shared import CLUSTER_API_GROUP, FINALIZER, PADDOCK_GROUP
+from paddock.hosts.api.shared import CLUSTER_API_GROUP, FINALIZER, IDENTITY_SINCE, PADDOCK_GROUP
 from paddock.kube.objects import KubeObject
 
 __all__ = [
     "CLUSTER_API_GROUP",
     "FINALIZER",
+    "IDENTITY_SINCE",
     "KINDS",
     "PADDOCK_GROUP",
     "Address",
@@ -42,6 +44,7 @@ __all__ = [
     "ClusterStatus",
     "ControlPlaneInitialization",
     "ControlPlaneStatus",
+    "FirstContact",
     "HostClaim",
     "HostHistory",
     "HostRelease",

@@ -10,6 +10,7 @@ from paddock.kube.objects import Condition, KubeObject, Struct
 from paddock.kube.resource import Column, Resource
 
 __all__ = [
+    "FirstContact",
     "HostClaim",
     "HostHistory",
     "HostRelease",
@@ -77,6 +78,15 @@ class HostHistory(Struct, frozen=True):
     releases: int = 0
 
 
+class FirstContact(Struct, frozen=True):
+    """Until when the first SSH key that the host shows is believed, and what that rests on."""
+
+    opened_at: datetime | None = None
+    until: datetime | None = None
+    evidence: Annotated[str, Meta(description="What happened to the host before that window.")] = ""
+    seen_at: Annotated[datetime | None, Meta(description="When the key was seen first.")] = None
+
+
 class HostStatus(Struct, frozen=True):
     """What the cloud shows, and what that means. Written only when something changed."""
 
@@ -92,6 +102,7 @@ class HostStatus(Struct, frozen=True):
     price_per_hour: str = ""
     currency: str = ""
     host_key: Annotated[str, Meta(description="Fingerprint of the SSH host key, pinned since the last install.")] = ""
+    first_contact: FirstContact | None = None
     history: HostHistory = HostHistory()
     conditions: tuple[Condition, ...] = ()
 

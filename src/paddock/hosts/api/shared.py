@@ -4,10 +4,21 @@ from typing import Final
 
 from paddock.kube.resource import Column
 
-__all__ = ["AGE", "CLUSTER_API_GROUP", "CONTRACT_LABELS", "FINALIZER", "MESSAGE", "PADDOCK_GROUP", "REASON"]
+__all__ = [
+    "AGE",
+    "CLUSTER_API_GROUP",
+    "CONTRACT_LABELS",
+    "FINALIZER",
+    "IDENTITY_SINCE",
+    "MESSAGE",
+    "PADDOCK_GROUP",
+    "REASON",
+]
 
 CLUSTER_API_GROUP: Final = "infrastructure.cluster.x-k8s.io"
 PADDOCK_GROUP: Final = "tuist.dev"
+IDENTITY_SINCE: Final = "tuist.dev/node-identity-since"
+"""On a Machine: certificates of its node from before this moment belonged to another Mac."""
 FINALIZER: Final = "scalewayapplesilicon.cluster.x-k8s.io/finalizer"
 
 # Cluster API core looks these up to know which of our versions speaks which contract; clusterctl to know what to move.

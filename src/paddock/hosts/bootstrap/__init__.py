@@ -11,6 +11,7 @@ from paddock.hosts.bootstrap.plan import (
     LaunchdJob,
     Payload,
     PerHost,
+    VirtualMachines,
 )
 from paddock.hosts.bootstrap.run import Bootstrap
 from paddock.hosts.bootstrap.sequencing import Sequencing
@@ -33,5 +34,6 @@ __all__ = [
     "Ready",
     "Sequencing",
     "StepProgress",
+    "VirtualMachines",
     "config_hash",
 ]

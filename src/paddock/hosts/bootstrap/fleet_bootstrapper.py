@@ -13,14 +13,15 @@ from paddock.clients.scaleway import Cloud, Credentials, ScalewayError
 from paddock.clients.ssh import BudgetedSsh, DialBudget, Ssh, SshError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.config_hash import config_hash
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, ReportStep
 from paddock.hosts.bootstrap.errors import PlanError
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
-from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentities
+from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentity
+from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess
 from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, StepProgress
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.run import Bootstrap
 from paddock.hosts.bootstrap.sequencing import Sequencing
-from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, ReportStep
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 
@@ -50,7 +51,7 @@ def fleet_of(machine: Machine, fleet: FleetConfig) -> FleetConfig:
 
 
 class FleetBootstrapper:
-    """Keeps the controller's contract (`controllers.context.Bootstrapper`) with real steps over SSH.
+    """Keeps the controller's contract (`contract.Bootstrapper`) with real steps over SSH.
 
     Its dials keep to a budget, `dials`: tell it to `forgive` a host that was rebooted or reinstalled. `endpoint` is where
     nodes find the API; without one, nodes get no identity.
@@ -67,6 +68,9 @@ class FleetBootstrapper:
         rng: random.Random,
         endpoint: ApiEndpoint | None = None,
         cluster_role: str = "paddock-node",
+        node_identity: IdentityKind = IdentityKind.CERTIFICATE,
+        pods_namespace: str = "",
+        own_namespace: str = "default",
         port: int = 22,
         sequencing: Sequencing | None = None,
         bootstrap: Bootstrap | None = None,
@@ -75,12 +79,25 @@ class FleetBootstrapper:
         self._cloud = cloud
         self._fleet = fleet
         self._clock = clock
-        self._endpoint = endpoint
-        self._cluster_role = cluster_role
+        self._access = (
+            None
+            if endpoint is None
+            else NodeAccess(
+                client,
+                clock,
+                rng,
+                endpoint,
+                kind=node_identity,
+                cluster_role=cluster_role,
+                pods_namespace=pods_namespace,
+                own_namespace=own_namespace,
+            )
+        )
         self._port = port
         self._sequencing = sequencing or Sequencing(clock, rng)
         self.dials = DialBudget(clock, rng)
-        self._bootstrap = bootstrap or Bootstrap(BudgetedSsh(ssh, self.dials), clock, rng)
+        self._ssh = BudgetedSsh(ssh, self.dials)
+        self._bootstrap = bootstrap or Bootstrap(self._ssh, clock, rng)
         self._keys: dict[str, FleetKeys] = {}
 
     async def prepare_claim(self, machine: Machine) -> str | None:
@@ -97,12 +114,12 @@ class FleetBootstrapper:
     async def bootstrap(
         self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:
-        return await self._perform(self._bootstrap.run, machine, host, credentials, progress)
+        return await self._perform(self._bootstrap.run, machine, host, credentials, progress, self._first)
 
     async def update(
         self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:
-        return await self._perform(self._bootstrap.update, machine, host, credentials, progress)
+        return await self._perform(self._bootstrap.update, machine, host, credentials, progress, self._next)
 
     async def restart_agent(
         self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
@@ -110,19 +127,39 @@ class FleetBootstrapper:
         return await self._perform(self._bootstrap.restart_agent, machine, host, credentials, progress)
 
     async def identity_due(self, machine: Machine) -> bool:
-        """Whether the node's token must be renewed on its host before it expires."""
-        identities = self._identities(machine)
-        return identities is not None and await identities.due(machine.metadata.name)
+        """Whether the node's identity must be renewed on its host from here before it ends."""
+        meta = machine.metadata
+        return self._access is not None and await self._access.due(meta.name, meta.namespace)
+
+    async def host_key(self, host: Host) -> str | None:
+        try:
+            return await self._ssh.host_key(host.status.ip, self._port)
+        except SshError:
+            return None  # it is still starting, or dark: whoever needs it will say so
 
     async def forget(self, machine: Machine) -> None:
         """Removes the node's identity. The fleet's key stays: other machines use it."""
-        if (identities := self._identities(machine)) is not None:
-            await identities.remove(machine.metadata.name)
+        if self._access is not None:
+            await self._access.remove(machine.metadata.name, machine.metadata.namespace)
 
     # --- how -----------------------------------------------------------------------------------------------------
 
+    async def _first(self, machine: Machine) -> NodeIdentity | None:
+        meta = machine.metadata
+        return None if self._access is None else await self._access.first(meta.name, meta.namespace)
+
+    async def _next(self, machine: Machine) -> NodeIdentity | None:
+        meta = machine.metadata
+        return None if self._access is None else await self._access.next(meta.name, meta.namespace)
+
     async def _perform(
-        self, run: _Run, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
+        self,
+        run: _Run,
+        machine: Machine,
+        host: Host,
+        credentials: Credentials,
+        progress: ReportStep,
+        identify: Callable[[Machine], Awaitable[NodeIdentity | None]] | None = None,
     ) -> Bootstrapped | BootstrapFailed:
         async def told(said: StepProgress) -> None:
             if said.state == "started":
@@ -131,7 +168,7 @@ class FleetBootstrapper:
         async with self._sequencing.turn(host.metadata.name):
             try:
                 fleet = fleet_of(machine, self._fleet)
-                per_host = await self._per_host(machine, host, credentials)
+                per_host = await self._per_host(machine, host, credentials, identify)
             except (KubeError, ScalewayError, SshError, PlanError) as error:
                 # Not one word was said to the host, so nothing of this is its fault.
                 return BootstrapFailed(
@@ -148,10 +185,15 @@ class FleetBootstrapper:
             )
         return Bootstrapped(outcome.host_key, outcome.config_hash)
 
-    async def _per_host(self, machine: Machine, host: Host, credentials: Credentials) -> PerHost:
+    async def _per_host(
+        self,
+        machine: Machine,
+        host: Host,
+        credentials: Credentials,
+        identify: Callable[[Machine], Awaitable[NodeIdentity | None]] | None,
+    ) -> PerHost:
         pair = await self._fleet_keys(machine).ensure(key_name(machine))
-        identities = self._identities(machine)
-        identity = None if identities is None else await identities.ensure(machine.metadata.name)
+        identity = None if identify is None else await identify(machine)
         return PerHost(
             address=host.status.ip,
             port=self._port,
@@ -169,14 +211,3 @@ class FleetBootstrapper:
         if namespace not in self._keys:
             self._keys[namespace] = FleetKeys(self._client, self._cloud, namespace=namespace)
         return self._keys[namespace]
-
-    def _identities(self, machine: Machine) -> NodeIdentities | None:
-        if self._endpoint is None:
-            return None
-        return NodeIdentities(
-            self._client,
-            self._clock,
-            self._endpoint,
-            namespace=machine.metadata.namespace,
-            cluster_role=self._cluster_role,
-        )

@@ -26,6 +26,8 @@ egress_firewall:
 ingress_guard:
   allow: [203.0.113.7/32]
   second_path: 100.64.0.0/10
+virtual_machines:
+  softnet: /usr/local/lib/softnet/softnet                 # runs as root; leave it out where machines need no Softnet
 node_labels: {tuist.dev/runtime: tart}
 """
 

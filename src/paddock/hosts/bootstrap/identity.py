@@ -1,4 +1,8 @@
-"""Each Machine's node agent is somebody of its own: a ServiceAccount, a token, and the kubeconfig that carries it.
+"""The identity of a node where the cluster signs no certificates: a ServiceAccount, a token, the kubeconfig with it.
+
+Its rights are those of three roles, and no wider than these can be: Nodes in the whole cluster, the Lease where Leases of
+nodes are, Pods and their tokens where the runners are. A ValidatingAdmissionPolicy ties the account to objects of its own
+name (`node_policies`).
 
 The token is asked for with a TokenRequest and kept in a Secret beside the account. A long-lived token Secret would need
 no renewal, but it would also never expire on a host that was lost, and it exists only where a token controller runs. A
@@ -28,6 +32,10 @@ MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "paddock"}
 _BINDING = Resource(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False, status=False
 )
+_ROLE_BINDING = Resource(
+    "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", namespaced=True, status=False
+)
+_LEASES = "kube-node-lease"
 _EXPIRES = "tuist.dev/token-expires"
 _ISSUED = "tuist.dev/token-issued"
 _ACCOUNT = "tuist.dev/service-account-uid"
@@ -85,6 +93,7 @@ class NodeIdentities:
         *,
         namespace: str,
         cluster_role: str = "paddock-node",
+        pods_namespace: str = "",
         lifetime: timedelta = timedelta(days=30),
     ) -> None:
         self._client = client
@@ -92,11 +101,12 @@ class NodeIdentities:
         self._endpoint = endpoint
         self._namespace = namespace
         self._cluster_role = cluster_role
+        self._pods_namespace = pods_namespace or namespace
         self._lifetime = lifetime
 
     @staticmethod
     def account_name(machine: str) -> str:
-        return f"node-{machine}"
+        return f"paddock-node-{machine}"
 
     async def ensure(self, machine: str) -> NodeIdentity:
         """The Machine's identity, with a token that lasts. Raises KubeError; then nothing was handed out."""
@@ -134,7 +144,8 @@ class NodeIdentities:
         token can do nothing any more.
         """
         name = self.account_name(machine)
-        await self._gone(_BINDING, self._binding_name(name), None)
+        for resource, home, _ in self._bindings():
+            await self._gone(resource, self._binding_name(name), home)
         await self._gone(SecretObject, name, self._namespace)
         await self._gone(ServiceAccount, name, self._namespace)
 
@@ -155,26 +166,38 @@ class NodeIdentities:
         # Bindings have no namespace, so the name says it.
         return f"{self._namespace}-{name}"
 
+    def _bindings(self) -> tuple[tuple[Resource, str | None, str], ...]:
+        """What gives a node its rights: where, and which role."""
+        return (
+            (_BINDING, None, self._cluster_role),
+            (_ROLE_BINDING, _LEASES, f"{self._cluster_role}-lease"),
+            (_ROLE_BINDING, self._pods_namespace, f"{self._cluster_role}-pods"),
+        )
+
     async def _bind(self, name: str) -> None:
         if not self._cluster_role:
             return
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": self._cluster_role}
+        for resource, home, role in self._bindings():
+            await self._bind_one(name, resource, home, role)
+
+    async def _bind_one(self, name: str, resource: Resource, home: str | None, role: str) -> None:
         try:
-            found = await self._client.get(_BINDING, self._binding_name(name))
+            found = await self._client.get(resource, self._binding_name(name), home)
         except NotFoundError:
             pass
         else:
-            if (found.get("roleRef") or {}).get("name") == self._cluster_role:
+            if (found.get("roleRef") or {}).get("name") == role:
                 return
             # A binding never changes its role, so the old one goes.
-            await self._gone(_BINDING, self._binding_name(name), None)
+            await self._gone(resource, self._binding_name(name), home)
+        meta = {"name": self._binding_name(name), "labels": dict(MANAGED_BY)}
         binding = {
-            "metadata": {"name": self._binding_name(name), "labels": dict(MANAGED_BY)},
-            "roleRef": role,
+            "metadata": {**meta, "namespace": home} if home else meta,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": self._namespace}],
         }
         with contextlib.suppress(AlreadyExistsError):
-            await self._client.create(binding, _BINDING)
+            await self._client.create(binding, resource)
 
     async def _stored(self, name: str) -> SecretObject | None:
         try:

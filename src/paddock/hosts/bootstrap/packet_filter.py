@@ -12,29 +12,58 @@ from paddock.hosts.bootstrap.plan import EgressFirewall, IngressGuard
 __all__ = ["NotSafe", "egress_rules", "guard_is_safe", "ingress_rules"]
 
 
+_HOST_PORTS = "{ 22, 3283, 5900 }"  # SSH, Remote Management, Screen Sharing
+_NEIGHBOURS = "{ 133, 135, 136 }"  # router solicitation, neighbour solicitation and advertisement
+
+
 def egress_rules(firewall: EgressFirewall) -> str:
-    """What leaves virtual machines: carve-outs pass, blocked networks and the metadata address do not."""
+    """What virtual machines send: carve-outs pass, blocked networks, the metadata address and the host's own doors do not.
+
+    pf sees what leaves the host after its address was translated, so the rules stand where the packet comes in: on the
+    bridge. What the machines need to have an address and a name server passes there. Connections that the host opens to
+    its machines pass with their answers, because the answers go to a private address. The rules for what goes out on
+    other interfaces stay as a second net: they hold what was not translated.
+    """
+    bridges = _listed(firewall.vm_interfaces)
     lines = [
         "# Virtual machines of this host may not reach these networks. Written by Paddock.",
         f"table <vm_sources> {{ {', '.join(firewall.vm_sources)} }}",
         f"table <blocked_dst> {{ {', '.join(firewall.blocked)} }}",
+        f"pass out quick on {bridges} from any to <vm_sources> keep state",
+        f"pass in quick on {bridges} inet proto udp from any port 68 to any port 67",
+        f"pass in quick on {bridges} inet proto {{ tcp, udp }} from any to <vm_sources> port 53",
+        f"pass in quick on {bridges} inet6 proto icmp6 from any to any icmp6-type {_NEIGHBOURS}",
+        f"block drop in quick on {bridges} proto tcp from any to self port {_HOST_PORTS}",
     ]
     for hole in firewall.carve_outs:
-        lines += [
-            f"pass out quick proto {protocol} from <vm_sources> to {hole.destination} port {hole.ports}"
-            for protocol in hole.protocols
-        ]
+        for protocol in hole.protocols:
+            where = f"to {hole.destination} port {hole.ports}"
+            lines += [
+                f"pass in quick on {bridges} proto {protocol} from any {where}",
+                f"pass out quick proto {protocol} from <vm_sources> {where}",
+            ]
     lines += [
+        f"block drop in quick on {bridges} from any to <blocked_dst>",
+        f"block drop in quick on {bridges} from any to 169.254.169.254",
+    ]
+    lines += [
+        # What the host itself sends to its machines comes from an address among theirs: it has passed above.
         "block drop out quick from <vm_sources> to <blocked_dst>",
         "block drop out quick from <vm_sources> to 169.254.169.254",
     ]
     return "\n".join(lines)
 
 
+def _listed(words: Iterable[str]) -> str:
+    several = tuple(words)
+    return several[0] if len(several) == 1 else f"{{ {', '.join(several)} }}"
+
+
 def ingress_rules(guard: IngressGuard) -> str:
     """Who reaches SSH: the host itself, the allow list and the second path; and nobody else.
 
-    What virtual machines send to other hosts comes *in* on their bridge, so it must pass here, except to each other.
+    What virtual machines send to other hosts comes *in* on their bridge, so it must pass here, except to each other and to
+    this host, whichever of its addresses they name.
     """
     allowed = dict.fromkeys((guard.second_path, *guard.allow))
     return "\n".join(
@@ -44,7 +73,7 @@ def ingress_rules(guard: IngressGuard) -> str:
             f"table <vm_ssh_sources> {{ {', '.join(guard.vm_sources)} }}",
             "pass in quick on lo0 proto tcp to any port 22",
             "pass in quick proto tcp from <ssh_allowed> to any port 22",
-            "block drop in quick proto tcp from <vm_ssh_sources> to <vm_ssh_sources> port 22",
+            "block drop in quick proto tcp from <vm_ssh_sources> to { self, <vm_ssh_sources> } port 22",
             "pass in quick proto tcp from <vm_ssh_sources> to any port 22",
             "block drop in quick proto tcp from any to any port 22",
         )

@@ -25,12 +25,14 @@ __all__ = [
     "LaunchdJob",
     "Payload",
     "PerHost",
+    "VirtualMachines",
     "fill",
 ]
 
 _NAME: Final = re.compile(r"^[a-z0-9][a-z0-9.-]{0,62}$")
 _LABEL: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,120}$")
 _SHA256: Final = re.compile(r"^[0-9a-f]{64}$")
+_INTERFACE: Final = re.compile(r"^[a-z]{1,12}[0-9]{1,4}$")
 _USER: Final = re.compile(r"^[a-z_][a-z0-9_-]{0,31}$")
 
 
@@ -124,10 +126,17 @@ class CarveOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressFirewall:
-    """What virtual machines may not reach. A NetworkPolicy cannot see their traffic; the host's pf is all there is."""
+    """What virtual machines may not reach. A NetworkPolicy cannot see their traffic; the host's pf is all there is.
+
+    `vm_interfaces` are the bridges of their network: there a packet still has the machine's own address.
+    """
 
     vm_sources: tuple[str, ...] = ("192.168.64.0/22",)
-    blocked: tuple[str, ...] = ("10.0.0.0/8", "172.16.0.0/12", "169.254.0.0/16")
+    vm_interfaces: tuple[str, ...] = ("bridge100",)
+    blocked: tuple[str, ...] = (
+        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16"),
+        *("fc00::/7", "fe80::/10"),
+    )
     carve_outs: tuple[CarveOut, ...] = ()
 
     def __post_init__(self) -> None:
@@ -135,8 +144,18 @@ class EgressFirewall:
             raise PlanError(
                 "egress_firewall", "vm_sources and blocked must each name a network (or leave it out whole)"
             )
-        for network in (*self.vm_sources, *self.blocked):
-            _network("egress_firewall", network)
+        for network in self.vm_sources:
+            _network("egress_firewall.vm_sources", network)
+        for network in self.blocked:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                raise PlanError("egress_firewall.blocked", f"{network!r} is no network ({error})") from None
+        if not self.vm_interfaces:
+            raise PlanError("egress_firewall.vm_interfaces", "name the machines' bridge, such as bridge100")
+        for interface in self.vm_interfaces:
+            if not _INTERFACE.match(interface):
+                raise PlanError("egress_firewall.vm_interfaces", f"{interface!r}: expected a name such as bridge100")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +177,40 @@ class IngressGuard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VirtualMachines:
+    """What hosts of the fleet provide for virtual machines. What is left out, or emptied, is undone on the hosts.
+
+    `softnet` is the path of Softnet's program where machines shall run behind it; it then runs as root. The volume
+    `shares_volume` is mounted below /Volumes, and holds what machines write to the host, all together no more than
+    `shares_quota_mb`.
+    """
+
+    dhcp_lease_seconds: int = 600
+    softnet: str = ""
+    shares_volume: str = "paddock-shares"
+    shares_quota_mb: int = 1024
+
+    def __post_init__(self) -> None:
+        if not 60 <= self.dhcp_lease_seconds <= 3600:
+            raise PlanError(
+                "virtual_machines.dhcp_lease_seconds", "between 60 and 3600: longer ones use up the addresses"
+            )
+        if self.softnet and not re.match(r"^(/[A-Za-z0-9._-]+){3,}$", self.softnet):
+            raise PlanError("virtual_machines.softnet", "expected the absolute path of the program, without spaces")
+        if self.shares_volume and not _NAME.match(self.shares_volume):
+            raise PlanError("virtual_machines.shares_volume", "use lower-case letters, digits, dots and hyphens")
+        if self.shares_quota_mb < 64:
+            raise PlanError("virtual_machines.shares_quota_mb", "at least 64: two machines' logs must fit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetConfig:
     """Everything that all hosts of a fleet share. Its hash says whether a host is up to date."""
 
     payloads: tuple[Payload, ...] = ()
     egress_firewall: EgressFirewall | None = EgressFirewall()
     ingress_guard: IngressGuard | None = None
+    virtual_machines: VirtualMachines | None = VirtualMachines()
     kubeconfig_path: str = "/etc/tart-kubelet/kubeconfig"
     host_cpu: int = 8
     host_memory_mb: int = 14336

@@ -23,6 +23,7 @@ from paddock.clients.scaleway import (
 from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.fenced_cloud import LeaseTooShortError
+from paddock.hosts.first_contact import WINDOW
 from paddock.hosts.release import (
     Abandon,
     Delete,
@@ -131,14 +132,16 @@ class HostReconciler:
         return image.id
 
     async def _finish(self, host: Host, now: datetime) -> None:
-        """Forget the old disk's host key, then free the host in one write; the count may follow later or never.
+        """Forget the old disk's host key and open the window for the new one, then free the host in one write; the count may follow later or never.
 
         The key goes first: a freed host that still pins it would refuse its next tenant. Both writes are made in the
         version that was judged. Died in between: the release is still recorded, and this is repeated.
         """
         context = self._context
-        if host.status.host_key:
-            host = await self._save(host, {"hostKey": None}, guarded=True)
+        asked = host.spec.release.wipe_requested_at if host.spec.release is not None else None
+        evidence = f"the wipe that was asked for at {asked:%Y-%m-%d %H:%M} UTC ended" if asked else "its wipe ended"
+        begun = {"openedAt": rfc3339(now), "until": rfc3339(now + WINDOW), "evidence": evidence, "seenAt": None}
+        host = await self._save(host, {"hostKey": None, "firstContact": begun}, guarded=True)
         await context.patch_host(host, _freed(now, context))
         context.recorder.record(host, "Normal", "Released", "wiped and back in the pool")
         await self._save(host, {"history": {"releases": host.status.history.releases + 1}})

@@ -21,6 +21,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
 )
+from paddock.hosts.first_contact import opened
 from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
@@ -62,6 +63,8 @@ def observed(server: Server, before: HostStatus, judged: Verdict, price: Price |
         price_per_hour=f"{price.per_hour:f}" if price else before.price_per_hour,
         currency=price.currency if price else before.currency,
         host_key=before.host_key,
+        first_contact=before.first_contact
+        or (opened(now, "it was first seen here") if server.delivered and not before.host_key else None),
         history=before.history,
         conditions=set_condition(before.conditions, ready, now),
     )

@@ -3,8 +3,9 @@
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, LiteralString, TypeVar
+from typing import Any, LiteralString, TypeVar, cast
 
+import msgspec
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
@@ -15,7 +16,7 @@ from paddock.base.clock import Clock
 from paddock.base.migrations import migrate
 from paddock.runners.ledger.errors import InvalidEntryError, LedgerUnavailableError, UnknownAccountError
 
-__all__ = ["Connection", "Database", "Params", "Pool", "make_pool", "prepare"]
+__all__ = ["Connection", "Database", "Params", "Pool", "columns", "make_pool", "prepare"]
 
 Row = TypeVar("Row")
 Params = Mapping[str, Any] | Sequence[Any]
@@ -131,6 +132,15 @@ class Database:
         async with self.connection() as connection:
             found = await (await connection.execute(statement, params)).fetchone()
             return None if found is None else found[0]
+
+
+def columns(row: type[msgspec.Struct], prefix: LiteralString = "") -> LiteralString:
+    """The columns of a row by name, for statements whose rows are fetched.
+
+    `*` would not do: when a newer release adds a column to the table, a prepared `SELECT *` of a process that runs fails
+    ("cached plan must not change result type"), and so does making the row. Names of fields are literals of our own code.
+    """
+    return cast("LiteralString", ", ".join(f"{prefix}{name}" for name in row.__struct_fields__))
 
 
 async def fetch_all(connection: Connection, row: type[Row], statement: LiteralString, params: Params = ()) -> list[Row]:

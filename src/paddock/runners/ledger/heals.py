@@ -12,50 +12,10 @@ from msgspec import Struct
 from psycopg.types.json import Jsonb
 
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Database, fetch_one
+from paddock.runners.ledger.database import Database, columns, fetch_one
 from paddock.runners.ledger.errors import InvalidEntryError
 
 __all__ = ["Heal", "Heals"]
-
-INTEND = """
--- intend_heal: asked again by whoever resumes, it is the same intent with fresher evidence
-INSERT INTO heals (at, kind, subject, pod_uid, job_id, sentence, evidence, seconds)
-VALUES (%(now)s, %(kind)s, %(subject)s, %(pod_uid)s, %(job_id)s, %(sentence)s, %(evidence)s, %(seconds)s)
-ON CONFLICT (kind, pod_uid) WHERE done_at IS NULL DO UPDATE
-    SET sentence = excluded.sentence, evidence = excluded.evidence, seconds = excluded.seconds
-RETURNING *
-"""
-DONE = """
--- heal_done: the intent of that kind for that Pod, if there is one
-UPDATE heals SET done_at = %(now)s, seconds = greatest(seconds, %(seconds)s)
-WHERE kind = %(kind)s AND pod_uid = %(pod_uid)s AND pod_uid <> '' AND done_at IS NULL RETURNING *
-"""
-RECORD = """
--- record_heal
-INSERT INTO heals (at, kind, subject, pod_uid, job_id, sentence, evidence, seconds, done_at)
-VALUES (%(now)s, %(kind)s, %(subject)s, %(pod_uid)s, %(job_id)s, %(sentence)s, %(evidence)s, %(seconds)s, %(now)s)
-RETURNING *
-"""
-WITHDRAW = """
--- withdraw_heal: it was not done after all
-DELETE FROM heals WHERE kind = %s AND pod_uid = %s AND done_at IS NULL
-"""
-INTENDED = """
--- intended_heals: under way, or left half done
-SELECT * FROM heals WHERE done_at IS NULL ORDER BY at, id
-"""
-NEWEST = """
--- newest_heals
-SELECT * FROM heals ORDER BY id DESC LIMIT %s
-"""
-COUNT_BY_KIND = """
--- count_heals_by_kind: what was done
-SELECT kind, count(*) FROM heals WHERE at >= %s AND done_at IS NOT NULL GROUP BY kind
-"""
-FORGET = """
--- forget_heals: a bounded bite of the oldest
-DELETE FROM heals WHERE id IN (SELECT id FROM heals WHERE at < %s ORDER BY at LIMIT %s)
-"""
 
 
 class Heal(Struct, frozen=True, kw_only=True):
@@ -71,6 +31,47 @@ class Heal(Struct, frozen=True, kw_only=True):
     evidence: dict[str, Any]
     seconds: float
     done_at: datetime | None
+
+
+INTEND = f"""
+-- intend_heal: asked again by whoever resumes, it is the same intent with fresher evidence
+INSERT INTO heals (at, kind, subject, pod_uid, job_id, sentence, evidence, seconds)
+VALUES (%(now)s, %(kind)s, %(subject)s, %(pod_uid)s, %(job_id)s, %(sentence)s, %(evidence)s, %(seconds)s)
+ON CONFLICT (kind, pod_uid) WHERE done_at IS NULL DO UPDATE
+    SET sentence = excluded.sentence, evidence = excluded.evidence, seconds = excluded.seconds
+RETURNING {columns(Heal)}
+"""
+DONE = f"""
+-- heal_done: the intent of that kind for that Pod, if there is one
+UPDATE heals SET done_at = %(now)s, seconds = greatest(seconds, %(seconds)s)
+WHERE kind = %(kind)s AND pod_uid = %(pod_uid)s AND pod_uid <> '' AND done_at IS NULL RETURNING {columns(Heal)}
+"""
+RECORD = f"""
+-- record_heal
+INSERT INTO heals (at, kind, subject, pod_uid, job_id, sentence, evidence, seconds, done_at)
+VALUES (%(now)s, %(kind)s, %(subject)s, %(pod_uid)s, %(job_id)s, %(sentence)s, %(evidence)s, %(seconds)s, %(now)s)
+RETURNING {columns(Heal)}
+"""
+WITHDRAW = """
+-- withdraw_heal: it was not done after all
+DELETE FROM heals WHERE kind = %s AND pod_uid = %s AND done_at IS NULL
+"""
+INTENDED = f"""
+-- intended_heals: under way, or left half done
+SELECT {columns(Heal)} FROM heals WHERE done_at IS NULL ORDER BY at, id
+"""
+NEWEST = f"""
+-- newest_heals
+SELECT {columns(Heal)} FROM heals ORDER BY id DESC LIMIT %s
+"""
+COUNT_BY_KIND = """
+-- count_heals_by_kind: what was done
+SELECT kind, count(*) FROM heals WHERE at >= %s AND done_at IS NOT NULL GROUP BY kind
+"""
+FORGET = """
+-- forget_heals: a bounded bite of the oldest
+DELETE FROM heals WHERE id IN (SELECT id FROM heals WHERE at < %s ORDER BY at LIMIT %s)
+"""
 
 
 class Heals:

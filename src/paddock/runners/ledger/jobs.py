@@ -7,7 +7,7 @@ one is written completely before the other is looked at. A row of `completions` 
 from datetime import datetime
 
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Connection, Database, fetch_all, fetch_one
+from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
 from paddock.runners.ledger.enqueue import ANNOUNCED, EnqueueBatcher
 from paddock.runners.ledger.errors import InvalidEntryError
 from paddock.runners.ledger.notifications import Notifications
@@ -30,13 +30,13 @@ SELECT %(job_id)s, %(account_id)s, %(pool)s, %(platform)s, %(vcpus)s, %(memory_m
 WHERE %(status)s <> 'queued' OR NOT EXISTS (SELECT FROM completions WHERE job_id = %(job_id)s)
 ON CONFLICT (job_id) DO NOTHING
 """
-JOB = """
+JOB = f"""
 -- job
-SELECT * FROM jobs WHERE job_id = %s
+SELECT {columns(Job)} FROM jobs WHERE job_id = %s
 """
-COMPLETION = """
+COMPLETION = f"""
 -- completion
-SELECT * FROM completions WHERE job_id = %s
+SELECT {columns(Completion)} FROM completions WHERE job_id = %s
 """
 CLAIMS_CONCERNED = """
 -- claims_concerned: the claim of the runner that speaks, and the claim that was made for the job, in the order of locks
@@ -48,7 +48,7 @@ ORDER BY pod_uid FOR UPDATE
 """
 JOBS_CONCERNED = """
 -- jobs_concerned: in the order of locks
-SELECT * FROM jobs WHERE job_id = ANY (%s) ORDER BY job_id FOR UPDATE
+SELECT job_id FROM jobs WHERE job_id = ANY (%s) ORDER BY job_id FOR UPDATE
 """
 REQUEUE = """
 -- requeue_job: only while it is still held under that claim; its place in the line stays what it was
@@ -104,14 +104,14 @@ SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform,
        dispatcher_id, claimed_at, executing_since, missing_since, by, why
 FROM claims WHERE job_id = %s
 """
-QUEUED = """
+QUEUED = f"""
 -- queued_jobs: oldest first
-SELECT * FROM jobs WHERE status = 'queued' AND enqueued_at < %(before)s AND enqueued_at > %(after)s
+SELECT {columns(Job)} FROM jobs WHERE status = 'queued' AND enqueued_at < %(before)s AND enqueued_at > %(after)s
 ORDER BY enqueued_at, job_id LIMIT %(limit)s
 """
-RUNNING = """
+RUNNING = f"""
 -- running_jobs: oldest first
-SELECT * FROM jobs WHERE status = 'running' AND started_at < %s ORDER BY started_at, job_id LIMIT %s
+SELECT {columns(Job)} FROM jobs WHERE status = 'running' AND started_at < %s ORDER BY started_at, job_id LIMIT %s
 """
 
 

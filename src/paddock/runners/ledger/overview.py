@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Connection, Database, fetch_all, fetch_one
+from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
 from paddock.runners.ledger.rows import Session
 from paddock.runners.ledger.views import (
     AccountView,
@@ -160,9 +160,9 @@ LEFT JOIN (SELECT limit_id, sum(vcpus) AS vcpus, sum(memory_mb) AS memory_mb, co
 LEFT JOIN waiting USING (account_id, platform)
 ORDER BY coalesce(used.vcpus, 0)::float8 / l.vcpus DESC, coalesce(waiting.jobs, 0) DESC, a.login, l.platform LIMIT %(limit)s
 """
-RUNNER = """
+RUNNER = f"""
 -- session_of_runner: a name is given to one mint only, so within its account it means one Pod
-SELECT * FROM sessions WHERE account_id = %s AND runner_name = %s ORDER BY started_at DESC LIMIT 1
+SELECT {columns(Session)} FROM sessions WHERE account_id = %s AND runner_name = %s ORDER BY started_at DESC LIMIT 1
 """
 
 

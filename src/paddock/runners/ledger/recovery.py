@@ -11,7 +11,7 @@ from typing import LiteralString
 from msgspec import Struct
 
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Database, fetch_all
+from paddock.runners.ledger.database import Database, columns, fetch_all
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.rows import Ended, HeldPod, Job
 from paddock.runners.ledger.sessions import Sessions
@@ -57,9 +57,9 @@ RELEASE_STOPPED = """
 SELECT * FROM end_claims((SELECT array_agg(generation) FROM claims WHERE pod_uid = %(uid)s),
     'unminted', NULL, false, %(by)s, %(why)s, %(now)s)
 """
-RUNNING_ON = """
+RUNNING_ON = f"""
 -- jobs_running_on: by the Pod, whether its claim is still there or not
-SELECT * FROM jobs WHERE status = 'running' AND pod_uid = %s ORDER BY job_id
+SELECT {columns(Job)} FROM jobs WHERE status = 'running' AND pod_uid = %s ORDER BY job_id
 """
 
 

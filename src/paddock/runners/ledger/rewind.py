@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from paddock.runners.ledger.database import Database, fetch_all, fetch_one
+from paddock.runners.ledger.database import Database, columns, fetch_all, fetch_one
 from paddock.runners.ledger.overview import BE_QUICK, READ_ONLY
 from paddock.runners.ledger.rows import Transition
 
@@ -61,9 +61,9 @@ WITH known AS (
 SELECT t.pod_uid, t.pod_name, t.at AS since, t.by, t.why FROM known JOIN transitions t USING (pod_uid, generation)
 WHERE t.subject = 'fence' AND t.became = 'fenced' AND t.at <= %(at)s ORDER BY t.at, t.transition_id LIMIT %(limit)s
 """
-LINES_AROUND = """
+LINES_AROUND = f"""
 -- lines_around: what was written down about that moment, oldest first
-SELECT * FROM transitions WHERE at BETWEEN %(since)s AND %(until)s ORDER BY at, transition_id LIMIT %(limit)s
+SELECT {columns(Transition)} FROM transitions WHERE at BETWEEN %(since)s AND %(until)s ORDER BY at, transition_id LIMIT %(limit)s
 """
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.database import Database, columns
 from paddock.runners.ledger.rows import Session
 
 __all__ = ["Sessions"]
@@ -32,18 +32,18 @@ WITH reported AS (
 )
 SELECT count(*) FROM ended
 """
-OF_POD = """
+OF_POD = f"""
 -- session_of_pod
-SELECT * FROM sessions WHERE pod_uid = %s
+SELECT {columns(Session)} FROM sessions WHERE pod_uid = %s
 """
-OPEN = """
+OPEN = f"""
 -- open_sessions: oldest first
-SELECT * FROM sessions WHERE ended_at IS NULL AND started_at < %s ORDER BY started_at, pod_uid
+SELECT {columns(Session)} FROM sessions WHERE ended_at IS NULL AND started_at < %s ORDER BY started_at, pod_uid
 """
-OF_JOB = """
+OF_JOB = f"""
 -- sessions_of_job: every Pod that was minted for it or executed it
-SELECT * FROM sessions WHERE job_id = %s
-UNION SELECT s.* FROM jobs j JOIN sessions s ON s.account_id = j.account_id AND s.runner_name = j.runner_name
+SELECT {columns(Session)} FROM sessions WHERE job_id = %s
+UNION SELECT {columns(Session, "s.")} FROM jobs j JOIN sessions s ON s.account_id = j.account_id AND s.runner_name = j.runner_name
 WHERE j.job_id = %s ORDER BY started_at
 """
 

@@ -6,18 +6,18 @@ limits by the statement that changes them. Either way the line and the change ar
 
 from datetime import datetime
 
-from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.database import Database, columns
 from paddock.runners.ledger.rows import Transition
 
 __all__ = ["Transitions"]
 
-OF_JOB = """
+OF_JOB = f"""
 -- transitions_of_job
-SELECT * FROM transitions WHERE job_id = %s ORDER BY transition_id
+SELECT {columns(Transition)} FROM transitions WHERE job_id = %s ORDER BY transition_id
 """
-OF_POD = """
+OF_POD = f"""
 -- transitions_of_pod
-SELECT * FROM transitions WHERE pod_uid = %s ORDER BY transition_id
+SELECT {columns(Transition)} FROM transitions WHERE pod_uid = %s ORDER BY transition_id
 """
 UID_OF_NAME = """
 -- uid_of_name: whoever bore it last
@@ -27,9 +27,9 @@ SELECT pod_uid FROM (
     (SELECT pod_uid, at FROM transitions WHERE pod_name = %(name)s ORDER BY transition_id DESC LIMIT 1)
 ) AS known ORDER BY at DESC LIMIT 1
 """
-NEWEST = """
+NEWEST = f"""
 -- newest_transitions
-SELECT * FROM transitions WHERE transition_id > %s ORDER BY transition_id DESC LIMIT %s
+SELECT {columns(Transition)} FROM transitions WHERE transition_id > %s ORDER BY transition_id DESC LIMIT %s
 """
 FORGET = """
 -- forget_transitions: a bounded bite of the oldest

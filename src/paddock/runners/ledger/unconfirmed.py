@@ -12,7 +12,7 @@ from typing import Any, LiteralString
 from msgspec import Struct
 
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Connection, Database, fetch_all, fetch_one
+from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
 from paddock.runners.ledger.jobs import COMPLETE, FINISH, LOCK, REQUEUE
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.rows import Ended, HeldPod, Job, Session
@@ -53,14 +53,14 @@ SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform,
        dispatcher_id, claimed_at, executing_since, missing_since, by, why
 FROM claims WHERE job_id = %s FOR UPDATE
 """
-STILL_RUNNING = """
+STILL_RUNNING = f"""
 -- still_running: under the same claim, on the same Pod, by the same runner
-SELECT * FROM jobs WHERE job_id = %(job_id)s AND status = 'running' AND generation IS NOT DISTINCT FROM %(generation)s
+SELECT {columns(Job)} FROM jobs WHERE job_id = %(job_id)s AND status = 'running' AND generation IS NOT DISTINCT FROM %(generation)s
 AND pod_uid IS NOT DISTINCT FROM %(pod_uid)s AND runner_name IS NOT DISTINCT FROM %(runner_name)s FOR UPDATE
 """
-STILL_QUEUED = """
+STILL_QUEUED = f"""
 -- still_queued
-SELECT * FROM jobs WHERE job_id = %s AND status = 'queued' FOR UPDATE
+SELECT {columns(Job)} FROM jobs WHERE job_id = %s AND status = 'queued' FOR UPDATE
 """
 RENEW = """
 -- renew_place: a job that still waits as it was read counts as waiting since a later moment; the old are not handed out
@@ -75,9 +75,9 @@ INSTALLATIONS = """
 -- installations_of_accounts
 SELECT account_id, installation_id FROM accounts WHERE account_id = ANY (%s) AND installation_id IS NOT NULL
 """
-SESSIONS = """
+SESSIONS = f"""
 -- sessions_of_pods
-SELECT * FROM sessions WHERE pod_uid = ANY (%s)
+SELECT {columns(Session)} FROM sessions WHERE pod_uid = ANY (%s)
 """
 REPOSITORIES = """
 -- repositories_seen: that were handed a runner since then, or wait for one, or run
@@ -89,9 +89,9 @@ SELECT DISTINCT a.account_id, a.installation_id, seen.repository FROM (
 WHERE a.installation_id IS NOT NULL AND seen.repository LIKE '%%/%%'
 ORDER BY a.installation_id, seen.repository
 """
-ENDED_RUNNERS = """
+ENDED_RUNNERS = f"""
 -- runners_by_name: whose session is known, with the Pod's uid and whether it ended
-SELECT * FROM sessions WHERE account_id = ANY (%(accounts)s) AND runner_name = ANY (%(names)s)
+SELECT {columns(Session)} FROM sessions WHERE account_id = ANY (%(accounts)s) AND runner_name = ANY (%(names)s)
 """
 HELD_RUNNERS = """
 -- runners_held: names under a live claim

@@ -1,26 +1,22 @@
 """Who is who on a simulated Mac."""
 
-from typing import TYPE_CHECKING
-
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
+from paddock.simulator.mac.interface import Mac
 
 __all__ = ["dscl", "groups", "identity", "whoami"]
 
 
-async def whoami(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def whoami(mac: Mac, call: ToolCall) -> ToolResult:
     del mac
     return ok(call.user)
 
 
-async def groups(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def groups(mac: Mac, call: ToolCall) -> ToolResult:
     del mac
     return ok("wheel" if call.root else "staff admin")
 
 
-async def identity(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def identity(mac: Mac, call: ToolCall) -> ToolResult:
     flags = "".join(word[1:] for word in call.arguments if word.startswith("-"))
     named = [word for word in call.arguments if not word.startswith("-")]
     user = named[0] if named else call.user
@@ -35,7 +31,7 @@ async def identity(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok(f"uid={uid}({user}) gid={gid}({group}) groups={gid}({group}),80(admin)")
 
 
-async def dscl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def dscl(mac: Mac, call: ToolCall) -> ToolResult:
     arguments = [word for word in call.arguments if word not in {".", "/Local/Default", "-q"}]
     verb, *rest = arguments or [""]
     match verb.lstrip("-"):

@@ -3,12 +3,9 @@
 import posixpath
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
-
-__all__ = ["Effect", "Log", "Tool", "ToolCall", "ToolResult", "fail", "ok"]
+__all__ = ["Effect", "Log", "ToolCall", "ToolResult", "fail", "ok"]
 
 Entry = TypeVar("Entry")
 
@@ -68,9 +65,6 @@ class ToolCall:
     def beside(self, path: str) -> str:
         """The path, relative ones taken from the caller's working directory."""
         return path if path.startswith("/") else posixpath.join(self.cwd, path)
-
-
-Tool = Callable[["SimulatedMac", ToolCall], Awaitable[ToolResult]]
 
 
 def ok(out: str = "") -> ToolResult:

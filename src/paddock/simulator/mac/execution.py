@@ -6,12 +6,11 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
+from paddock.simulator.mac.disk import Disk
 
-__all__ = ["CommandEnded", "CommandExecution"]
+__all__ = ["CommandEnded", "CommandExecution", "ExecutionHost"]
 
 _LOGIN_SHELL = "/bin/sh"  # not bash, and not the Mac's zsh: what runs here must not depend on it
 
@@ -24,11 +23,29 @@ class CommandEnded:
     lost: bool = False
 
 
+class ExecutionHost(Protocol):
+    """What a command needs of the Mac that it runs on."""
+
+    username: str
+    running: "dict[str, CommandExecution]"
+
+    @property
+    def disk(self) -> Disk: ...
+
+    async def environment(self, user: str, session: str) -> dict[str, str]: ...
+
+    def new_session(self) -> str: ...
+
+    def close_session(self, execution: "CommandExecution") -> None: ...
+
+    def files_changed_by(self, session: str, user: str) -> None: ...
+
+
 @dataclass(slots=True)
 class CommandExecution:
     """One command in its own process group, so that a reboot ends it with everything it started."""
 
-    mac: "SimulatedMac"
+    mac: ExecutionHost
     session: str
     user: str
     process: asyncio.subprocess.Process
@@ -37,7 +54,7 @@ class CommandExecution:
     finished: bool = False
 
     @classmethod
-    async def start(cls, mac: "SimulatedMac", command: str | list[str], *, user: str) -> "CommandExecution":
+    async def start(cls, mac: ExecutionHost, command: str | list[str], *, user: str) -> "CommandExecution":
         """Start a command line as the login shell would, or a program with its arguments."""
         # Known before the process exists, because its first call may be quicker than we are.
         session = mac.new_session()

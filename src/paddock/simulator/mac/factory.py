@@ -5,6 +5,7 @@ __all__ = ["FILES", "FOLDERS", "LINKS", "POWER", "SYSTEM_JOBS"]
 FOLDERS = (
     "private",
     "private/etc",
+    "private/etc/newsyslog.d",
     "private/etc/pf.anchors",
     "private/etc/sudoers.d",
     "private/etc/ssh",
@@ -17,6 +18,7 @@ FOLDERS = (
     "Library/LaunchDaemons",
     "Library/LaunchAgents",
     "Library/Preferences",
+    "Library/Preferences/SystemConfiguration",
     "System",
     "System/Library",
     "System/Library/LaunchDaemons",
@@ -26,6 +28,7 @@ FOLDERS = (
     "Users/{user}/Library",
     "Users/{user}/Library/LaunchAgents",
     "Users/{user}/Library/Preferences",
+    "Volumes",
     "opt",
     "usr",
     "usr/local",  # and nothing in it: a fresh image has no /usr/local/bin

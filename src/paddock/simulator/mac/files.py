@@ -4,12 +4,9 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
+from paddock.simulator.mac.interface import Mac
 
 __all__ = ["chgrp", "chown", "codesign", "ditto", "install", "md5", "shasum", "stat"]
 
@@ -43,7 +40,7 @@ def _tree(place: Path) -> list[Path]:
     return [place, *place.rglob("*")] if place.is_dir() and not place.is_symlink() else [place]
 
 
-async def chown(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def chown(mac: Mac, call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "")
     if len(operands) < 2:
         return fail(1, "usage: chown [-fhnvx] [-R [-H | -L | -P]] owner[:group] file ...")
@@ -51,14 +48,14 @@ async def chown(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return _owned(mac, call, owner, group, operands[1:], deep="R" in options)
 
 
-async def chgrp(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def chgrp(mac: Mac, call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "")
     if len(operands) < 2:
         return fail(1, "usage: chgrp [-fhnvx] [-R [-H | -L | -P]] group file ...")
     return _owned(mac, call, "", operands[0], operands[1:], deep="R" in options)
 
 
-def _owned(mac: "SimulatedMac", call: ToolCall, owner: str, group: str, paths: list[str], *, deep: bool) -> ToolResult:
+def _owned(mac: Mac, call: ToolCall, owner: str, group: str, paths: list[str], *, deep: bool) -> ToolResult:
     names = {str(user.uid): name for name, user in mac.disk.users.items()}
     owner = names.get(owner, owner)
     if owner and owner not in mac.disk.users:
@@ -78,7 +75,7 @@ def _owned(mac: "SimulatedMac", call: ToolCall, owner: str, group: str, paths: l
     return ok()
 
 
-async def install(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def install(mac: Mac, call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "mogfBD")
     mode = int(options.get("m", "755"), 8)
     if not operands or ("d" not in options and len(operands) < 2):
@@ -114,7 +111,7 @@ async def install(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok()
 
 
-async def _content(mac: "SimulatedMac", call: ToolCall, path: str) -> bytes | None:
+async def _content(mac: Mac, call: ToolCall, path: str) -> bytes | None:
     if path in {"/dev/stdin", "-"}:
         return await call.standard_input()
     if path == "/dev/null":
@@ -123,7 +120,7 @@ async def _content(mac: "SimulatedMac", call: ToolCall, path: str) -> bytes | No
     return place.read_bytes() if place.is_file() else None
 
 
-async def ditto(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def ditto(mac: Mac, call: ToolCall) -> ToolResult:
     operands = [word for word in call.arguments if not word.startswith("-")]
     if len(operands) != 2:
         return fail(1, "Usage: ditto [ <options> ] src dst")
@@ -139,7 +136,7 @@ async def ditto(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok()
 
 
-async def shasum(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def shasum(mac: Mac, call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "a")
     algorithm = _ALGORITHMS.get(options.get("a", "1"))
     if algorithm is None:
@@ -155,7 +152,7 @@ async def shasum(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok("\n".join(lines))
 
 
-async def _checked(mac: "SimulatedMac", call: ToolCall, algorithm: str, lists: list[str], *, quiet: bool) -> ToolResult:
+async def _checked(mac: Mac, call: ToolCall, algorithm: str, lists: list[str], *, quiet: bool) -> ToolResult:
     out: list[str] = []
     wrong = 0
     for path in lists or ["-"]:
@@ -174,7 +171,7 @@ async def _checked(mac: "SimulatedMac", call: ToolCall, algorithm: str, lists: l
     )
 
 
-async def md5(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def md5(mac: Mac, call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "s")
     data = await _content(mac, call, operands[0] if operands else "-")
     if data is None:
@@ -183,7 +180,7 @@ async def md5(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok(digest if "q" in options or not operands else f"MD5 ({operands[0]}) = {digest}")
 
 
-async def stat(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def stat(mac: Mac, call: ToolCall) -> ToolResult:
     options, operands = _split(call.arguments, "ft")
     if "c" in options:
         return fail(1, "stat: illegal option -- c")
@@ -217,7 +214,7 @@ async def stat(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok("\n".join(lines))
 
 
-async def codesign(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def codesign(mac: Mac, call: ToolCall) -> ToolResult:
     options, operands = _split([word for word in call.arguments if not word.startswith("--")], "s")
     long = {word.split("=", 1)[0] for word in call.arguments if word.startswith("--")}
     if "--sign" in long and operands and operands[0] == "-":

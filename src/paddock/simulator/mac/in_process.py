@@ -7,7 +7,6 @@ in a real bash, and the errors are those that the real client raises in the same
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING
 
 from paddock.base.secrets import Secret
 from paddock.clients.ssh import (
@@ -29,9 +28,7 @@ from paddock.clients.ssh import (
 from paddock.clients.ssh.capture import Head, Tail
 from paddock.clients.ssh.framing import command_line, input_of
 from paddock.simulator.mac.execution import CommandExecution
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
+from paddock.simulator.mac.interface import Mac
 
 __all__ = ["InProcessSsh"]
 
@@ -41,7 +38,7 @@ class InProcessSsh:
 
     def __init__(
         self,
-        find: "Callable[[str, int], SimulatedMac | None]",
+        find: Callable[[str, int], Mac | None],
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._find = find
@@ -65,7 +62,7 @@ class InProcessSsh:
     async def host_key(self, address: str, port: int, *, timeout: float = 15.0) -> str:
         return (await self._answering(address, port, timeout)).host_key
 
-    async def _answering(self, address: str, port: int, timeout: float) -> "SimulatedMac":
+    async def _answering(self, address: str, port: int, timeout: float) -> Mac:
         mac = self._find(address, port)
         if mac is None:
             await self._wait(timeout)
@@ -82,7 +79,7 @@ class InProcessSsh:
 
 
 class _InProcessShell:
-    def __init__(self, mac: "SimulatedMac", boot: int) -> None:
+    def __init__(self, mac: Mac, boot: int) -> None:
         self._mac = mac
         self._boot = boot
         self._host_key = mac.host_key

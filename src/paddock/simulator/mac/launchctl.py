@@ -1,13 +1,10 @@
 """The command in front of launchd, with the statuses and texts of the real one."""
 
 import re
-from typing import TYPE_CHECKING
 
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
+from paddock.simulator.mac.interface import Mac
 from paddock.simulator.mac.launchd import LoadedJob, read_plist
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
 
 __all__ = ["launchctl"]
 
@@ -15,7 +12,7 @@ _LOGINWINDOW = "com.apple.loginwindow"
 _SSHD = "com.openssh.sshd"
 
 
-async def launchctl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def launchctl(mac: Mac, call: ToolCall) -> ToolResult:
     if not call.arguments:
         return fail(64, "Usage: launchctl <subcommand> ... | help [subcommand]")
     verb, *rest = call.arguments
@@ -55,7 +52,7 @@ def _domain_of(target: str) -> tuple[str, str]:
     return "/".join(parts[:2]), "/".join(parts[2:])
 
 
-def _domain_exists(mac: "SimulatedMac", domain: str) -> bool:
+def _domain_exists(mac: Mac, domain: str) -> bool:
     if domain == "system":
         return True
     kind, _, uid = domain.partition("/")
@@ -74,7 +71,7 @@ def _allowed(call: ToolCall, domain: str) -> bool:
     return call.root or not domain.startswith("system")
 
 
-def _print(mac: "SimulatedMac", rest: list[str]) -> ToolResult:
+def _print(mac: Mac, rest: list[str]) -> ToolResult:
     if not rest:
         return fail(64, "Usage: launchctl print <domain-target>")
     domain, label = _domain_of(rest[0])
@@ -110,7 +107,7 @@ def _described(job: LoadedJob) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _bootstrap(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
+def _bootstrap(mac: Mac, call: ToolCall, rest: list[str]) -> ToolResult:
     if len(rest) < 2:
         return fail(64, "Usage: launchctl bootstrap <domain-target> [service-path, ...]")
     domain = rest[0]
@@ -145,7 +142,7 @@ def _bootstrap(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResu
     return ok()
 
 
-def _bootout(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
+def _bootout(mac: Mac, call: ToolCall, rest: list[str]) -> ToolResult:
     if not rest:
         return fail(64, "Usage: launchctl bootout <domain-target> [service-path, ...]")
     domain, label = _domain_of(rest[0])
@@ -162,7 +159,7 @@ def _bootout(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult
     return ok()
 
 
-async def _kickstart(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
+async def _kickstart(mac: Mac, call: ToolCall, rest: list[str]) -> ToolResult:
     flags = "".join(word[1:] for word in rest if word.startswith("-"))
     targets = [word for word in rest if not word.startswith("-")]
     if not targets:
@@ -183,7 +180,7 @@ async def _kickstart(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> To
     return ok(f"service spawned with pid: {job.pid}" if "p" in flags else "")
 
 
-def _toggle(mac: "SimulatedMac", call: ToolCall, verb: str, rest: list[str]) -> ToolResult:
+def _toggle(mac: Mac, call: ToolCall, verb: str, rest: list[str]) -> ToolResult:
     if not rest:
         return fail(64, f"Usage: launchctl {verb} <service-target>")
     domain, label = _domain_of(rest[0])
@@ -194,7 +191,7 @@ def _toggle(mac: "SimulatedMac", call: ToolCall, verb: str, rest: list[str]) -> 
     return ok()
 
 
-def _list(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
+def _list(mac: Mac, call: ToolCall, rest: list[str]) -> ToolResult:
     mine = "system" if call.root else f"gui/{mac.uid(call.user)}"
     jobs = [job for (domain, _), job in mac.launchd.jobs.items() if domain == mine]
     if not rest:
@@ -208,7 +205,7 @@ def _list(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
     return ok(f'{{\n\t"Label" = "{job.label}";\n\t"LastExitStatus" = {job.exit_status or 0};\n{pid}}};\n')
 
 
-def _kill(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
+def _kill(mac: Mac, call: ToolCall, rest: list[str]) -> ToolResult:
     if len(rest) != 2:
         return fail(64, "Usage: launchctl kill <signal> <service-target>")
     domain, label = _domain_of(rest[1])
@@ -224,7 +221,7 @@ def _kill(mac: "SimulatedMac", call: ToolCall, rest: list[str]) -> ToolResult:
     return ok()
 
 
-def _legacy(mac: "SimulatedMac", call: ToolCall, verb: str, rest: list[str]) -> ToolResult:
+def _legacy(mac: Mac, call: ToolCall, verb: str, rest: list[str]) -> ToolResult:
     paths = [word for word in rest if not word.startswith("-")]
     domain = "system" if call.root else f"gui/{mac.uid(call.user)}"
     for path in paths:

@@ -8,19 +8,17 @@ stand-in it names, so that what a boot does to the Mac is what the files on its 
 import hashlib
 import plistlib
 import xml.parsers.expat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from paddock.simulator.mac.execution import CommandExecution
+from paddock.simulator.mac.execution import CommandExecution, ExecutionHost
 from paddock.simulator.mac.factory import SYSTEM_JOBS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from paddock.simulator.mac.mac import SimulatedMac
-
-__all__ = ["Launchd", "LoadedJob", "read_plist"]
+__all__ = ["Launchd", "LaunchdHost", "LoadedJob", "read_plist"]
 
 # Beyond what any real machine gives out, so that a script that signals one of these never hits a process of ours.
 _FIRST_PID = 5_000_000
@@ -66,10 +64,20 @@ def read_plist(place: "Path") -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
+class LaunchdHost(ExecutionHost, Protocol):
+    """What launchd needs of its Mac."""
+
+    session_user: str | None
+
+    def uid(self, user: str) -> int: ...
+
+    def chore(self, work: Coroutine[Any, Any, None]) -> None: ...
+
+
 class Launchd:
     """The jobs of one boot."""
 
-    def __init__(self, mac: "SimulatedMac") -> None:
+    def __init__(self, mac: LaunchdHost) -> None:
         self._mac = mac
         self._pids = _FIRST_PID
         self.jobs: dict[tuple[str, str], LoadedJob] = {}
@@ -184,7 +192,7 @@ def _script(program: list[str]) -> str | None:
     return None
 
 
-def _command(mac: "SimulatedMac", program: list[str]) -> list[str]:
+def _command(mac: LaunchdHost, program: list[str]) -> list[str]:
     """The program with its paths led into the simulated disk; tools of the system are found on the PATH by their name."""
     first, *rest = program
     if first in _SHELLS:

@@ -6,12 +6,9 @@ marker without a word, and every later boot stays at the login screen.
 
 import plistlib
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 from paddock.base.secrets import SEALED
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
+from paddock.simulator.mac.disk import Disk
 
 __all__ = ["KCPASSWORD", "decoded", "encoded", "log_in"]
 
@@ -31,8 +28,8 @@ def decoded(data: bytes) -> str:
     return plain.split(b"\0", 1)[0].decode(errors="replace")
 
 
-def _wanted_user(mac: "SimulatedMac") -> str | None:
-    place = mac.disk.at(_LOGINWINDOW)
+def _wanted_user(disk: Disk) -> str | None:
+    place = disk.at(_LOGINWINDOW)
     if not place.is_file():
         return None
     try:
@@ -42,12 +39,12 @@ def _wanted_user(mac: "SimulatedMac") -> str | None:
     return value if isinstance(value, str) else None
 
 
-def log_in(mac: "SimulatedMac") -> str | None:
+def log_in(disk: Disk) -> str | None:
     """Start loginwindow: the user who gets a session, or None. A password that is wrong is sealed on the way."""
-    user, place = _wanted_user(mac), mac.disk.at(KCPASSWORD)
+    user, place = _wanted_user(disk), disk.at(KCPASSWORD)
     if user is None or not place.is_file():
         return None
-    account, password = mac.disk.users.get(user), decoded(place.read_bytes())
+    account, password = disk.users.get(user), decoded(place.read_bytes())
     if account is not None and password == account.password:
         return user
     if not password.startswith(SEALED):

@@ -14,9 +14,11 @@ from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.clients.ssh import KeyPair, Ssh, Target, fingerprint, new_key_pair, public_key_of
 from paddock.simulator.mac import login
-from paddock.simulator.mac.calls import Effect, Log, Tool, ToolCall, ToolResult, fail
+from paddock.simulator.mac.calls import Effect, Log, ToolCall, ToolResult, fail
 from paddock.simulator.mac.disk import Disk
 from paddock.simulator.mac.execution import CommandExecution
+from paddock.simulator.mac.in_process import InProcessSsh
+from paddock.simulator.mac.interface import Tool
 from paddock.simulator.mac.launchd import Launchd, LoadedJob
 from paddock.simulator.mac.pace import Pace
 from paddock.simulator.mac.pf import PacketFilter
@@ -160,7 +162,7 @@ class SimulatedMac(Scenarios):
 
     def _boot(self) -> None:
         self.pf.load_at_boot(self.disk)
-        self.session_user = login.log_in(self)
+        self.session_user = login.log_in(self.disk)
         self.launchd.boot()
         self.disk.look()  # what the boot itself wrote is nobody's effect
 
@@ -237,8 +239,6 @@ class SimulatedMac(Scenarios):
 
     def ssh(self) -> Ssh:
         """A client without a wire: the same contract, the same shell, the same errors, no socket in between."""
-        from paddock.simulator.mac.in_process import InProcessSsh
-
         return InProcessSsh(lambda _address, _port: self)
 
     def admits(self, username: str, public_key: str) -> bool:
@@ -334,7 +334,7 @@ class SimulatedMac(Scenarios):
         """End the graphical session and everything in it, and log in again as far as auto-login works."""
         self.session_user = None
         self.launchd.end_session()
-        self.session_user = login.log_in(self)
+        self.session_user = login.log_in(self.disk)
 
     def chore(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background that ends with the Mac. Without a running loop there is nobody to do it."""

@@ -1,24 +1,20 @@
 """What a simulated Mac says about itself, and its clock and power switch."""
 
-from typing import TYPE_CHECKING
-
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
+from paddock.simulator.mac.interface import Mac
 
 __all__ = ["hostname", "nothing", "reboot", "shutdown", "sleep", "sw_vers", "sysctl", "uname"]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-async def nothing(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def nothing(mac: Mac, call: ToolCall) -> ToolResult:
     """A tool whose work leaves no trace that anybody looks at."""
     del mac, call
     return ok()
 
 
-async def sleep(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def sleep(mac: Mac, call: ToolCall) -> ToolResult:
     try:
         seconds = sum(float(word.rstrip("smhd")) * _UNITS.get(word[-1:], 1.0) for word in call.arguments)
     except ValueError:
@@ -27,7 +23,7 @@ async def sleep(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok()
 
 
-async def uname(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def uname(mac: Mac, call: ToolCall) -> ToolResult:
     facts = {
         "s": "Darwin",
         "n": mac.hostname,
@@ -40,7 +36,7 @@ async def uname(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok(" ".join(facts.get(flag, "") for flag in ("snrvm" if flags == "a" else flags)))
 
 
-async def sw_vers(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def sw_vers(mac: Mac, call: ToolCall) -> ToolResult:
     facts = {"ProductName": "macOS", "ProductVersion": mac.product_version, "BuildVersion": "25D125"}
     if call.arguments:
         wanted = call.arguments[0].lstrip("-").lower()
@@ -48,7 +44,7 @@ async def sw_vers(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok("\n".join(f"{key}:\t\t{value}" for key, value in facts.items()))
 
 
-async def sysctl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def sysctl(mac: Mac, call: ToolCall) -> ToolResult:
     facts = {
         "hw.ncpu": "10",
         "hw.logicalcpu": "10",
@@ -69,11 +65,11 @@ async def sysctl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok("\n".join(lines))
 
 
-async def hostname(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def hostname(mac: Mac, call: ToolCall) -> ToolResult:
     return ok(mac.hostname.split(".")[0] if "-s" in call.arguments else mac.hostname)
 
 
-async def reboot(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def reboot(mac: Mac, call: ToolCall) -> ToolResult:
     if not call.root:
         return fail(1, "reboot: Operation not permitted")
     mac.effect(call)
@@ -81,7 +77,7 @@ async def reboot(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok()
 
 
-async def shutdown(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def shutdown(mac: Mac, call: ToolCall) -> ToolResult:
     if not call.root:
         return fail(1, "shutdown: NOT super-user")
     mac.effect(call)

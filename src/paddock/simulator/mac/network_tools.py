@@ -1,11 +1,7 @@
 """The network as a simulated Mac sees it: its own ports, one interface, and the downloads a test has put there."""
 
-from typing import TYPE_CHECKING
-
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
+from paddock.simulator.mac.interface import Mac
 
 __all__ = ["curl", "ifconfig", "ipconfig", "nc", "route"]
 
@@ -15,7 +11,7 @@ _TAKES = {
 }  # fmt: skip
 
 
-async def curl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def curl(mac: Mac, call: ToolCall) -> ToolResult:
     values: dict[str, str] = {}
     urls: list[str] = []
     rest = list(call.arguments)
@@ -50,7 +46,7 @@ async def curl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok()
 
 
-async def nc(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def nc(mac: Mac, call: ToolCall) -> ToolResult:
     words: list[str] = []
     rest = list(call.arguments)
     while rest:
@@ -67,7 +63,7 @@ async def nc(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok() if port in mac.open_ports else ToolResult(1)
 
 
-async def ifconfig(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def ifconfig(mac: Mac, call: ToolCall) -> ToolResult:
     del call
     return ok(
         "lo0: flags=8049<UP,LOOPBACK,RUNNING,MULTICAST> mtu 16384\n\tinet 127.0.0.1 netmask 0xff000000\n"
@@ -75,13 +71,13 @@ async def ifconfig(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     )
 
 
-async def ipconfig(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def ipconfig(mac: Mac, call: ToolCall) -> ToolResult:
     if call.arguments == ["getifaddr", "en0"]:
         return ok(mac.address)
     return ToolResult(1)
 
 
-async def route(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def route(mac: Mac, call: ToolCall) -> ToolResult:
     if "get" not in call.arguments:
         return fail(64, "usage: route [-n] get destination")
     return ok(f"   route to: default\ndestination: default\n    gateway: {mac.address}\n  interface: en0\n")

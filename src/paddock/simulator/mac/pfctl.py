@@ -3,14 +3,11 @@
 import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
+from paddock.simulator.mac.interface import Mac
 from paddock.simulator.mac.pf import Table
 from paddock.simulator.mac.pf_rules import RulesetError, parse
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
 
 __all__ = ["pfctl"]
 
@@ -55,7 +52,7 @@ def _request(arguments: list[str]) -> _Request | None:
     return request
 
 
-async def pfctl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def pfctl(mac: Mac, call: ToolCall) -> ToolResult:
     request = _request(call.arguments)
     if request is None:
         return fail(1, _USAGE)
@@ -91,7 +88,7 @@ async def pfctl(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ToolResult(0, out, noise)
 
 
-def _enable(mac: "SimulatedMac", call: ToolCall, request: _Request) -> str:
+def _enable(mac: Mac, call: ToolCall, request: _Request) -> str:
     if "E" in request.flags:
         mac.effect(call)
         mac.pf.enabled = True
@@ -110,7 +107,7 @@ def _enable(mac: "SimulatedMac", call: ToolCall, request: _Request) -> str:
     return ""
 
 
-async def _load(mac: "SimulatedMac", call: ToolCall, path: str, anchor: str, *, dry: bool) -> ToolResult:
+async def _load(mac: Mac, call: ToolCall, path: str, anchor: str, *, dry: bool) -> ToolResult:
     if path in {"-", "/dev/stdin"}:
         text, shown = (await call.standard_input()).decode(errors="replace"), "stdin"
     elif path == "/dev/null":
@@ -136,7 +133,7 @@ async def _load(mac: "SimulatedMac", call: ToolCall, path: str, anchor: str, *, 
     return ok()
 
 
-def _table(mac: "SimulatedMac", call: ToolCall, request: _Request, anchor: str) -> ToolResult:
+def _table(mac: Mac, call: ToolCall, request: _Request, anchor: str) -> ToolResult:
     name, command, words = request.values.get("t"), request.values["T"], request.words
     if name is None:
         return fail(1, _USAGE)
@@ -175,7 +172,7 @@ def _within(word: str, network: str) -> bool:
         return word == network
 
 
-def _shown(mac: "SimulatedMac", anchor: str, what: str, *, verbose: bool) -> str:
+def _shown(mac: Mac, anchor: str, what: str, *, verbose: bool) -> str:
     name = anchor.strip("/")
     sections: dict[str, Iterator[str]] = {
         "rules": iter(mac.pf.rules(name)),

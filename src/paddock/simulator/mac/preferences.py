@@ -4,18 +4,16 @@ import json
 import plistlib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
+from paddock.simulator.mac.interface import Mac
 from paddock.simulator.mac.launchd import read_plist
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
 
 __all__ = ["defaults", "plutil", "pmset", "scutil"]
 
 
-def _plist(mac: "SimulatedMac", call: ToolCall, domain: str) -> Path:
+def _plist(mac: Mac, call: ToolCall, domain: str) -> Path:
     user = call.user if call.user in mac.disk.users and not call.root else ""
     home = f"/Users/{user}" if user else "/var/root"
     if domain in {"-g", "NSGlobalDomain", "-globalDomain"}:
@@ -47,13 +45,24 @@ def _typed(words: list[str]) -> Any:
             return text.lower() in {"true", "yes", "1"}
         case "-array":
             return values
-        case "-dict":
-            return dict(zip(values[::2], values[1::2], strict=False))
+        case "-dict" | "-dict-add":
+            return _pairs(values)
         case _:
             return text
 
 
-async def defaults(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+def _pairs(words: list[str]) -> dict[str, Any]:
+    """Keys and values of a dictionary, where a value may have its kind before it: `key -int 600`."""
+    found: dict[str, Any] = {}
+    while words:
+        key, *words = words
+        length = 2 if words and words[0].startswith("-") and len(words) > 1 else 1
+        found[key] = _typed(words[:length])
+        words = words[length:]
+    return found
+
+
+async def defaults(mac: Mac, call: ToolCall) -> ToolResult:
     arguments = [word for word in call.arguments if word != "-currentHost"]
     if len(arguments) < 2:
         return fail(255, "Command line interface to a user's defaults.")
@@ -69,6 +78,8 @@ async def defaults(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
             value = _typed(rest[1:])
         except ValueError:
             return fail(255, f"defaults: {rest[-1]} is not a number")
+        if rest[1] == "-dict-add" and isinstance(before := (known or {}).get(rest[0]), dict):
+            value = {**before, **value}
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(plistlib.dumps({**(known or {}), rest[0]: value}))
         place.chmod(0o644)
@@ -92,7 +103,7 @@ async def defaults(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return fail(255, f"defaults: unknown verb {verb}")
 
 
-async def plutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def plutil(mac: Mac, call: ToolCall) -> ToolResult:
     arguments = list(call.arguments)
     verb = arguments.pop(0) if arguments else ""
     output: str | None = None
@@ -119,13 +130,13 @@ async def plutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok("\n".join(f"{path}: OK" for path in paths) if verb == "-lint" and "-s" not in arguments else "")
 
 
-def _bytes(mac: "SimulatedMac", call: ToolCall, path: str) -> bytes | None:
+def _bytes(mac: Mac, call: ToolCall, path: str) -> bytes | None:
     place = mac.disk.at(call.beside(path))
     return place.read_bytes() if place.is_file() else None
 
 
 def _plutil_one(
-    mac: "SimulatedMac", call: ToolCall, verb: str, options: list[str], path: str, content: Any, output: str | None
+    mac: Mac, call: ToolCall, verb: str, options: list[str], path: str, content: Any, output: str | None
 ) -> ToolResult | None:
     if verb == "-lint":
         return None
@@ -166,13 +177,13 @@ def _raw(value: Any) -> str:
     return "\n".join(value) if isinstance(value, dict) else str(value)
 
 
-def _written(mac: "SimulatedMac", call: ToolCall, path: str, data: bytes) -> ToolResult:
+def _written(mac: Mac, call: ToolCall, path: str, data: bytes) -> ToolResult:
     mac.effect(call)
     mac.disk.at(call.beside(path)).write_bytes(data)
     return ok()
 
 
-async def scutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def scutil(mac: Mac, call: ToolCall) -> ToolResult:
     verb, *rest = call.arguments or [""]
     if not rest or rest[0] not in {"HostName", "LocalHostName", "ComputerName"}:
         return fail(64, "usage: scutil --get pref | --set pref [newval]")
@@ -188,7 +199,7 @@ async def scutil(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return ok()
 
 
-async def pmset(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def pmset(mac: Mac, call: ToolCall) -> ToolResult:
     if call.arguments[:1] == ["-g"]:
         body = "".join(f" {name:<20} {value}\n" for name, value in sorted(mac.disk.power.items()))
         header = (

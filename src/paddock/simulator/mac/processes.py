@@ -1,13 +1,10 @@
 """The processes of a simulated Mac, as far as launchd knows them."""
 
 import re
-from typing import TYPE_CHECKING
 
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
+from paddock.simulator.mac.interface import Mac
 from paddock.simulator.mac.launchd import LoadedJob
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
 
 __all__ = ["kill", "killall", "pgrep", "pkill", "ps"]
 
@@ -16,11 +13,11 @@ def _command(job: LoadedJob) -> str:
     return " ".join(job.program) if job.program else f"/System/Library/{job.label.rsplit('.', 1)[-1]}"
 
 
-def _running(mac: "SimulatedMac") -> list[LoadedJob]:
+def _running(mac: Mac) -> list[LoadedJob]:
     return [job for job in mac.launchd.jobs.values() if job.pid is not None]
 
 
-def _matching(mac: "SimulatedMac", call: ToolCall) -> list[LoadedJob]:
+def _matching(mac: Mac, call: ToolCall) -> list[LoadedJob]:
     pattern = next((word for word in reversed(call.arguments) if not word.startswith("-")), "")
     whole = any(word.startswith("-") and "f" in word for word in call.arguments)
     exact = any(word.startswith("-") and "x" in word for word in call.arguments)
@@ -32,7 +29,7 @@ def _matching(mac: "SimulatedMac", call: ToolCall) -> list[LoadedJob]:
     return found
 
 
-async def kill(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def kill(mac: Mac, call: ToolCall) -> ToolResult:
     """What `sudo kill` runs; without sudo the shell's own `kill` answers, which knows none of these numbers."""
     words = [word for word in call.arguments if not word.startswith("-")]
     found = [job for job in _running(mac) if str(job.pid) in words]
@@ -43,23 +40,23 @@ async def kill(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
     return _ended(mac, call, found)
 
 
-async def pgrep(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def pgrep(mac: Mac, call: ToolCall) -> ToolResult:
     found = _matching(mac, call)
     return ok("\n".join(str(job.pid) for job in found)) if found else ToolResult(1)
 
 
-async def pkill(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def pkill(mac: Mac, call: ToolCall) -> ToolResult:
     return _ended(mac, call, _matching(mac, call))
 
 
-async def killall(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def killall(mac: Mac, call: ToolCall) -> ToolResult:
     name = call.arguments[-1] if call.arguments else ""
     found = [job for job in _running(mac) if _command(job).split()[0].rsplit("/", 1)[-1] == name]
     answer = _ended(mac, call, found)
     return answer if found else fail(1, "No matching processes belonging to you were found")
 
 
-def _ended(mac: "SimulatedMac", call: ToolCall, jobs: list[LoadedJob]) -> ToolResult:
+def _ended(mac: Mac, call: ToolCall, jobs: list[LoadedJob]) -> ToolResult:
     if not jobs:
         return ToolResult(1)
     mac.effect(call)
@@ -74,7 +71,7 @@ def _ended(mac: "SimulatedMac", call: ToolCall, jobs: list[LoadedJob]) -> ToolRe
     return ok()
 
 
-async def ps(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def ps(mac: Mac, call: ToolCall) -> ToolResult:
     if "-p" in call.arguments:
         wanted = call.arguments[call.arguments.index("-p") + 1]
         found = [job for job in _running(mac) if str(job.pid) == wanted]

@@ -12,16 +12,15 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from paddock.simulator.mac.execution import CommandExecution
+from paddock.clients.ssh import KeyPair
+from paddock.simulator.mac.execution import CommandExecution, ExecutionHost
 
 if TYPE_CHECKING:
     import asyncssh
 
-    from paddock.simulator.mac.mac import SimulatedMac
-
-__all__ = ["Sshd", "SshdMode"]
+__all__ = ["Sshd", "SshdHost", "SshdMode"]
 
 SshdMode = Literal["up", "hang", "refuse", "timeout"]
 
@@ -29,10 +28,21 @@ _BACKLOG = 128
 _STARTUPS = 10  # sshd's own MaxStartups: more logins than these at once are dropped without a word
 
 
+class SshdHost(ExecutionHost, Protocol):
+    """What sshd needs of its Mac."""
+
+    commands: list[str]
+
+    @property
+    def host_key_pair(self) -> KeyPair: ...
+
+    def admits(self, username: str, public_key: str) -> bool: ...
+
+
 class Sshd:
     """Listens from `start` to `stop`. Mode changes are immediate and keep the port."""
 
-    def __init__(self, mac: "SimulatedMac") -> None:
+    def __init__(self, mac: SshdHost) -> None:
         self._mac = mac
         self._mode: SshdMode = "up"
         self._listener: socket.socket | None = None
@@ -210,7 +220,7 @@ async def _received(process: "asyncssh.SSHServerProcess[bytes]", execution: Comm
         return
 
 
-def _login(mac: "SimulatedMac") -> Any:
+def _login(mac: SshdHost) -> Any:
     import asyncssh
 
     class Login(asyncssh.SSHServer):

@@ -11,13 +11,10 @@ import shutil
 import tempfile
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail
+from paddock.simulator.mac.interface import Mac
 from paddock.simulator.mac.tools import TOOLS
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
 
 __all__ = ["StandIns"]
 
@@ -30,16 +27,16 @@ class StandIns:
     """Started on first use. `environment()` is what a shell of that Mac needs to find the tools and the server."""
 
     def __init__(self) -> None:
-        self._macs: dict[str, SimulatedMac] = {}
+        self._macs: dict[str, Mac] = {}
         self._folder: Path | None = None
         self._server: asyncio.Server | None = None
         self._starting = asyncio.Lock()
         self._talking: set[asyncio.Task[None]] = set()
 
-    def register(self, mac: "SimulatedMac") -> None:
+    def register(self, mac: Mac) -> None:
         self._macs[mac.token] = mac
 
-    def unregister(self, mac: "SimulatedMac") -> None:
+    def unregister(self, mac: Mac) -> None:
         self._macs.pop(mac.token, None)
 
     async def start(self) -> None:
@@ -60,7 +57,7 @@ class StandIns:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def environment(self, mac: "SimulatedMac", user: str, session: str) -> dict[str, str]:
+    def environment(self, mac: Mac, user: str, session: str) -> dict[str, str]:
         """The whole environment of a shell: nothing of the account that runs the simulation leaks into it."""
         if self._server is None or self._folder is None:
             raise RuntimeError("the stand-ins are not started")

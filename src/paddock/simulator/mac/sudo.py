@@ -6,12 +6,9 @@ service locks the account, and then the right password is refused too, until a r
 
 import re
 import stat
-from typing import TYPE_CHECKING
 
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
-
-if TYPE_CHECKING:
-    from paddock.simulator.mac.mac import SimulatedMac
+from paddock.simulator.mac.interface import Mac
 
 __all__ = ["grants", "sudo", "sudoers_problem", "visudo"]
 
@@ -38,14 +35,14 @@ def sudoers_problem(text: str) -> int | None:
     return None
 
 
-def _files(mac: "SimulatedMac") -> list[str]:
+def _files(mac: Mac) -> list[str]:
     folder = mac.disk.at("/etc/sudoers.d")
     names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
     # sudo passes over names with a dot or a tilde, where editors and package tools leave copies.
     return ["/etc/sudoers", *(f"/etc/sudoers.d/{name}" for name in names if "." not in name and not name.endswith("~"))]
 
 
-def grants(mac: "SimulatedMac", user: str) -> tuple[bool, list[str]]:
+def grants(mac: Mac, user: str) -> tuple[bool, list[str]]:
     """Whether the user needs no password, and what sudo complains of (in which case nobody may do anything)."""
     free, problems = False, []
     for path in _files(mac):
@@ -71,7 +68,7 @@ def grants(mac: "SimulatedMac", user: str) -> tuple[bool, list[str]]:
     return free, problems
 
 
-async def sudo(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def sudo(mac: Mac, call: ToolCall) -> ToolResult:
     """The questions of the `sudo` stand-in: may I, is this the password, I am done."""
     question, *fields = call.arguments
     match question:
@@ -90,14 +87,14 @@ async def sudo(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
             return ok()
 
 
-def _granted(mac: "SimulatedMac", call: ToolCall, answer: ToolResult, action: str) -> ToolResult:
+def _granted(mac: Mac, call: ToolCall, answer: ToolResult, action: str) -> ToolResult:
     """Note that a command is about to run as another user, until it says that it is done."""
     if answer.status == 0 and action == "run":
         mac.commands_as_root[call.session] += 1
     return answer
 
 
-def _may(mac: "SimulatedMac", call: ToolCall, mode: str, user: str, action: str) -> ToolResult:
+def _may(mac: Mac, call: ToolCall, mode: str, user: str, action: str) -> ToolResult:
     mac.files_changed_by(call.session, call.user)
     if user not in mac.disk.users:
         return fail(1, f"sudo: unknown user: {user}")
@@ -120,7 +117,7 @@ def _may(mac: "SimulatedMac", call: ToolCall, mode: str, user: str, action: str)
     return ToolResult(PASSWORD_FIRST)
 
 
-def _tried(mac: "SimulatedMac", call: ToolCall, tries: int, password: str) -> ToolResult:
+def _tried(mac: Mac, call: ToolCall, tries: int, password: str) -> ToolResult:
     if mac.check_password(call.user, password):
         return ToolResult(0)
     if tries + 1 < _TRIES:
@@ -128,11 +125,11 @@ def _tried(mac: "SimulatedMac", call: ToolCall, tries: int, password: str) -> To
     return fail(1, "", f"sudo: {tries + 1} incorrect password attempts")
 
 
-def _listed(user: str, mac: "SimulatedMac") -> str:
+def _listed(user: str, mac: Mac) -> str:
     return f"User {user} may run the following commands on {mac.hostname}:\n    (ALL) NOPASSWD: ALL"
 
 
-async def visudo(mac: "SimulatedMac", call: ToolCall) -> ToolResult:
+async def visudo(mac: Mac, call: ToolCall) -> ToolResult:
     path = "/etc/sudoers"
     arguments = list(call.arguments)
     check = False

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from paddock.simulator.mac import accounts, files, machine, network_tools, preferences, processes
-from paddock.simulator.mac.calls import Tool
+from paddock.simulator.mac import accounts, files, machine, network_tools, preferences, processes, volumes
+from paddock.simulator.mac.interface import Tool
 from paddock.simulator.mac.launchctl import launchctl
 from paddock.simulator.mac.pfctl import pfctl
 from paddock.simulator.mac.sudo import sudo, visudo
@@ -27,6 +27,8 @@ TOOLS: Mapping[str, Tool] = {
     "plutil": preferences.plutil,
     "pmset": preferences.pmset,
     "scutil": preferences.scutil,
+    "diskutil": volumes.diskutil,
+    "newsyslog": volumes.newsyslog,
     "dscl": accounts.dscl,
     "groups": accounts.groups,
     "id": accounts.identity,

@@ -9,7 +9,7 @@ from htpy import Node
 from paddock.base.clock import rfc3339
 from paddock.base.explanation import span
 from paddock.clients.github import BudgetView
-from paddock.web.health import ASIDE, FleetHealth
+from paddock.views.health import ASIDE, FleetHealth
 from paddock.web.page_data import PageData
 from paddock.web.parts.drawing import bar
 

@@ -6,7 +6,7 @@ from datetime import datetime
 import htpy as h
 from htpy import Node
 
-from paddock.web.health import ASIDE, Problem
+from paddock.views.health import ASIDE, Problem
 from paddock.web.links import about_href, command, linked
 from paddock.web.parts.drawing import lasting
 

@@ -3,7 +3,7 @@
 import htpy as h
 from htpy import Node
 
-from paddock.web.health import Numbers
+from paddock.views.health import Numbers
 from paddock.web.parts.drawing import seconds
 
 __all__ = ["strip"]

@@ -14,12 +14,12 @@ from paddock.base.secrets import Secret
 from paddock.clients.scaleway import ScalewayClient
 from paddock.hosts.api import HostSpec, HostStatus, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap import Bootstrap, Sequencing
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper
 from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper, fleet_of
 from paddock.hosts.bootstrap.identity import ApiEndpoint
-from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, Bootstrapper
-from paddock.kube.builtin import Node, SecretObject, ServiceAccount
+from paddock.kube.builtin import ConfigMap, Node, SecretObject
 from paddock.kube.client import Client
-from paddock.kube.errors import NotFoundError
+from paddock.kube.errors import ForbiddenError, NotFoundError
 from paddock.kube.objects import ObjectMeta
 from paddock.kube.resource import Resource
 from paddock.simulator.cloud import SimulatedCloud
@@ -86,15 +86,19 @@ async def test_a_claimed_host_becomes_a_node_with_an_identity_of_its_own(world: 
     assert world.steps[0] == "reach-ssh"
     assert world.steps[-1] == "payload-tart-kubelet"
     kubeconfig = yaml.safe_load(mac.read("/etc/tart-kubelet/kubeconfig"))
-    async with cluster.client(Secret(kubeconfig["users"][0]["user"]["token"])) as node:
-        assert not (await node.list(Node)).items
+    assert kubeconfig["users"][0]["name"] == "system:node:mac-1"
+    async with cluster.node(Secret(yaml.safe_dump(kubeconfig))) as node:
+        assert (await node.create(Node(metadata=ObjectMeta(name="mac-1")))).metadata.name == "mac-1"
+        with pytest.raises(ForbiddenError):
+            await node.list(Node)
     assert b"--host-cpu=4" in mac.read("/Library/LaunchDaemons/dev.tuist.tart-kubelet.plist")
     again = await world.bootstrapper.restart_agent(MACHINE, host, world.credentials, world.progress)
     assert isinstance(again, Bootstrapped)
     await world.bootstrapper.forget(MACHINE)
     await world.bootstrapper.forget(MACHINE)
     with pytest.raises(NotFoundError):
-        await world.client.get(ServiceAccount, "node-mac-1", "default")
+        await world.client.get(SecretObject, "paddock-node-certificate-mac-1", "default")
+    assert (await world.client.get(ConfigMap, "paddock-revoked-mac-1", "default")).data["node"] == "mac-1"
     assert (await world.client.get(SecretObject, "runners-ssh", "default")).data, "other machines use the key"
 
 

@@ -157,7 +157,7 @@ async def test_a_firewall_that_is_no_longer_wanted_goes_completely(live: Rig):
 async def test_a_payload_that_is_no_longer_named_is_stopped_and_removed(live: Rig):
     tart, _ = live.fleet.payloads
     fleet = dataclasses.replace(live.fleet, payloads=(tart,))
-    assert (await live.update(fleet=fleet)).changed_steps == ("retired-payloads",)
+    assert (await live.update(fleet=fleet)).changed_steps == ("retired-payloads", "log-rotation")
     assert live.mac.job(AGENT_LABEL) is None
     for path in ("/usr/local/bin/tart-kubelet", f"/Library/LaunchDaemons/{AGENT_LABEL}.plist"):
         assert not live.mac.exists(path)

@@ -67,6 +67,7 @@ def test_status_generation_and_scope_are_those_of_the_real_server():
         "namespaces",
         "services",
         "customresourcedefinitions",
+        "certificatesigningrequests",
     }
     assert {k.plural for k in STORED_KINDS if k.generation} == {"pods", "customresourcedefinitions"}
     assert {k.plural for k in STORED_KINDS if not k.namespaced} == {
@@ -75,6 +76,7 @@ def test_status_generation_and_scope_are_those_of_the_real_server():
         "clusterroles",
         "clusterrolebindings",
         "customresourcedefinitions",
+        "certificatesigningrequests",
     }
 
 

@@ -1,12 +1,20 @@
 """A Kubernetes API in this process: the embedded control plane over a store in memory."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from paddock.base.client_certificate import showing_certificate
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
+from paddock.embedded.api.client_authority import ClientAuthority
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
@@ -28,10 +36,29 @@ class Cluster:
         config = Config("http://paddock", credentials=FixedIdentity(Identity(token=token)))
         return Client(config, InProcessTransport(self.plane.app))
 
+    def node(self, kubeconfig: Secret) -> Client:
+        """A client that shows the certificate of a node's kubeconfig."""
+        user = yaml.safe_load(kubeconfig.reveal())["users"][0]["user"]
+        shown = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
+        app = showing_certificate(self.plane.app, shown.public_bytes(serialization.Encoding.DER))
+        return Client(Config("http://paddock"), InProcessTransport(app))
+
 
 @asynccontextmanager
-async def running_cluster() -> AsyncIterator[Cluster]:
-    plane = ControlPlane(MemoryStore(), SystemClock(), seeded("cluster"), admin_token=ADMIN, signing_key=generate_key())
+async def running_cluster(
+    *, signs: bool = True, clock: SystemClock | None = None, **more: Any
+) -> AsyncIterator[Cluster]:
+    """`signs` says whether it signs certificates of nodes: not every cluster does."""
+    clock = clock or SystemClock()
+    plane = ControlPlane(
+        MemoryStore(),
+        clock,
+        seeded("cluster"),
+        admin_token=ADMIN,
+        signing_key=generate_key(),
+        authority=ClientAuthority.made(clock.now()) if signs else None,
+        **more,
+    )
     started, stop = asyncio.Event(), asyncio.Event()
 
     async def run() -> None:

@@ -70,7 +70,7 @@ async def test_a_token_is_renewed_before_it_ends_and_not_much_earlier(client: Cl
 
 async def test_an_account_that_was_made_anew_gets_a_new_token(client: Client, role: None):
     first = await identities(client).ensure("mac-1")
-    await client.delete(ServiceAccount, "node-mac-1", "default")
+    await client.delete(ServiceAccount, "paddock-node-mac-1", "default")
     second = await identities(client).ensure("mac-1")
     assert second.renewed
     assert second.kubeconfig != first.kubeconfig
@@ -86,9 +86,9 @@ async def test_a_removed_identity_can_do_nothing_any_more_and_removing_it_twice_
         with pytest.raises(UnauthorizedError):
             await node.list(Node)
     for kind, name, namespace in (
-        (ServiceAccount, "node-mac-1", "default"),
-        (SecretObject, "node-mac-1", "default"),
-        (BINDING, "default-node-mac-1", None),
+        (ServiceAccount, "paddock-node-mac-1", "default"),
+        (SecretObject, "paddock-node-mac-1", "default"),
+        (BINDING, "default-paddock-node-mac-1", None),
     ):
         with pytest.raises(NotFoundError):
             await client.get(kind, name, namespace)
@@ -98,7 +98,7 @@ async def test_another_role_replaces_the_binding(client: Client, role: None):
     await identities(client).ensure("mac-1")
     await client.create({"metadata": {"name": "other"}, "rules": []}, ROLE)
     await NodeIdentities(client, SystemClock(), ENDPOINT, namespace="default", cluster_role="other").ensure("mac-1")
-    assert (await client.get(BINDING, "default-node-mac-1"))["roleRef"]["name"] == "other"
+    assert (await client.get(BINDING, "default-paddock-node-mac-1"))["roleRef"]["name"] == "other"
 
 
 async def test_no_token_shows_in_what_is_handed_out(client: Client, role: None):

@@ -17,6 +17,7 @@ from paddock.hosts.bootstrap import (
     Payload,
     PerHost,
     PlanError,
+    VirtualMachines,
     config_hash,
 )
 from paddock.hosts.bootstrap.plan import PLACEHOLDER_HOST, fill
@@ -34,7 +35,7 @@ def test_every_field_belongs_to_the_fleet_or_to_the_host_and_to_one_alone():
     assert not names(FleetConfig) & names(PerHost)
     assert names(FleetConfig) | names(PerHost) == {
         *("payloads", "egress_firewall", "ingress_guard", "kubeconfig_path", "host_cpu", "host_memory_mb"),
-        *("max_pods", "node_labels", "ssh_watchdog_seconds"),
+        *("max_pods", "node_labels", "ssh_watchdog_seconds", "virtual_machines"),
         *("address", "port", "fallback_address", "username", "password", "key", "node_name", "provider_id"),
         *("kubeconfig", "host_key"),
     }, "decide where a new field belongs, and name it here"
@@ -50,6 +51,7 @@ CHANGES = {
     "max_pods": 4,
     "node_labels": (("tuist.dev/fleet", "builders"),),
     "ssh_watchdog_seconds": 30,
+    "virtual_machines": None,
 }
 
 
@@ -148,8 +150,13 @@ def payload(**changes: Any) -> Payload:
         (lambda: FleetConfig(payloads=(payload(job=dataclasses.replace(JOB, arguments=("/x{oops}",))),)), "oops"),
         (lambda: FleetConfig(kubeconfig_path="/etc/kubeconfig"), "kubeconfig_path"),
         (lambda: EgressFirewall(blocked=("10.0.0.1/8",)), "egress_firewall"),
-        (lambda: EgressFirewall(blocked=("fd00::/8",)), "egress_firewall"),
+        (lambda: EgressFirewall(vm_sources=("fd00::/8",)), "egress_firewall"),
         (lambda: EgressFirewall(blocked=()), "egress_firewall"),
+        (lambda: VirtualMachines(dhcp_lease_seconds=86400), "dhcp_lease_seconds"),
+        (lambda: VirtualMachines(softnet="softnet"), "softnet"),
+        (lambda: VirtualMachines(softnet="/usr/local/bin/soft net"), "softnet"),
+        (lambda: VirtualMachines(shares_volume="../etc"), "shares_volume"),
+        (lambda: VirtualMachines(shares_quota_mb=1), "shares_quota_mb"),
         (lambda: CarveOut(destination="10.0.0.0/8", ports="4000 to any"), "ports"),
         (lambda: IngressGuard(allow=(), second_path="100.64.0.0/10"), "allow"),
         (lambda: IngressGuard(allow=("everywhere",), second_path="100.64.0.0/10"), "ingress_guard"),

@@ -23,7 +23,7 @@ from unit.hosts.model.world import (
 )
 
 from paddock.clients.scaleway import Gone, Server, Unknown
-from paddock.hosts import claim, lifecycle, orphans, release, sweep
+from paddock.hosts import claim, delete, orphans, release, sweep, verify
 from paddock.hosts.api import ScalewayAppleSiliconHost
 
 Answer = tuple[object, ...]
@@ -84,8 +84,8 @@ def claim_step(slot: int, machine: M, number: int, host: H, server: S | None, se
 @cache
 def ownership(slot: int, machine: M, number: int, host: H, rivals: tuple[tuple[int, M], ...]) -> Answer:
     others = [real_machine(other, rival) for other, rival in rivals]
-    match lifecycle.ownership(real_machine(slot, machine), real_host(number, host), others):
-        case lifecycle.WriteMissingClaim(epoch):
+    match verify.ownership(real_machine(slot, machine), real_host(number, host), others):
+        case verify.WriteMissingClaim(epoch):
             return ("WriteMissingClaim", epoch)
         case other:
             return (type(other).__name__,)
@@ -96,10 +96,10 @@ def verification(
     slot: int, machine: M, number: int, held: tuple[int, int, int], server: S | None, settled: bool
 ) -> Answer:
     seen = real_server(number, server) if server is not None else None
-    match lifecycle.verification(real_machine(slot, machine, settled), real_claim(*held), seen, NOW, SETTLE):
+    match verify.verification(real_machine(slot, machine, settled), real_claim(*held), seen, NOW, SETTLE):
         case None:
             return ("Look",)
-        case lifecycle.RenameAgain(to, _):
+        case verify.RenameAgain(to, _):
             return ("RenameAgain", abstract_name(number, to))
         case other:
             return (type(other).__name__,)
@@ -108,7 +108,7 @@ def verification(
 @cache
 def ending(slot: int, machine: M, number: int, host: H) -> Answer:
     known = real_host(number, host) if number != NOBODY else None
-    return (type(lifecycle.ending(real_machine(slot, machine), known, POOL)).__name__,)
+    return (type(delete.ending(real_machine(slot, machine), known, POOL)).__name__,)
 
 
 @cache

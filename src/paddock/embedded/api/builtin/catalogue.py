@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from paddock.embedded.api.builtin import certificate_requests as csr_rules
 from paddock.embedded.api.builtin import definitions as crd_rules
 from paddock.embedded.api.builtin import pods as pod_rules
 from paddock.embedded.api.builtin import rules
@@ -44,6 +45,7 @@ _EXTENSIONS = "apiextensions.k8s.io"
 _COORDINATION = "coordination.k8s.io"
 _AUTHENTICATION = "authentication.k8s.io"
 _AUTHORIZATION = "authorization.k8s.io"
+_CSRS = f"certificatesigningrequests.{csr_rules.CERTIFICATES}"
 _STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 
 
@@ -117,6 +119,14 @@ STORED_KINDS: tuple[Kind, ...] = (
         generation=True,
     ),
     _kind(_COORDINATION, "Lease", "leases"),
+    _kind(
+        csr_rules.CERTIFICATES,
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        namespaced=False,
+        short_names=("csr",),
+        status=True,
+    ),
 )
 """The kinds whose objects are stored."""
 
@@ -141,6 +151,9 @@ SUBRESOURCES: dict[str, tuple[Subresource, ...]] = {
         Subresource("binding", "", "v1", "Binding", ("create",)),
         Subresource("eviction", "policy", "v1", "Eviction", ("create",)),
     ),
+    _CSRS: (
+        Subresource("approval", csr_rules.CERTIFICATES, "v1", "CertificateSigningRequest", ("get", "patch", "update")),
+    ),
     "serviceaccounts": (Subresource("token", _AUTHENTICATION, "v1", "TokenRequest", ("create",)),),
 }
 """By the store's name of the resource."""
@@ -161,6 +174,7 @@ FIELD_LABELS: dict[str, frozenset[str]] = {
     "nodes": frozenset({"spec.unschedulable"}),
     "namespaces": frozenset({"status.phase"}),
     "secrets": frozenset({"type"}),
+    _CSRS: frozenset({"spec.signerName"}),
     "services": frozenset({"spec.clusterIP", "spec.type"}),
     "events": frozenset(
         {
@@ -221,6 +235,8 @@ def prepare_update(kind: Kind, old: _Json, new: _Json, subresource: str = "") ->
     _default(kind, new)
     if kind.resource == "namespaces" and subresource != "finalize":
         new["spec"] = copy.deepcopy(old.get("spec") or {})
+    if kind.resource == _CSRS:
+        csr_rules.keep_csr(old, new)
     if kind.resource == f"customresourcedefinitions.{_EXTENSIONS}" and subresource != "status":
         crd_rules.follow_crd(new)
     check = _CHANGES.get(kind.resource)
@@ -319,6 +335,7 @@ _DEFAULTS: dict[str, Callable[[_Json], None]] = {
     f"rolebindings.{_RBAC}": rules.default_binding,
     f"clusterrolebindings.{_RBAC}": rules.default_binding,
     f"customresourcedefinitions.{_EXTENSIONS}": crd_rules.default_crd,
+    _CSRS: csr_rules.default_csr,
 }
 
 _RULES: dict[str, Callable[[_Json], list[Cause]]] = {
@@ -333,6 +350,7 @@ _RULES: dict[str, Callable[[_Json], list[Cause]]] = {
     f"rolebindings.{_RBAC}": lambda binding: rules.binding_causes(binding, namespaced=True),
     f"clusterrolebindings.{_RBAC}": lambda binding: rules.binding_causes(binding, namespaced=False),
     f"customresourcedefinitions.{_EXTENSIONS}": crd_rules.crd_causes,
+    _CSRS: csr_rules.csr_causes,
 }
 
 _CHANGES: dict[str, Callable[[_Json, _Json], list[Cause]]] = {

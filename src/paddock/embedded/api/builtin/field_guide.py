@@ -402,6 +402,32 @@ CustomResourceDefinitionStatus | Whether a kind is served.
   storedVersions []string | The versions in which objects may be stored.
 """
 
+CERTIFICATES = """
+CertificateSigningRequest | Asks a signer for a certificate.
+  metadata ObjectMeta | Name, labels and the like.
+  spec! CertificateSigningRequestSpec | What is asked for; it never changes.
+  status CertificateSigningRequestStatus | Whether it was approved, and the certificate.
+CertificateSigningRequestSpec | What is asked for, and by whom.
+  request! bytes | The request, PKCS#10 in PEM.
+  signerName! string | Who is asked to sign.
+  expirationSeconds int | How long the certificate should be valid; at least 600.
+  usages []string | What the key is to be used for.
+  username string | Who asked; set by the server.
+  uid string | The identity of who asked; set by the server.
+  groups []string | The groups of who asked; set by the server.
+  extra {}[]string | What else is known of who asked; set by the server.
+CertificateSigningRequestStatus | Whether a request was approved, and what came of it.
+  conditions []CertificateSigningRequestCondition | Approved, Denied or Failed.
+  certificate bytes | The certificate, in PEM.
+CertificateSigningRequestCondition | What was said of a request.
+  type! string | Approved, Denied or Failed.
+  status! string | True.
+  reason string | Why, in a word.
+  message string | Why, in a sentence.
+  lastUpdateTime time | When it was said last.
+  lastTransitionTime time | When it was said first.
+"""
+
 AUTHENTICATION = """
 TokenRequest | Asks for a token of a service account.
   spec! TokenRequestSpec | What the token is for.

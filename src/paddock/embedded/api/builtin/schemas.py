@@ -16,6 +16,7 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "coordination.k8s.io": ("io.k8s.api.coordination.v1.", field_guide.COORDINATION),
     "rbac.authorization.k8s.io": ("io.k8s.api.rbac.v1.", field_guide.RBAC),
     "apiextensions.k8s.io": ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.", field_guide.EXTENSIONS),
+    "certificates.k8s.io": ("io.k8s.api.certificates.v1.", field_guide.CERTIFICATES),
     "authentication.k8s.io": ("io.k8s.api.authentication.v1.", field_guide.AUTHENTICATION),
     "authorization.k8s.io": ("io.k8s.api.authorization.v1.", field_guide.AUTHORIZATION),
 }

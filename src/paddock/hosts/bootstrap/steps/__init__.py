@@ -16,6 +16,7 @@ from paddock.hosts.bootstrap.steps.payloads import InstalledPayload, RetiredPayl
 from paddock.hosts.bootstrap.steps.ssh_watchdog import SshWatchdog
 from paddock.hosts.bootstrap.steps.step import Step
 from paddock.hosts.bootstrap.steps.sudo import PasswordlessSudo
+from paddock.hosts.bootstrap.steps.virtual_machines import LogRotation, VmNetwork, VmSession, VmShares
 
 __all__ = ["all_steps", "live_steps"]
 
@@ -37,6 +38,10 @@ def all_steps(fleet: FleetConfig) -> tuple[Step, ...]:
         Hostname(),
         RetiredPayloads(),
         *context,
+        VmSession(),
+        VmNetwork(),
+        VmShares(),
+        LogRotation(),
         VmEgressFirewall(),
         SshIngressGuard(),
         NodeKubeconfig(),

@@ -6,11 +6,13 @@ from msgspec.structs import replace
 
 from paddock.clients.scaleway import Credentials, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped
 from paddock.hosts.cluster_api import PAUSED
-from paddock.hosts.controllers.context import BootstrapFailed, Bootstrapped, ReconcileContext, condition, ready
+from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.machine.verify import forget_host
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.fenced_cloud import LeaseTooShortError
+from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
 from paddock.kube.conditions import is_true
 from paddock.kube.controller import RequeueAfter
@@ -21,6 +23,7 @@ Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
 _WHEN_THE_CLOUD_FAILS = 30.0
 _WHEN_SEALED = 60.0
+_WHEN_UNKNOWN_KEY = 60.0
 _AT_THE_GATES = 0.1
 _DIAGNOSTIC_LOOKS = 20  # the provider takes about 20 s
 _DIAGNOSTIC_EVERY = 2.0
@@ -49,6 +52,14 @@ class BootstrapHost:
         wait = seconds_until_retry(machine.status.bootstrap_failed_at, context.clock.now(), context.settings.tiers)
         if wait > 0:
             return RequeueAfter(wait)
+        match first_contact(host, context.clock.now()):
+            case Refuse(why):
+                return await self._blocked(machine, "FirstContactExpired", why, _WHEN_UNKNOWN_KEY)
+            case Known(host_key):
+                await self._pin(host, host_key)
+                host = replace(host, status=replace(host.status, host_key=host_key))
+            case Believe():
+                pass
         credentials = await self.credentials(machine, host)
         if isinstance(credentials, RequeueAfter):
             return credentials

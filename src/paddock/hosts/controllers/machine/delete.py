@@ -9,7 +9,7 @@ from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext, ready
 from paddock.hosts.controllers.machine.order import Order
 from paddock.hosts.controllers.release import record_release
-from paddock.hosts.lifecycle import RecordRelease, SkipRelease, ending
+from paddock.hosts.delete import HostUnknown, RecordRelease, SkipRelease, ending
 from paddock.kube.builtin import Node
 from paddock.kube.controller import Done, RequeueAfter, Result
 from paddock.kube.errors import NotFoundError
@@ -55,7 +55,7 @@ class DeleteMachine:
                 )
                 reason = "Deleting" if policy == "terminate" else "Releasing"
                 context.say(machine, "Normal", reason, f"host {host.metadata.name} is given back ({policy})")
-            case SkipRelease("HostUnknown", message):
+            case HostUnknown(message):
                 # Not in the inventory: unseen yet, or gone. Only a proof that it is gone lets us go on.
                 if not await self._gone(machine):
                     await context.save(machine, ready(machine.status, False, "HostUnknown", message, now))

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.bootstrap.contract import BootstrapFailed
 from paddock.hosts.bootstrap.drift import GaveUp, Update, UpToDate, WaitUntil, decide
-from paddock.hosts.controllers.context import BootstrapFailed, ReconcileContext, condition, ready
+from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost, ShownSteps
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition

@@ -13,7 +13,8 @@ from paddock.hosts.controllers.machine.delete import DeleteMachine
 from paddock.hosts.controllers.machine.maintain import MaintainHost
 from paddock.hosts.controllers.machine.verify import VerifyHost
 from paddock.hosts.fenced_cloud import LeaseTooShortError
-from paddock.hosts.lifecycle import KNOWN_ZONES, bad_input, server_in
+from paddock.hosts.validation import KNOWN_ZONES, bad_input
+from paddock.hosts.verify import server_in
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.errors import NotFoundError
 

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from paddock.base.clock import rfc3339
 from paddock.clients.scaleway import ScalewayError
-from paddock.hosts.api import Address, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import IDENTITY_SINCE, Address, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
-from paddock.hosts.lifecycle import (
+from paddock.hosts.verify import (
     KeepBinding,
     LetGo,
     NotVerifiedYet,
@@ -62,6 +62,12 @@ async def forget_host(context: ReconcileContext, machine: Machine, reason: str, 
     The provider id goes first: a machine that has one and no server is taken for one that lost its status in a move or a
     restore, and would take the host up again. Died after any step, the next pass lets go again.
     """
+    # First of all the Mac stops being this machine's node: its disk may be wiped only later, and its next one has the
+    # same name. Certificates from before this moment are refused (`paddock up`), or the node is (`revocation`).
+    # The first write is made in the version that was judged: nobody loses an identity because of an old reading.
+    since = {"annotations": {IDENTITY_SINCE: rfc3339(context.clock.now())}}
+    machine = await context.patch(machine, {"metadata": since})
+    await context.bootstrapper.forget(machine)
     if machine.spec.provider_id:
         machine = await context.patch(machine, {"spec": {"providerID": None}})
     machine = await context.save(machine, hostless(machine, reason, message, context.clock.now()).status, guarded=True)

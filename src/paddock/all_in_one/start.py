@@ -1,0 +1,210 @@
+"""Everything on one machine: Postgres, the API, the controllers, dispatch and the page, started in order and stopped in reverse."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp
+
+from paddock.all_in_one.application import Application, Options, in_background
+from paddock.all_in_one.fault_panel import SimulatedFaults
+from paddock.all_in_one.hosts_subsystem import SimulatedHosts, hosts_subsystem
+from paddock.all_in_one.outage import Outage
+from paddock.all_in_one.runners_subsystem import RunnersSubsystem, runners_subsystem
+from paddock.base.clock import SystemClock
+from paddock.base.http_server import Tls, bind, listening
+from paddock.base.rng import unseeded
+from paddock.embedded.api.client_authority import ClientAuthority
+from paddock.embedded.certificates import Certificates
+from paddock.embedded.control_plane import ControlPlane
+from paddock.embedded.definitions import definitions
+from paddock.embedded.folder import DataFolder
+from paddock.embedded.kubeconfig import write_kubeconfig
+from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
+from paddock.embedded.store.postgres import PostgresStore
+from paddock.hosts.api import ScalewayAppleSiliconMachine
+from paddock.hosts.roles import node_roles, renewal_binding
+from paddock.kube import config as kube_config
+from paddock.kube.client import Client
+from paddock.kube.manager import Manager
+from paddock.web.actions import Actor
+from paddock.web.app import Pages, create_app
+from paddock.web.front import front_parts
+from paddock.web.ledger_reader import LedgerReader
+from paddock.web.live import Live
+from paddock.web.runbooks import Runbooks
+from paddock.web.session_authentication import SessionAuthentication
+from paddock.web.shell import Site
+from paddock.web.watched import Sources, Watched
+
+__all__ = ["Options", "Running", "all_in_one"]
+
+_GRACE = 1.0
+_MACHINES = ScalewayAppleSiliconMachine.RESOURCE
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Where everything is, once it runs."""
+
+    page: str
+    api: str
+    kubeconfig: Path
+
+
+@asynccontextmanager
+async def all_in_one(options: Options) -> AsyncIterator[Running]:
+    """Run everything for as long as the block does. What was started last stops first.
+
+    The order is what makes a clean stop possible: the page and the controllers go before the API they talk to, the API
+    before the store, the store before Postgres.
+    """
+    clock, rng = SystemClock(), unseeded()
+    async with AsyncExitStack() as stack:
+        application = Application(options, clock, rng, DataFolder(options.data), stack)
+        application.folder.make()
+        page_socket = bind(options.port, "--port")
+        outside = urlsplit(options.api_server_url).hostname or ""
+        # Macs are elsewhere: where they are told an address, the API must be reachable there. It is TLS, certificates and tokens only.
+        kube_socket = bind(options.kube_port, "--kube-port", "0.0.0.0" if outside else "127.0.0.1")  # noqa: S104
+        stack.callback(page_socket.close)
+        stack.callback(kube_socket.close)
+        application.page = f"http://127.0.0.1:{page_socket.getsockname()[1]}"
+        store = await _store(application)
+        # After the database has taken the folder: a second start must not renew the files of the one that runs.
+        certificates = Certificates.ensure(application.folder.certificates, clock.now(), outside)
+        plane = ControlPlane(
+            store,
+            clock,
+            rng,
+            admin_token=application.folder.admin_token(),
+            signing_key=application.folder.signing_key(),
+            definitions=definitions(),
+            roles=[*node_roles(), renewal_binding()],
+            authority=ClientAuthority.of_folder(application.folder.certificates),
+            machines=f"{_MACHINES.plural}.{_MACHINES.group}",
+        )
+        await stack.enter_async_context(
+            listening(plane.app, kube_socket, Tls(certificates.certificate, certificates.key, certificates.authority))
+        )
+        await stack.enter_async_context(plane.running())
+        url = f"https://127.0.0.1:{kube_socket.getsockname()[1]}"
+        write_kubeconfig(
+            application.folder.kubeconfig,
+            url=url,
+            authority=certificates.authority,
+            token=application.folder.admin_token(),
+        )
+        application.client = await stack.enter_async_context(
+            Client(kube_config.from_kubeconfig(application.folder.kubeconfig))
+        )
+        page = await _halves_and_page(application)
+        await stack.enter_async_context(listening(page, page_socket))
+        settings = options.settings
+        application.folder.say_where(
+            api=url,
+            page=application.page,
+            sweeping={
+                "pool_prefix": settings.default_adopt_pool_prefix,
+                "claim_name_prefix": settings.claim_name_prefix,
+            },
+        )
+        yield Running(f"{application.page}/", url, application.folder.kubeconfig)
+
+
+async def _store(application: Application) -> PostgresStore:
+    server: PostgresServer = (
+        GivenPostgres(application.options.dsn)
+        if application.options.dsn
+        else EmbeddedPostgres(application.folder.postgres, clock=application.clock, rng=application.rng)
+    )
+    await server.start()
+    application.stack.push_async_callback(server.stop)
+    application.dsn = server.dsn
+    return await application.stack.enter_async_context(
+        await PostgresStore.open(server.dsn, clock=application.clock, rng=application.rng)
+    )
+
+
+async def _halves_and_page(application: Application) -> ASGIApp:
+    manager = Manager(clock=application.clock, rng=application.rng, metrics=application.metrics, grace=_GRACE)
+    hosts, simulated = await hosts_subsystem(application, manager)
+    runners = await runners_subsystem(application, manager)
+    sources = Sources.of(
+        application.client,
+        application.clock,
+        application.rng,
+        application.metrics,
+        hosts=hosts.hosts,
+        machines=hosts.machines,
+        fleets=hosts.fleets,
+    )
+    for informer in sources.own:
+        manager.add_informer(informer)
+    ledger = LedgerReader(runners.service, application.clock, application.registry) if runners is not None else None
+    watched = Watched(sources, application.clock, ledger=ledger, told=hosts.inventory.problems.values)
+    runbooks = Runbooks()
+    live = Live(
+        lambda: front_parts(watched.seen(), runbooks.href), application.clock, f"{application.rng.getrandbits(32):08x}"
+    )
+    watched.on_change(live.touch)
+    await in_background(application, "controllers", manager.run)
+    if ledger is not None:
+        await in_background(application, "page's ledger", lambda: ledger.run(live.touch))
+    await in_background(application, "live page", live.run)
+    application.stack.callback(live.end)
+    outage = Outage(application.clock)
+    faults = _faults(application, watched, simulated, runners, outage)
+    where = "simulated cloud" if application.options.simulate else "Scaleway"
+    return create_app(
+        Pages(
+            watched,
+            live,
+            Site(
+                f"{where} · {', '.join(application.options.settings.zones)}",
+                simulated=application.options.simulate,
+                faults=faults is not None,
+                actions=True,
+            ),
+            # A simulation listens on loopback and can break nothing real: nobody has to fetch a token to try it.
+            SessionAuthentication(
+                application.folder.action_token(),
+                application.clock,
+                application.rng,
+                open_house=application.options.simulate,
+            ),
+            Actor(application.client, hosts.context.recorder),
+            faults,
+            runbooks,
+            application.options.settings.default_adopt_pool_prefix,
+        ),
+        application.registry,
+        healthy=lambda: None if (health := manager.readyz()).ok else health.text,
+        more=[*outage.behind(runners.service.routes), *runners.service.readable] if runners is not None else (),
+    )
+
+
+def _faults(
+    application: Application,
+    watched: Watched,
+    hosts: SimulatedHosts | None,
+    runners: RunnersSubsystem | None,
+    outage: Outage,
+) -> SimulatedFaults | None:
+    if hosts is None:
+        return None
+    faults = SimulatedFaults(
+        application.client,
+        watched.seen,
+        hosts,
+        runners.simulators if runners is not None else None,
+        outage,
+        healing=application.options.dispatch.healing,
+        reclaims=bool(application.options.settings.claim_name_prefix),
+        clock=application.clock,
+        rng=application.rng,
+    )
+    application.stack.push_async_callback(faults.stop)
+    return faults

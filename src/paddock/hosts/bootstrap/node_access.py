@@ -1,0 +1,106 @@
+"""Which identity a Mac gets: a node's certificate where the cluster signs them, else an account with narrow rights.
+
+`Certificate` is tried first and left for the account only when the cluster approved a request and signed nothing, which
+is remembered for an hour. A cluster that answers anything else, such as that we may not ask, is a mistake to be mended and
+not a reason to hand out something weaker: that is raised.
+"""
+
+import random
+from enum import StrEnum
+from typing import Final
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentities, NodeIdentity
+from paddock.hosts.bootstrap.node_certificate import NodeCertificates
+from paddock.hosts.bootstrap.revocation import RevokedNodes
+from paddock.kube.client import Client
+
+__all__ = ["IdentityKind", "NodeAccess"]
+
+_log = get_logger("bootstrap")
+_REMEMBERED: Final = 3600.0
+
+
+class IdentityKind(StrEnum):
+    CERTIFICATE = "Certificate"
+    SERVICE_ACCOUNT = "ServiceAccount"
+
+
+class NodeAccess:
+    """Gives, renews and ends the identities of nodes. Every call can be repeated. Raises KubeError."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        rng: random.Random,
+        endpoint: ApiEndpoint,
+        *,
+        kind: IdentityKind = IdentityKind.CERTIFICATE,
+        cluster_role: str = "paddock-node",
+        pods_namespace: str = "",
+        own_namespace: str = "default",
+        timeout: float = 30.0,
+    ) -> None:
+        self._client, self._clock, self._rng, self._endpoint = client, clock, rng, endpoint
+        self._kind = kind
+        self._cluster_role = cluster_role
+        self._pods_namespace = pods_namespace
+        self._timeout = timeout
+        self._revoked = RevokedNodes(client, clock, own_namespace)
+        self._unsigned_until = float("-inf")
+
+    async def first(self, machine: str, namespace: str) -> NodeIdentity:
+        """For a Mac that is being made a node: whatever spoke for this name before, this is another one."""
+        await self._revoked.lift(machine)
+        return await self._certificate(machine, namespace) or await self._accounts(namespace).ensure(machine)
+
+    async def next(self, machine: str, namespace: str) -> NodeIdentity | None:
+        """For a node that lives: what it needs from us, or None when it has what it needs and renews it by itself."""
+        certificates = self._certificates(namespace)
+        if await certificates.has(machine) and not await certificates.due(machine):
+            return None
+        return await self._certificate(machine, namespace) or await self._accounts(namespace).ensure(machine)
+
+    async def due(self, machine: str, namespace: str) -> bool:
+        if await self._certificates(namespace).has(machine):
+            return await self._certificates(namespace).due(machine)
+        return await self._accounts(namespace).due(machine)
+
+    async def remove(self, machine: str, namespace: str) -> None:
+        """This Mac is nobody any more. The refusal comes first: died after it, nothing that is left is worth anything."""
+        await self._revoked.add(machine)
+        await self._certificates(namespace).remove(machine)
+        await self._accounts(namespace).remove(machine)
+
+    async def _certificate(self, machine: str, namespace: str) -> NodeIdentity | None:
+        if self._kind is not IdentityKind.CERTIFICATE or self._clock.monotonic() < self._unsigned_until:
+            return None
+        issued = await self._certificates(namespace).issue(machine)
+        if isinstance(issued, NodeIdentity):
+            await self._accounts(namespace).remove(machine)  # what it had before, and needs no more
+            return issued
+        self._unsigned_until = self._clock.monotonic() + _REMEMBERED
+        _log.warning(
+            "nodes get accounts instead of certificates",
+            why=issued,
+            remedy="let kube-controller-manager sign kube-apiserver-client-kubelet, or set nodeIdentity: ServiceAccount",
+            tried_again_after_s=_REMEMBERED,
+        )
+        return None
+
+    def _certificates(self, namespace: str) -> NodeCertificates:
+        return NodeCertificates(
+            self._client, self._clock, self._rng, self._endpoint, namespace=namespace, timeout=self._timeout
+        )
+
+    def _accounts(self, namespace: str) -> NodeIdentities:
+        return NodeIdentities(
+            self._client,
+            self._clock,
+            self._endpoint,
+            namespace=namespace,
+            cluster_role=self._cluster_role,
+            pods_namespace=self._pods_namespace or namespace,
+        )

@@ -1,0 +1,71 @@
+"""Pins the SSH key of every host as soon as it can be seen after an install, while that is still evidence.
+
+A key that is pinned when the wipe ends, and not when the host is claimed days later, leaves an impostor minutes and not
+days. One cycle looks at all hosts without a key; a host that does not answer is looked at again in the next.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from paddock.base.clock import Clock, rfc3339
+from paddock.base.logs import get_logger
+from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts.bootstrap.contract import Bootstrapper
+from paddock.hosts.first_contact import Believe, Known, first_contact
+from paddock.kube.client import Client
+from paddock.kube.errors import ConflictError, NotFoundError
+
+__all__ = ["HostKeys"]
+
+Host = ScalewayAppleSiliconHost
+_log = get_logger("host keys")
+_AT_A_TIME = 8
+
+
+class HostKeys:
+    def __init__(
+        self, client: Client, clock: Clock, bootstrapper: Bootstrapper, hosts: Callable[[], Iterable[Host]]
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._bootstrapper = bootstrapper
+        self._hosts = hosts
+
+    async def cycle(self) -> None:
+        room = asyncio.Semaphore(_AT_A_TIME)
+
+        async def one(host: Host) -> None:
+            async with room:
+                await self._look(host)
+
+        waiting = [host for host in self._hosts() if _worth_a_look(host)]
+        await asyncio.gather(*(one(host) for host in waiting))
+
+    async def _look(self, host: Host) -> None:
+        match first_contact(host, self._clock.now()):
+            case Known(host_key):
+                await self._pin(host, host_key, "a person vouched for it")
+            case Believe():
+                host_key = await self._bootstrapper.host_key(host)
+                # Asked again: the answer may have taken longer than the window lasts.
+                if host_key and isinstance(first_contact(host, self._clock.now()), Believe):
+                    await self._pin(host, host_key, "first seen within the window")
+            case _:
+                pass  # the machine that gets it says so
+
+    async def _pin(self, host: Host, host_key: str, why: str) -> None:
+        """In the version that was judged: a key of an install that was wiped meanwhile must not be pinned."""
+        meta, now = host.metadata, self._clock.now()
+        status = {"hostKey": host_key, "firstContact": {"seenAt": rfc3339(now)}}
+        patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
+        try:
+            await self._client.merge_patch(Host, meta.name, patch, namespace=meta.namespace, subresource="status")
+        except (ConflictError, NotFoundError):
+            return  # it moved on: the next cycle looks at what it is then
+        _log.info("a host key is pinned", host=meta.name, key=host_key, why=why)
+
+
+def _worth_a_look(host: Host) -> bool:
+    status = host.status
+    settled = host.spec.release is None and status.delivered and status.cloud_status == "ready"
+    return settled and bool(status.ip) and not status.host_key

@@ -1,0 +1,69 @@
+"""What the deletion of a machine must do about its host. Pure."""
+
+from dataclasses import dataclass
+
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+
+__all__ = ["RELEASE_POLICY", "HostUnknown", "RecordRelease", "SkipRelease", "ending"]
+
+RELEASE_POLICY = "tuist.dev/release-policy"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRelease:
+    """Record on the Host that it is given back; the Host controller does the rest."""
+
+    policy: str
+    pool_prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostUnknown:
+    """The inventory does not show the host: it is unseen yet, or gone, and nothing is decided before that is known."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkipRelease:
+    """There is nothing that this machine may give back."""
+
+    reason: str
+    message: str
+
+
+def ending(
+    machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost | None, default_prefix: str
+) -> RecordRelease | SkipRelease | HostUnknown | None:
+    """What happens to the host of a machine that is deleted; None when it has none.
+
+    Only a host whose claim names this very machine, or which nobody claims while the machine names it, is given back.
+    """
+    if not machine.status.server_id and not machine.status.claiming:
+        return None
+    if host is None:
+        return HostUnknown(f"server {machine.status.server_id or machine.status.claiming} is not in the inventory")
+    claim = host.spec.claim
+    mine = claim is not None and claim.machine_uid == machine.metadata.uid
+    legacy = claim is None and bool(machine.status.server_id) and host.status.cloud_name == machine.metadata.name
+    ordered = claim is None and bool(machine.status.ordering) and host.status.cloud_name == machine.status.ordering
+    if not mine and not legacy and not ordered:
+        owner = (
+            f"it belongs to {claim.machine_namespace}/{claim.machine_name}"
+            if claim
+            else f"the cloud shows it under the name {host.status.cloud_name or 'nobody knows'}"
+        )
+        return SkipRelease("ReleaseSkipped", f"the host is not this machine's to give back: {owner}")
+    if host.spec.release is not None:
+        return SkipRelease("ReleaseRecorded", "the host is being given back already")
+    prefix = machine.spec.adopt_pool_prefix or default_prefix
+    terminate = machine.metadata.annotations.get(RELEASE_POLICY) == "terminate" or machine.spec.source == "Order"
+    if terminate:
+        return RecordRelease("terminate", prefix)
+    if not prefix:
+        return SkipRelease(
+            "ReleaseSkipped",
+            "neither spec.adoptPoolPrefix nor --default-adopt-pool-prefix is set, so the host cannot go back to a pool: "
+            "it keeps running, and the sweep reports it",
+        )
+    return RecordRelease("pool", prefix)

@@ -1,0 +1,164 @@
+"""Whether a machine's host is still its own, and whether that is proven by the host's name. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from paddock.clients.scaleway import Server
+from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.claim import claim_marker
+
+__all__ = [
+    "KeepBinding",
+    "LetGo",
+    "NotVerifiedYet",
+    "Ownership",
+    "RenameAgain",
+    "Verified",
+    "WaitForInventory",
+    "WriteMissingClaim",
+    "ownership",
+    "provider_id",
+    "server_in",
+    "verification",
+]
+
+_PROVIDER = "scw-applesilicon://"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepBinding:
+    """The host is ours, by its claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForInventory:
+    """The Host object is not there yet: the next look at the cloud makes it."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMissingClaim:
+    """The machine names this server and the server has its name, but the Host holds no claim: write it down."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """The host is not this machine's (any more): forget it without touching it."""
+
+    reason: str
+    message: str
+
+
+Ownership = KeepBinding | WaitForInventory | WriteMissingClaim | LetGo
+
+
+def provider_id(zone: str, server_id: str) -> str:
+    """How a server is named in `spec.providerID` of a machine and of its Node."""
+    return f"{_PROVIDER}{zone}/{server_id}"
+
+
+def server_in(provider: str) -> str:
+    """The server that a provider id names; empty where it names none."""
+    return provider.rpartition("/")[2] if provider.startswith(_PROVIDER) else ""
+
+
+def _moved(machine: ScalewayAppleSiliconMachine, claim: HostClaim) -> bool:
+    """Whether the claim is this machine's under an earlier uid: clusterctl move and restores make new uids.
+
+    Two objects cannot have one name in one namespace, so the earlier one is gone; and only the machine that was bound to
+    the server carries its provider id.
+    """
+    same = (claim.machine_namespace, claim.machine_name) == (machine.metadata.namespace, machine.metadata.name)
+    return same and server_in(machine.spec.provider_id) == machine.status.server_id
+
+
+def ownership(
+    machine: ScalewayAppleSiliconMachine,
+    host: ScalewayAppleSiliconHost | None,
+    rivals: Sequence[ScalewayAppleSiliconMachine],
+) -> Ownership:
+    """Whose the server is that this machine names. `rivals` are other machines that name the same server.
+
+    Two machines that name one server cannot come from us, but from hands and backups they can: the one whose name the
+    cloud shows keeps it, the other lets go.
+    """
+    server = machine.status.server_id
+    if host is None:
+        return WaitForInventory(f"the inventory has not seen server {server} yet")
+    if host.status.state == "gone":
+        return LetGo("HostGone", f"server {server} does not exist any more: another host is claimed")
+    claim = host.spec.claim
+    if host.spec.release is not None:
+        return LetGo(
+            "HostReleased", f"the host is being given back: {host.spec.release.message or host.spec.release.reason}"
+        )
+    if claim is not None and claim.machine_uid == machine.metadata.uid:
+        return KeepBinding()
+    if claim is not None and _moved(machine, claim):
+        return WriteMissingClaim(host.spec.epoch + 1)
+    if claim is not None:
+        return LetGo(
+            "DuplicateClaim",
+            f"server {server} belongs to {claim.machine_namespace}/{claim.machine_name}: another host is claimed",
+        )
+    named = {rival.metadata.name for rival in rivals}
+    if host.status.cloud_name != machine.metadata.name:
+        if host.status.cloud_name in named:
+            return LetGo(
+                "DuplicateClaim",
+                f"the cloud shows server {server} under the name {host.status.cloud_name}, which is another machine that names it too: another host is claimed",
+            )
+        return LetGo(
+            "HostRenamed",
+            f"the cloud shows server {server} under the name {host.status.cloud_name}, which is not ours: another host is claimed",
+        )
+    return WriteMissingClaim(host.spec.epoch + 1)
+
+
+# Is the claim proven?
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The name is still ours, and nothing that was sent before can change it any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotVerifiedYet:
+    """Too early to tell: a rival's late rename can still arrive."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RenameAgain:
+    """A late rename of our own brought the claim marker back: give the machine's name again."""
+
+    to: str
+    expected: str
+
+
+def verification(
+    machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Server | None, now: datetime, settle: timedelta
+) -> Verified | NotVerifiedYet | RenameAgain | LetGo | None:
+    """Whether the claim is proven by the name, read no sooner than `settle` after the last rename.
+
+    None means: it is time, read the server and ask again.
+    """
+    due = (machine.status.bound_at or now) + settle
+    if now < due:
+        return NotVerifiedYet((due - now).total_seconds())
+    if server is None:
+        return None
+    if server.name == machine.metadata.name:
+        return Verified()
+    if server.name == claim_marker(claim):
+        return RenameAgain(machine.metadata.name, server.name)
+    return LetGo(
+        "RivalTookHost",
+        f"the cloud shows the name {server.name}: somebody who shares the project took the host, it is not touched",
+    )

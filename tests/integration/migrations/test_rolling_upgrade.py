@@ -1,0 +1,139 @@
+"""Old and new dispatch side by side: what an older release does works on while a newer one has changed the tables."""
+
+import itertools
+import os
+import random
+from collections.abc import AsyncIterator, Iterable
+
+import psycopg
+import pytest
+import pytest_asyncio
+from integration.migrations.recording import FOLDER, Recording, number, recorded, recordings, written
+from integration.migrations.story import story
+from integration.runners.ledger.rig import Bench, StandingClock
+from unit.migrations.rules import contracted_since
+
+from paddock import __version__
+from paddock.base.migrations import Migration, read_migrations
+from paddock.embedded.postgres import EmbeddedPostgres
+from paddock.runners.ledger import Ledger
+
+MIGRATIONS = read_migrations("paddock.runners.ledger")
+_schemas = itertools.count()
+
+
+async def test_a_running_ledger_does_not_notice_that_every_table_gains_a_column(bench: Bench) -> None:
+    """The first thing that an expanding migration does is to add columns; so no statement may count on `*`."""
+    for told in range(1, 8):  # often enough that the driver prepares its statements
+        await story(bench, told)
+    tables = await bench.ask("SELECT tablename FROM pg_tables WHERE schemaname = %s", [bench.schema])
+    assert len(tables) > 8
+    async with await bench.connect() as connection:
+        for (table,) in tables:
+            await connection.execute(f"ALTER TABLE {table} ADD COLUMN added_later text DEFAULT 'x'".encode())
+    for told in range(8, 11):
+        await story(bench, told)
+
+
+@pytest_asyncio.fixture
+async def database(server: EmbeddedPostgres) -> AsyncIterator[psycopg.AsyncConnection]:
+    """An empty schema."""
+    schema = f"upgrade_{next(_schemas)}"
+    async with await psycopg.AsyncConnection.connect(server.dsn, autocommit=True) as connection:
+        await connection.execute(f"CREATE SCHEMA {schema}".encode())
+        await connection.execute(f"SET search_path TO {schema}".encode())
+        yield connection
+
+
+async def applied(connection: psycopg.AsyncConnection, migrations: Iterable[Migration]) -> None:
+    for migration in migrations:
+        async with connection.transaction():
+            await connection.execute(migration.sql.encode())
+
+
+async def replayed(connection: psycopg.AsyncConnection, statements: Iterable[str]) -> None:
+    for statement in statements:
+        await connection.execute(statement.encode())
+
+
+def still_supported(recording: Recording, migrations: Iterable[Migration]) -> bool:
+    """Whether no migration says that it takes something away from this release."""
+    needed = (contracted_since(migration.sql) for migration in migrations)
+    return all(number(recording.version) >= number(since) for since in needed if since is not None)
+
+
+async def upgraded_under(connection: psycopg.AsyncConnection, old: Recording, newer: Iterable[Migration]) -> None:
+    """The old release at work, the migrations of a newer one, and the old release at work again."""
+    await applied(connection, [one for one in MIGRATIONS if one.number <= old.migration])
+    await replayed(connection, old.before)
+    await applied(connection, newer)
+    await replayed(connection, old.after)
+    # Not only that nothing was refused: all three jobs of both stories are over, and the four that ran left a session.
+    over = await connection.execute("SELECT count(*) FROM jobs WHERE status IN ('completed', 'cancelled')")
+    assert await over.fetchall() == [(6,)]
+    assert await (await connection.execute("SELECT count(*) FROM sessions")).fetchall() == [(4,)]
+    assert await (await connection.execute("SELECT count(*) FROM claims")).fetchall() == [(0,)]
+
+
+def test_a_release_was_recorded():
+    assert [one.version for one in recordings()]
+    assert all(min(len(one.before), len(one.after)) > 50 for one in recordings())
+
+
+@pytest.mark.parametrize("old", recordings(), ids=lambda old: old.version)
+async def test_an_older_release_works_on_while_the_newest_schema_comes(
+    database: psycopg.AsyncConnection, old: Recording
+) -> None:
+    newer = [one for one in MIGRATIONS if one.number > old.migration]
+    if still_supported(old, newer):
+        await upgraded_under(database, old, newer)
+
+
+BAD = {
+    "drops a column": "ALTER TABLE jobs DROP COLUMN head_sha",
+    "renames a column": "ALTER TABLE sessions RENAME COLUMN end_reason TO reason",
+    "renames a table": "ALTER TABLE heals RENAME TO repairs",
+    "adds what nobody fills": (
+        "ALTER TABLE deliveries ADD COLUMN source text; UPDATE deliveries SET source = '';"
+        " ALTER TABLE deliveries ALTER COLUMN source SET NOT NULL"
+    ),
+    "narrows a check": "ALTER TABLE transitions ADD CONSTRAINT named CHECK (by <> 'webhook') NOT VALID",
+    "replaces a function": "DROP FUNCTION end_claims(bigint[], text, timestamptz, boolean, text, text, timestamptz)",
+}
+
+
+@pytest.mark.parametrize("sql", BAD.values(), ids=BAD.keys())
+async def test_a_migration_that_takes_something_away_is_found(database: psycopg.AsyncConnection, sql: str) -> None:
+    old = recordings()[-1]
+    newer = [one for one in MIGRATIONS if one.number > old.migration]
+    with pytest.raises(psycopg.Error):
+        await upgraded_under(database, old, [*newer, Migration(9999, "9999_bad.sql", sql)])
+
+
+async def test_a_migration_that_only_adds_passes(database: psycopg.AsyncConnection) -> None:
+    good = "ALTER TABLE jobs ADD COLUMN note text NOT NULL DEFAULT ''; CREATE TABLE notes (n int); CREATE INDEX ON jobs (note)"
+    old = recordings()[-1]
+    newer = [one for one in MIGRATIONS if one.number > old.migration]
+    await upgraded_under(database, old, [*newer, Migration(9999, "9999_good.sql", good)])
+
+
+def test_a_contract_excludes_only_releases_that_are_older_than_it_says():
+    old, new = Recording("0.1.0", 6, (), ()), Recording("0.2.0", 7, (), ())
+    contract = [Migration(8, "0008_drop.sql", "-- contract: since 0.2.0\nALTER TABLE jobs DROP COLUMN label;")]
+    assert not still_supported(old, contract)
+    assert still_supported(new, contract)
+
+
+async def test_a_recording_can_be_made_of_this_release(server: EmbeddedPostgres) -> None:
+    """And is written where `make ledger-recording` asks for it."""
+    clock, schema = StandingClock(), f"recording_{next(_schemas)}"
+    async with Ledger.open(server.dsn, clock=clock, rng=random.Random(7), schema=schema, size=1) as ledger:
+        bench = Bench(ledger, clock, server.dsn, schema)
+        with recorded() as before:
+            await story(bench, 1)
+        with recorded() as after:
+            await story(bench, 2)
+    made = Recording(__version__, MIGRATIONS[-1].number, tuple(before), tuple(after))
+    assert min(len(before), len(after)) > 50
+    if os.environ.get("PADDOCK_WRITE_RECORDING") == "yes":
+        (FOLDER / f"{__version__}.sql").write_text(written(made), encoding="utf-8")

@@ -1,0 +1,155 @@
+"""Is all well, and if not, what first: the survey that the page and `paddock status` share."""
+
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+from unit.hosts.made import NOW, OTHER_ID, SERVER_ID, claim, host, later, machine, release
+
+from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetStatus
+from paddock.kube.builtin import Pod, PodSpec, PodStatus
+from paddock.kube.objects import Condition, ObjectMeta
+from paddock.runners.api import RUNNER_LABEL, RunnerPool, RunnerPoolSpec, RunnerPoolStatus
+from paddock.runners.ledger.views import QueueSummary
+from paddock.views.health import FleetHealth, survey
+
+CALM = QueueSummary(0.0, 0, 0, 0, 0, 2, 2, 7)
+LONG_AGO = NOW - timedelta(hours=1)
+
+
+def said(reason: str, message: str = "", *, status: str = "False", since: Any = LONG_AGO) -> tuple[Condition, ...]:
+    return (Condition(type="Ready", status=status, reason=reason, message=message, last_transition_time=since),)
+
+
+def pool(*, idle: int = 0, conditions: tuple[Condition, ...] = ()) -> RunnerPool:
+    spec = RunnerPoolSpec(image="i", fleet_selector="blue", dispatch_label="mac", runner_labels=("macOS",))
+    return RunnerPool(
+        metadata=ObjectMeta(name="macs"), spec=spec, status=RunnerPoolStatus(idle=idle, conditions=conditions)
+    )
+
+
+def pod(name: str, **meta: Any) -> Pod:
+    return Pod(
+        metadata=ObjectMeta(name=name, labels={RUNNER_LABEL: "true"}, **meta),
+        spec=PodSpec(),
+        status=PodStatus(phase="Pending"),
+    )
+
+
+def look(**seen: Any) -> FleetHealth:
+    nothing: dict[str, Any] = dict.fromkeys(("hosts", "machines", "fleets", "pools", "pods"), ())
+    return survey(**{**nothing, "strip": CALM, "now": NOW, **seen})
+
+
+def abouts(health: FleetHealth) -> list[str]:
+    return [problem.about for problem in health.problems]
+
+
+def test_a_quiet_fleet_is_healthy_in_one_sentence():
+    owner = machine(ready=True, server_id=SERVER_ID, host_name=SERVER_ID)
+    health = look(hosts=[host(spec={"claim": claim(owner)}, state="owned")], machines=[owner])
+    assert health.ok
+    assert health.sentence == "Healthy: 1 of 1 Macs are ready, 2 jobs run, nothing needs a person."
+
+
+def test_foreign_and_gone_hosts_are_not_counted():
+    health = look(hosts=[host(state="foreign"), host(OTHER_ID, state="gone"), host("x")])
+    assert (health.numbers.hosts_ready, health.numbers.hosts) == (0, 1)
+
+
+def test_a_mac_that_boots_is_no_problem_until_it_has_taken_too_long():
+    booting = machine(conditions=said("Bootstrapping", since=NOW - timedelta(minutes=5)))
+    assert look(machines=[booting]).ok
+    stuck = machine(conditions=said("Bootstrapping"))
+    assert abouts(look(machines=[stuck])) == ["machine m-1"]
+
+
+def test_a_machine_without_a_host_is_a_problem_at_once_with_what_to_type():
+    [problem] = look(machines=[machine(conditions=said("NoAvailableHost", "none is free", since=NOW))]).problems
+    assert problem.commands[0] == "paddock why machine m-1"
+    assert problem.runbook == "PaddockNoAvailableHost"
+
+
+def test_what_a_person_paused_is_left_alone():
+    paused = machine(annotations={"cluster.x-k8s.io/paused": "true"}, conditions=said("BootstrapFailed"))
+    assert look(machines=[paused]).ok
+
+
+def test_many_of_one_kind_are_told_as_one_by_the_oldest():
+    waiting = [
+        machine(
+            f"m-{number}", uid=str(number), conditions=said("NoAvailableHost", since=NOW - timedelta(minutes=number))
+        )
+        for number in range(1, 5)
+    ]
+    [problem] = look(machines=waiting).problems
+    assert problem.about == "4 machines"
+    assert problem.sentence.startswith("NoAvailableHost, such as machine m-4: ")
+    assert problem.since == NOW - timedelta(minutes=4)
+
+
+def test_jobs_come_before_macs_and_macs_before_money():
+    health = look(
+        hosts=[host(state="stranded", conditions=said("NoOwner"))],
+        machines=[machine(conditions=said("BootstrapFailed"))],
+        strip=QueueSummary(900.0, 3, 0, 0, 0, 0, 0, 0),
+        pools=[pool(conditions=said("NoHealthyNode", "no Node"))],
+    )
+    assert abouts(health) == ["queue", "pool macs", "machine m-1", f"host {SERVER_ID}"]
+    assert health.sentence.startswith("Not healthy: queue: a job that may run now has waited 15 min")
+
+
+def test_a_pool_that_still_has_warm_pods_weighs_less_than_a_mac_that_is_down():
+    short = pool(idle=3, conditions=said("Unschedulable", "no room"))
+    assert abouts(look(machines=[machine(conditions=said("BootstrapFailed"))], pools=[short])) == [
+        "machine m-1",
+        "pool macs",
+    ]
+
+
+def test_a_pool_that_is_starting_is_no_problem():
+    assert look(pools=[pool(conditions=said("Starting"))]).ok
+
+
+def test_a_quarantined_host_is_listed_and_no_reason_for_alarm():
+    health = look(hosts=[host(spec={"quarantine": "broken fan"})])
+    assert health.ok
+    assert abouts(health) == [f"host {SERVER_ID}"]
+
+
+def test_a_release_is_a_problem_only_when_it_takes_much_longer_than_a_wipe():
+    def given_back(minutes: int) -> FleetHealth:
+        return look(hosts=[host(spec={"release": release(requested_at=later(minutes=-minutes))}, state="releasing")])
+
+    assert given_back(30).ok
+    assert abouts(given_back(60)) == [f"host {SERVER_ID}"]
+
+
+def test_a_silent_ledger_is_the_worst_unless_there_are_no_runners():
+    assert abouts(look(strip=None)) == ["dispatch"]
+    quiet = look(strip=None, runners=False)
+    assert quiet.ok
+    assert quiet.numbers.running is None
+
+
+def test_a_killed_job_is_worse_than_anything():
+    assert abouts(look(strip=None, live_jobs_killed=1))[0] == "healing"
+
+
+def test_a_fleet_whose_machines_are_not_even_made_is_told():
+    meta = ObjectMeta(name="blue", generation=2)
+    status = MacFleetStatus(replicas=1, observed_generation=2, conditions=said("NotAllReady", "1 of 3"))
+    fleet = MacFleet(metadata=meta, spec=MacFleetSpec(replicas=3), status=status)
+    assert abouts(look(fleets=[fleet])) == ["fleet blue"]
+    assert look(fleets=[replace(fleet, metadata=replace(meta, generation=3))]).ok
+
+
+def test_pods_that_start_or_end_for_ever_are_told():
+    slow, leaving = pod("slow", creation_timestamp=LONG_AGO), pod("leaving", deletion_timestamp=LONG_AGO)
+    young = pod("young", creation_timestamp=NOW)
+    assert abouts(look(pods=[slow, leaving, young])) == ["pod leaving", "pod slow"]
+
+
+def test_what_processes_say_of_themselves_is_passed_on():
+    [problem] = look(told=["hosts: the watch stalls"]).problems
+    assert problem.sentence == "hosts: the watch stalls"
