@@ -114,7 +114,7 @@ async def _run(
     from paddock.kube.errors import ConfigError
     from paddock.kube.metrics import KubeMetrics
     from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
-    from paddock.runners.processes.dispatch import RunnerService
+    from paddock.runners.processes.dispatch import RunnerContext, RunnerService
     from paddock.web.reading import ReadingPage
 
     clock, rng, registry = SystemClock(), unseeded(), CollectorRegistry()
@@ -126,17 +126,19 @@ async def _run(
             github = await stack.enter_async_context(GitHubClient(app_settings, clock, rng))
             ledger = await stack.enter_async_context(Ledger.open(dsn, clock=clock, rng=rng, size=16))
             service = RunnerService(
-                ledger,
-                Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
-                github,
-                client,
-                secrets=lambda: app_settings.webhook_secrets,
-                settings=settings,
-                clock=clock,
-                rng=rng,
-                registry=registry,
-                kube_metrics=metrics,
-                name=socket.gethostname(),
+                RunnerContext(
+                    ledger=ledger,
+                    listener=Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
+                    github=github,
+                    client=client,
+                    secrets=lambda: app_settings.webhook_secrets,
+                    clock=clock,
+                    rng=rng,
+                    registry=registry,
+                    kube_metrics=metrics,
+                    name=socket.gethostname(),
+                ),
+                settings,
             )
             stop = asyncio.Event()
             when_told_to_stop(stop.set)

@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Database, Params, fetch_all
+from paddock.runners.ledger.database import Database, Params, columns, fetch_all
 from paddock.runners.ledger.errors import InvalidEntryError, JobGoneError, StaleClaimError
 from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.notifications import Notifications
@@ -67,16 +67,14 @@ ON CONFLICT (account_id, repository) DO UPDATE
         not_before = greatest(setbacks.not_before, %(now)s + least(
             %(cap)s, %(base)s * power(2.0, least(setbacks.failures, 30))) * interval '1 second')
 """
-ALL = """
+ALL = f"""
 -- live_claims: every Pod that is held for a job
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims WHERE state <> 'fenced' ORDER BY claimed_at, pod_uid
 """
-OF_POD = """
+OF_POD = f"""
 -- claim_of_pod
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims WHERE pod_uid = %s AND state <> 'fenced'
 """
 

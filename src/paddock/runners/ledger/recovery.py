@@ -18,10 +18,9 @@ from paddock.runners.ledger.sessions import Sessions
 
 __all__ = ["PodStopped", "Recovery"]
 
-STALE = """
+STALE = f"""
 -- stale_claims: never minted, and either old or left by a dispatcher that stopped beating
-SELECT c.pod_uid, c.pod_name, c.generation, c.state, c.job_id, c.account_id, c.pool, c.platform, c.vcpus, c.memory_mb,
-       c.runner_name, c.dispatcher_id, c.claimed_at, c.executing_since, c.missing_since, c.by, c.why
+SELECT {columns(HeldPod, "c.")}
 FROM claims c LEFT JOIN dispatchers d USING (dispatcher_id)
 WHERE c.state = 'claimed' AND (c.claimed_at < %(before)s OR d.seen_at < %(silent_since)s)
 ORDER BY c.claimed_at, c.pod_uid
@@ -37,10 +36,9 @@ WITH concerned AS (
 UPDATE claims c SET missing_since = CASE WHEN c.pod_uid = ANY (%(present)s) THEN NULL ELSE coalesce(missing_since, %(now)s) END
 FROM concerned WHERE concerned.pod_uid = c.pod_uid
 """
-MISSING = """
+MISSING = f"""
 -- missing_claims: oldest absence first
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims WHERE missing_since < %s AND state <> 'fenced' ORDER BY missing_since, pod_uid
 """
 RELEASE_MISSING = """

@@ -7,6 +7,7 @@ processes may run it at once: what must not happen twice is settled by the ledge
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from starlette.routing import Route
@@ -36,27 +37,31 @@ from paddock.runners.webhooks.receive import webhook_route
 from paddock.runners.webhooks.reconciled import enqueue_from_github
 from paddock.runners.webhooks.worker import WebhookWorker
 
-__all__ = ["RunnerService"]
+__all__ = ["RunnerContext", "RunnerService"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerContext:
+    """What a dispatch process works with. `secrets` gives the webhook secrets that are valid now; `name` is its own."""
+
+    ledger: Ledger
+    listener: Listener
+    github: GitHub
+    client: Client
+    secrets: Callable[[], Sequence[Secret]]
+    clock: Clock
+    rng: random.Random
+    registry: CollectorRegistry
+    kube_metrics: KubeMetrics
+    name: str = "dispatch"
 
 
 class RunnerService:
     """Serve `routes`, run `run()`, and at the end `await stop()` before the HTTP server goes."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        listener: Listener,
-        github: GitHub,
-        client: Client,
-        *,
-        secrets: Callable[[], Sequence[Secret]],
-        settings: DispatchSettings,
-        clock: Clock,
-        rng: random.Random,
-        registry: CollectorRegistry,
-        kube_metrics: KubeMetrics,
-        name: str = "dispatch",
-    ) -> None:
+    def __init__(self, context: RunnerContext, settings: DispatchSettings) -> None:
+        ledger, github, client = context.ledger, context.github, context.client
+        clock, rng, registry, kube_metrics = context.clock, context.rng, context.registry, context.kube_metrics
         self._clock, self._rng = clock, rng
         self.ledger = ledger
         self.github = github
@@ -75,12 +80,12 @@ class RunnerService:
             github,
             client,
             pools=self.pools.reader,
-            listener=listener,
+            listener=context.listener,
             settings=settings,
             clock=clock,
             rng=rng,
             registry=registry,
-            name=name,
+            name=context.name,
             kube_metrics=kube_metrics,
         )
         self.webhooks = WebhookWorker(ledger, self._known_pools, clock, rng, registry)
@@ -104,7 +109,7 @@ class RunnerService:
         registry.register(self.queue)
         self.retention = RetentionWorker(ledger, settings.retention, clock, registry)
         self.routes: list[Route] = [
-            webhook_route(ledger, secrets, settings, wake=self.webhooks.wake, registry=registry),
+            webhook_route(ledger, context.secrets, settings, wake=self.webhooks.wake, registry=registry),
             *self.dispatch.routes,
             *internal_routes(self.retirement, self.dispatch.tokens, ledger.progress.note, settings),
         ]
