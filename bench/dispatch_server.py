@@ -20,7 +20,7 @@ from paddock.base.http_server import bind, listening
 from paddock.base.rng import seeded
 from paddock.kube.builtin import Pod
 from paddock.runners.api import OWNER_LABEL
-from paddock.runners.settings import DispatchSettings
+from paddock.runners.api.settings import DispatchSettings
 
 from .runner_rig import NAMESPACE, at_work, runner_rig
 from .scratch_postgres import scratch_postgres

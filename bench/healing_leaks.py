@@ -10,8 +10,8 @@ from contextlib import suppress
 from datetime import timedelta
 
 from paddock.base.rng import seeded
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.ledger.heals import Heal
-from paddock.runners.settings import DispatchSettings
 
 from .leaks import Leak, Leaks
 from .runner_rig import RunnerRig, at_work, runner_rig

@@ -25,9 +25,9 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.ledger import Ledger, Listener
-from paddock.runners.processes.dispatch import RunnerService
-from paddock.runners.settings import DispatchSettings
+from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.simulator.transport import InProcessTransport
 
 from .stub_github import StubGitHub
@@ -135,16 +135,18 @@ async def runner_rig(
         metrics = KubeMetrics(CollectorRegistry())
         github = StubGitHub()
         service = RunnerService(
-            ledger,
-            Listener(dsn, schema=_SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
-            github,
-            client,
-            secrets=_secrets,
-            settings=settings,
-            clock=clock,
-            rng=rng,
-            registry=metrics.registry,
-            kube_metrics=metrics,
+            RunnerContext(
+                ledger=ledger,
+                listener=Listener(dsn, schema=_SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
+                github=github,
+                client=client,
+                secrets=_secrets,
+                clock=clock,
+                rng=rng,
+                registry=metrics.registry,
+                kube_metrics=metrics,
+            ),
+            settings,
         )
         yield RunnerRig(clock, plane, store, wire, client, ledger, github, service)
 

@@ -237,7 +237,7 @@ def kinds() -> str:
             rows = list(_fields(schema["properties"].get(part, {}), part))
             if rows:
                 parts.append(_table(("field", "type", "default", "meaning"), rows))
-    return _page("Kinds", "the structs in `src/paddock/hosts/api` and `src/paddock/runners/api.py`", *parts)
+    return _page("Kinds", "the structs in `src/paddock/hosts/api` and `src/paddock/runners/api/runner_pool.py`", *parts)
 
 
 def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, str, str, str]]:

@@ -12,13 +12,13 @@ from unit.deploy.exported import exported
 from unit.deploy.test_values import VALUES, leaves
 
 from paddock.cli.listeners import metrics_route, probe_routes
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.http import PATH as DISPATCH
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
 from paddock.runners.http.rewind import rewind_route
 from paddock.runners.http.why import why_routes
-from paddock.runners.settings import DispatchSettings
 from paddock.runners.webhooks.receive import PATH as WEBHOOK
 
 FOLDER = ROOT / "docs" / "reference"

@@ -16,7 +16,7 @@ from paddock.hosts.bootstrap import FleetConfig
 from paddock.hosts.settings import HostSettings
 from paddock.kube.client import Client
 from paddock.kube.metrics import KubeMetrics
-from paddock.runners.settings import DispatchSettings
+from paddock.runners.api.settings import DispatchSettings
 
 __all__ = ["Application", "Options", "in_background"]
 

@@ -17,7 +17,7 @@ from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMach
 from paddock.hosts.cluster_api import PAUSED
 from paddock.kube.builtin import Node
 from paddock.kube.client import Client
-from paddock.runners.settings import HealingSettings
+from paddock.runners.api.settings import HealingSettings
 from paddock.simulator.github.faults import Fault, FaultKind
 from paddock.simulator.pods import Hang
 from paddock.web.faults import Breakage, Struck

@@ -17,7 +17,7 @@ from paddock.clients.github import GitHub, GitHubClient, GitHubSettings
 from paddock.kube.manager import Manager
 from paddock.runners.ledger import SCHEMA, Ledger, Listener
 from paddock.runners.pools.settings import PoolSettings
-from paddock.runners.processes.dispatch import RunnerService
+from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.runners.processes.operator import RunnerOperator
 from paddock.simulator.github import SimulatedGitHub, Workload
 from paddock.simulator.outside import first_limits, first_pool, keep_saved, open_github
@@ -85,17 +85,19 @@ async def _service(application: Application, github: GitHub, secrets: Sequence[S
         application.dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=application.options.dispatch.backstop
     )
     service = RunnerService(
-        ledger,
-        listener,
-        github,
-        application.client,
-        secrets=lambda: secrets,
-        settings=application.options.dispatch,
-        clock=clock,
-        rng=rng,
-        registry=application.registry,
-        kube_metrics=application.metrics,
-        name="up",
+        RunnerContext(
+            ledger=ledger,
+            listener=listener,
+            github=github,
+            client=application.client,
+            secrets=lambda: secrets,
+            clock=clock,
+            rng=rng,
+            registry=application.registry,
+            kube_metrics=application.metrics,
+            name="up",
+        ),
+        application.options.dispatch,
     )
     await in_background(application, "runners", service.run)
     application.stack.push_async_callback(service.stop)

@@ -17,10 +17,8 @@ from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
     from paddock.kube.manager import HealthProbes
-    from paddock.runners.ledger.configured_limits import ConfiguredLimit
-    from paddock.runners.ledger.retention import Retention
+    from paddock.runners.api.settings import ConfiguredLimit, DispatchSettings, Retention
     from paddock.runners.processes.dispatch import RunnerService
-    from paddock.runners.settings import DispatchSettings
 
 __all__ = ["command"]
 
@@ -77,8 +75,8 @@ def command(
     The GitHub App is read from PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY (or _FILE) and
     PADDOCK_GITHUB_WEBHOOK_SECRET (or _FILE). Any number of these processes may share one database.
     """
+    from paddock.runners.api.settings import DispatchSettings, HealingSettings
     from paddock.runners.healing.kinds import KINDS
-    from paddock.runners.settings import DispatchSettings, HealingSettings
 
     if unknown := sorted(set(report_only) - {"*"} - KINDS):
         raise click.UsageError(f"--report-only {unknown[0]}: no such kind; use one of {', '.join(sorted(KINDS))}, or *")
@@ -116,7 +114,7 @@ async def _run(
     from paddock.kube.errors import ConfigError
     from paddock.kube.metrics import KubeMetrics
     from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
-    from paddock.runners.processes.dispatch import RunnerService
+    from paddock.runners.processes.dispatch import RunnerContext, RunnerService
     from paddock.web.reading import ReadingPage
 
     clock, rng, registry = SystemClock(), unseeded(), CollectorRegistry()
@@ -128,17 +126,19 @@ async def _run(
             github = await stack.enter_async_context(GitHubClient(app_settings, clock, rng))
             ledger = await stack.enter_async_context(Ledger.open(dsn, clock=clock, rng=rng, size=16))
             service = RunnerService(
-                ledger,
-                Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
-                github,
-                client,
-                secrets=lambda: app_settings.webhook_secrets,
-                settings=settings,
-                clock=clock,
-                rng=rng,
-                registry=registry,
-                kube_metrics=metrics,
-                name=socket.gethostname(),
+                RunnerContext(
+                    ledger=ledger,
+                    listener=Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
+                    github=github,
+                    client=client,
+                    secrets=lambda: app_settings.webhook_secrets,
+                    clock=clock,
+                    rng=rng,
+                    registry=registry,
+                    kube_metrics=metrics,
+                    name=socket.gethostname(),
+                ),
+                settings,
             )
             stop = asyncio.Event()
             when_told_to_stop(stop.set)

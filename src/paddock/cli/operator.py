@@ -222,7 +222,7 @@ async def _add_runners(
     metrics: "KubeMetrics",
 ) -> None:
     """Pools and their autoscaler, with the dispatch process's books: no live Pod is deleted without its leave."""
-    from paddock.runners.pools.retirement_http import HttpRetirementApi
+    from paddock.runners.http.retirement_client import HttpRetirementApi
     from paddock.runners.pools.settings import PoolSettings
     from paddock.runners.processes.operator import RunnerOperator
 

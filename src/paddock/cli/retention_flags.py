@@ -18,7 +18,7 @@ def retention_flags(command: F) -> F:
 
     @wraps(command)  # which takes along the options that are declared below this one
     def folded(*args: Any, keep_log_days: int, keep_jobs_days: int, **flags: Any) -> Any:
-        from paddock.runners.ledger.retention import Retention
+        from paddock.runners.api.settings import Retention
 
         kept = Retention(log=timedelta(days=keep_log_days), jobs=timedelta(days=keep_jobs_days))
         return command(*args, retention=kept, **flags)

@@ -18,7 +18,7 @@ from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
     from paddock.all_in_one.start import Options
-    from paddock.runners.settings import DispatchSettings
+    from paddock.runners.api.settings import DispatchSettings
 
 __all__ = ["command"]
 
@@ -131,7 +131,7 @@ def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
     """Nobody waits five minutes to see a demo heal; against the real GitHub the defaults hold."""
     from datetime import timedelta
 
-    from paddock.runners.settings import DispatchSettings, HealingSettings
+    from paddock.runners.api.settings import DispatchSettings, HealingSettings
 
     if not simulate:
         return DispatchSettings(namespace=namespace)

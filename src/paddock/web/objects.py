@@ -11,7 +11,7 @@ from paddock.hosts.why import why_fleet, why_host, why_machine
 from paddock.kube.builtin import Pod
 from paddock.kube.objects import Condition
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL
-from paddock.runners.explain import why_pod, why_pool
+from paddock.runners.http.explain import why_pod, why_pool
 from paddock.runners.http.readonly import PodPage
 from paddock.runners.ledger import LedgerError
 from paddock.views.finding import find_mac, pods_on, works

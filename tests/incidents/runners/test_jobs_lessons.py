@@ -13,12 +13,12 @@ from integration.runners.healing_jobs.scripted import (
 from integration.runners.ledger.rig import ACME, POOL, START, Bench, job, pod
 
 from paddock.clients.github import GitHubJob, Unavailable
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.left_claims import LeftClaims
 from paddock.runners.healing.orphaned_jobs import OrphanedJobs
 from paddock.runners.healing.queued_jobs import LongQueued, UnheardJobs
 from paddock.runners.healing.redelivery import Redelivery
 from paddock.runners.ledger import Moved, Outcome
-from paddock.runners.settings import HealingSettings
 
 SETTINGS = HealingSettings()
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest_asyncio
 from integration.runners.healing.healing_rig import MINUTE, HealingRig, as_ledger, healing_of, runner_of
-from integration.runners.ledger.rig import ACME, Bench, job
+from integration.runners.ledger.rig import ACME, Bench, attempt, job
 
 from paddock.kube.builtin import Pod
 from paddock.runners.healing.left_claims import LeftClaims
@@ -38,7 +38,7 @@ async def test_11060_a_deploy_in_the_midst_of_dispatching_leaks_no_pod_for_good(
     for number in range(1, 29):
         pod = await healing_rig.idle()
         await healing_rig.ledger.jobs.enqueue(job(5000 + number, ACME))
-        claim = await healing_rig.ledger.claims.attempt(5000 + number, as_ledger(pod), dispatcher=dispatcher)
+        claim = await attempt(healing_rig.ledger, 5000 + number, as_ledger(pod), dispatcher=dispatcher)
         assert claim.outcome is Outcome.CLAIMED
         leaked.append(await healing_rig.label(pod, owner="org1"))
     github: Any = healing_rig.github

@@ -14,7 +14,7 @@ from paddock.all_in_one.fault_panel import SimulatedFaults
 from paddock.all_in_one.outage import Outage
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
-from paddock.runners.settings import HealingSettings
+from paddock.runners.api.settings import HealingSettings
 from paddock.simulator.github.faults import FaultKind
 from paddock.simulator.pods import Hang, RunnerFaults
 from paddock.web.page_data import PageData

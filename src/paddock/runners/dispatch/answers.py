@@ -1,11 +1,19 @@
-"""What a waiting Pod can be told. The table is in docs/design/dispatch.md."""
+"""What a waiting Pod can be told, and which Pods have to go instead of being given a job: docs/design/dispatch.md."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from paddock.base.secrets import Secret
+from paddock.kube.builtin import Pod
+from paddock.runners.api import (
+    ACCOUNT_LABEL,
+    DRAIN_ELIGIBLE_LABEL,
+    OPERATOR_DRAIN_LABEL,
+    RUNNER,
+    RunnerPool,
+)
 
-__all__ = ["NOTHING", "SUPERSEDED", "HandedJob", "PollAnswer", "exit_now", "later"]
+__all__ = ["NOTHING", "SUPERSEDED", "HandedJob", "PollAnswer", "exit_now", "later", "must_go"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +49,31 @@ def exit_now(outcome: str, reason: str) -> PollAnswer:
 def later(outcome: str, reason: str, seconds: float = 2.0) -> PollAnswer:
     """Nothing is wrong with the Pod: it asks again after that."""
     return PollAnswer(503, outcome, reason, retry_after=seconds)
+
+
+def must_go(pod: Pod | None, pool: RunnerPool | None) -> PollAnswer | None:
+    """The 410 for a Pod that is to end, or None for one that may be served.
+
+    What could not be looked up counts as good: a blip of the API server must not stop dispatch, and everything that
+    matters for safety is settled by the ledger. An older image alone is no reason, its turn in the roll must have come.
+    """
+    if pod is None:
+        return None
+    labels = pod.metadata.labels
+    if pod.metadata.deletion_timestamp is not None:
+        return exit_now("deleting", "this Pod is being deleted")
+    if ACCOUNT_LABEL in labels:
+        # Its 200 was lost. It must not wait for a second tenant.
+        return exit_now("committed", "this Pod was handed a runner before")
+    if labels.get(OPERATOR_DRAIN_LABEL) == "true":
+        return exit_now("operator_drain", "an operator asked for this Pod to be retired")
+    if labels.get(DRAIN_ELIGIBLE_LABEL) == "true" and pool is not None and _image(pod) not in ("", pool.spec.image):
+        return exit_now("drain", "this Pod runs an older image of its pool")
+    return None
+
+
+def _image(pod: Pod) -> str:
+    """The image of the container that runs the job."""
+    containers = pod.spec.containers
+    named = next((container for container in containers if container.name == RUNNER), None)
+    return (named or containers[0]).image if containers else ""

@@ -15,17 +15,15 @@ from paddock.base.logs import get_logger
 from paddock.kube.builtin import Pod as KubePod
 from paddock.kube.store import CacheChange
 from paddock.runners.api import POOL_LABEL
-from paddock.runners.dispatch.answers import PollAnswer, exit_now, later
-from paddock.runners.dispatch.concurrency import ConcurrencyLimit
-from paddock.runners.dispatch.drains import must_go
+from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.dispatch.answers import PollAnswer, exit_now, later, must_go
+from paddock.runners.dispatch.cluster import Observations
 from paddock.runners.dispatch.handover import Handover
 from paddock.runners.dispatch.heartbeat import Heartbeat
 from paddock.runners.dispatch.metrics import DispatchMetrics
-from paddock.runners.dispatch.observations import Observations
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases
-from paddock.runners.dispatch.waiting_pods import Waiter, WaitingPods, WaitQueue
+from paddock.runners.dispatch.waiting_pods import ConcurrencyLimit, Waiter, WaitingPods, WaitQueue
 from paddock.runners.ledger import EVERY_POOL, LARGEST_BATCH, Claim, Ledger, LedgerError, Outcome, Pod
-from paddock.runners.settings import DispatchSettings
 
 __all__ = ["Dispatcher"]
 

@@ -22,19 +22,19 @@ from paddock.clients.github import errors as github
 from paddock.clients.github.contract import GitHub, MintedRunner
 from paddock.kube.errors import KubeError
 from paddock.runners.api import RunnerPool
-from paddock.runners.dispatch import jit
 from paddock.runners.dispatch.answers import HandedJob, PollAnswer, later
 from paddock.runners.dispatch.assignment import Assigned, Assignments
-from paddock.runners.dispatch.errors import IdentityError, Unreachable
-from paddock.runners.dispatch.identity import Tokens
+from paddock.runners.dispatch.cluster import Observations
+from paddock.runners.dispatch.identity import IdentityError, Tokens, Unreachable
 from paddock.runners.dispatch.metrics import DispatchMetrics
-from paddock.runners.dispatch.observations import Observations
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
 from paddock.runners.dispatch.waiting_pods import Waiter
 from paddock.runners.ledger import Account, Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
 
-__all__ = ["GivenUpError", "Handover"]
+__all__ = ["LONGEST_NAME", "GivenUpError", "Handover", "labels_of", "runner_name", "work_folder"]
 
+LONGEST_NAME: Final = 64
+"""GitHub refuses longer ones (422)."""
 _COMMIT_TRIES: Final = 3
 _COMMIT_PAUSE: Final = 0.1
 _UNDO_PATIENCE: Final = 10.0
@@ -137,7 +137,7 @@ class Handover:
             why = f"the GitHub App is not installed for {account.login}"
             raise GivenUpError("not_installed", why, scope="account")
         self._still_there(waiter)
-        name = jit.runner_name(claim.pod_name, self._rng)
+        name = runner_name(claim.pod_name, self._rng)
         async with self._timed("mint"):
             progress.minted = await self._mint(account.installation_id, claim, pool, name)
         self._still_there(waiter)
@@ -190,8 +190,8 @@ class Handover:
                 installation,
                 claim.repository,
                 name=name,
-                labels=jit.labels_of(pool, claim.label),
-                work_folder=jit.work_folder(pool),
+                labels=labels_of(pool, claim.label),
+                work_folder=work_folder(pool),
             )
         except github.RateLimited as error:
             why = f"GitHub's limit leaves no runner for this account: {error}"
@@ -280,3 +280,28 @@ class Handover:
 
 def _refusal(error: IdentityError) -> PollAnswer:
     return PollAnswer(error.status, error.outcome, str(error))
+
+
+def runner_name(pod_name: str, rng: random.Random) -> str:
+    """The Pod's name, shortened, and eight hex digits that are new for every mint.
+
+    GitHub reserves a name when it mints, also if nobody ever heard the answer; a second mint under it would fail for
+    good. So a name is drawn for each mint and never kept for another try.
+    """
+    suffix = f"{rng.getrandbits(32):08x}"
+    return f"{pod_name[: LONGEST_NAME - len(suffix) - 1].rstrip('-.')}-{suffix}"
+
+
+def labels_of(pool: RunnerPool, requested: str) -> tuple[str, ...]:
+    """What the pool's runners offer, and the label that the job asked for, spelled as it did; each once.
+
+    A job that names no label came by the pool's own.
+    """
+    labels: dict[str, str] = {}
+    for label in (*pool.spec.runner_labels, requested or pool.spec.dispatch_label):
+        labels.setdefault(label.lower(), label)  # GitHub's labels do not differ by case alone
+    return tuple(labels.values())
+
+
+def work_folder(pool: RunnerPool) -> str:
+    return "/Users/runner/work" if pool.spec.os == "darwin" else "/home/runner/work"

@@ -20,11 +20,9 @@ from paddock.kube.builtin import TokenReview
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 from paddock.runners.api import POOL_LABEL
-from paddock.runners.dispatch.errors import NotAllowed, Unauthenticated, Unreachable
-from paddock.runners.dispatch.keys import KeySource, KeysUnavailableError
-from paddock.runners.dispatch.observations import Observations
+from paddock.runners.dispatch.cluster import KeySource, KeysUnavailableError, Observations
 
-__all__ = ["PodIdentity", "Principal", "Tokens"]
+__all__ = ["IdentityError", "NotAllowed", "PodIdentity", "Principal", "Tokens", "Unauthenticated", "Unreachable"]
 
 _LONGEST: Final = 16 * 1024
 _REMEMBERED: Final = 60.0
@@ -39,6 +37,31 @@ _SIGNATURE_ALONE: Final[Any] = dict.fromkeys(
 _NOTHING_VERIFIED: Final[Any] = {**_SIGNATURE_ALONE, "verify_signature": False}
 
 log = get_logger("dispatch")
+
+
+class IdentityError(Exception):
+    """Who asks is not known well enough to be answered. Each class is one status; the text never holds a token."""
+
+    status = 401
+    outcome = "unauthenticated"
+
+
+class Unauthenticated(IdentityError):  # noqa: N818 - the word of the answer
+    """No token, or none that counts: expired, not signed by the cluster, for another audience. The Pod exits."""
+
+
+class NotAllowed(IdentityError):  # noqa: N818 - the word of the answer
+    """A good token of somebody who may not wait here: another namespace, a Pod that is gone, no pool. The Pod exits."""
+
+    status = 403
+    outcome = "not_allowed"
+
+
+class Unreachable(IdentityError):  # noqa: N818 - the word of the answer
+    """The cluster cannot be asked at the moment, so nothing is known. The Pod asks again."""
+
+    status = 503
+    outcome = "unreachable"
 
 
 @dataclass(frozen=True, slots=True)

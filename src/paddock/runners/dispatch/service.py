@@ -17,19 +17,18 @@ from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.reader import CachedReader
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.assignment import Assignments
+from paddock.runners.dispatch.cluster import KeySource, Observations, PublishedKeys
 from paddock.runners.dispatch.dispatcher import Dispatcher
 from paddock.runners.dispatch.handover import Handover
 from paddock.runners.dispatch.heartbeat import Heartbeat
 from paddock.runners.dispatch.http import PATH, DispatchEndpoint
 from paddock.runners.dispatch.identity import Tokens
-from paddock.runners.dispatch.keys import KeySource, PublishedKeys
 from paddock.runners.dispatch.metrics import DispatchMetrics
-from paddock.runners.dispatch.observations import Observations
 from paddock.runners.dispatch.pending_releases import PendingReleases
 from paddock.runners.dispatch.waiting_pods import WaitingPods
 from paddock.runners.ledger import Ledger, Listener
-from paddock.runners.settings import DispatchSettings
 
 __all__ = ["DispatchService"]
 

@@ -9,7 +9,7 @@ from paddock.base.secrets import Secret
 from paddock.runners.dispatch.answers import NOTHING, SUPERSEDED, PollAnswer
 from paddock.runners.dispatch.identity import PodIdentity
 
-__all__ = ["Place", "WaitQueue", "Waiter", "WaitingPods"]
+__all__ = ["ConcurrencyLimit", "Place", "WaitQueue", "Waiter", "WaitingPods"]
 
 
 class Place(Enum):
@@ -191,3 +191,28 @@ class WaitingPods:
         if newer is not None:
             newer.place = Place.ASIDE if place is Place.ASIDE else Place.LINE
             (line.aside if place is Place.ASIDE else line.waiting)[uid] = newer
+
+
+class ConcurrencyLimit:
+    """Whole numbers of places, taken before a claim is made: nobody wins a job that would then have to wait for us."""
+
+    def __init__(self, places: int) -> None:
+        self.free = places
+        self._given = asyncio.Event()
+
+    def take(self, wanted: int) -> int:
+        """As many as there are, up to what is wanted; perhaps none."""
+        taken = min(self.free, wanted)
+        self.free -= taken
+        return taken
+
+    def give(self, places: int) -> None:
+        if places:
+            self.free += places
+            self._given.set()
+
+    async def some(self) -> None:
+        """Until there may be one."""
+        while self.free == 0:
+            self._given.clear()
+            await self._given.wait()

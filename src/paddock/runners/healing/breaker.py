@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from paddock.runners.settings import HealingSettings
+from paddock.runners.api.settings import HealingSettings
 
 __all__ = ["PLAUSIBLE_FROM", "Streaks", "implausible", "within_caps"]
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from paddock.clients.github import GitHubJob
 from paddock.kube.builtin import ContainerStatus, Pod
 from paddock.runners.api import POLLER, RUNNER
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.verdicts.pod_facts import (
     ExecutorFact,
     HeldFact,
@@ -17,7 +18,6 @@ from paddock.runners.healing.verdicts.pod_facts import (
     VmFact,
 )
 from paddock.runners.ledger import Fence, HeldPod, ProgressMark, Transition
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["held_of", "job_of", "life_of", "machine_of", "moves_of", "poller_of", "remembered_release", "runner_of"]
 

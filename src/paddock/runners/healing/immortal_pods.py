@@ -15,12 +15,12 @@ from paddock.kube.builtin import Node, Pod
 from paddock.kube.client import Client
 from paddock.kube.errors import ConflictError, NotFoundError
 from paddock.kube.reader import FreshReader
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import within_caps
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.observations import list_runner_pods, pool_of
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.worker import Healed, Report
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["ImmortalPods"]
 

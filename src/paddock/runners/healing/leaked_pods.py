@@ -11,6 +11,7 @@ from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.events import EventRecorder
 from paddock.kube.reader import FreshReader
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import implausible, within_caps
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.observations import PodObservation, PodObserver, list_runner_pods, pool_of
@@ -20,7 +21,6 @@ from paddock.runners.healing.verdicts.pod import KINDS, Reap, Verdict, Watch, ju
 from paddock.runners.healing.verdicts.pod_facts import HandedFact, HeldFact, PodLife
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Fence, Heal, Ledger
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["LeakedPods"]
 

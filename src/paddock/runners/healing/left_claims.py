@@ -4,13 +4,13 @@ from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.clients.github import Conflict, GitHub
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.inquiry import Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.verdicts.claim import ClaimVerdict, ClaimView, judge
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import HeldPod, Ledger
 from paddock.runners.ledger.unconfirmed import FinishedClaim
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["LeftClaims"]
 

@@ -14,6 +14,7 @@ from paddock.base.logs import get_logger
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.reader import FreshReader
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import Streaks, implausible
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.observations import list_runner_pods
@@ -21,7 +22,6 @@ from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.reaping import AskAboutJobs
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import HeldPod, Ledger, Session
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["MissingPods"]
 

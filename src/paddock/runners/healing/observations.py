@@ -4,15 +4,18 @@ Pods are listed first, claims and sessions read afterwards: a claim that is made
 that is made in between is not looked at.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import timedelta
+
+from msgspec import structs
 
 from paddock.base.clock import Clock
 from paddock.clients.github import GitHub, GitHubError, GitHubJob, GitHubRunner, NotFound, RunnerPlace
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, POOL_LABEL, RUNNER_LABEL
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import Streaks
 from paddock.runners.healing.facts import (
     held_of,
@@ -37,21 +40,29 @@ from paddock.runners.healing.verdicts.pod_facts import (
     VmFact,
 )
 from paddock.runners.ledger import Completion, Fence, HeldPod, Ledger, ProgressMark, Session
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["PodObservation", "PodObserver", "count_pods", "list_runner_pods", "pool_of"]
 
+_RunnerLists = dict[RunnerPlace, dict[str, GitHubRunner] | None]
+"""What each place at GitHub lists, read once in a pass; None where it could not be read."""
 
-@dataclass(frozen=True, slots=True)
-class PodObservation:
-    """A Pod, what each ledger says about it, and the same in the verdict's words."""
 
-    pod: Pod
-    facts: PodFacts
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entries:
+    """What our own ledger holds for a Pod."""
+
     claim: HeldPod | None = None
     session: Session | None = None
     fence: Fence | None = None
     mark: ProgressMark | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodObservation(_Entries):
+    """A Pod, what each ledger says about it, and the same in the verdict's words."""
+
+    pod: Pod
+    facts: PodFacts
     completion: Completion | None = None
     forge_job: GitHubJob | None = None
     forge_runner: GitHubRunner | None = None
@@ -134,7 +145,7 @@ class PodObserver:
         marks = await ledger.progress.of_pods(uids)
         self._unseen.keep_only(uids)
         self._stuck.keep_only(uids)
-        rows: dict[RunnerPlace, dict[str, GitHubRunner] | None] = {}
+        rows: _RunnerLists = {}
         found: list[PodObservation] = []
         for pod in pods:
             uid = pod.metadata.uid
@@ -142,7 +153,8 @@ class PodObserver:
             handed_perhaps = _assigned(pod) or _committed(pod) or uid in marks
             if session is None and uid not in claims and handed_perhaps:
                 session = await ledger.sessions.of_pod(uid)
-            found.append(await self._seen(pod, claims.get(uid), session, fences.get(uid), marks.get(uid), rows))
+            entries = _Entries(claim=claims.get(uid), session=session, fence=fences.get(uid), mark=marks.get(uid))
+            found.append(await self._seen(pod, entries, rows))
         return found
 
     async def of_one(self, name: str, uid: str) -> PodObservation | None:
@@ -156,18 +168,11 @@ class PodObserver:
         claim = await ledger.claims.of_pod(uid)
         session = await ledger.sessions.of_pod(uid)
         mark = (await ledger.progress.of_pods([uid])).get(uid)
-        return await self._seen(pod, claim, session, fence, mark, {})
+        return await self._seen(pod, _Entries(claim=claim, session=session, fence=fence, mark=mark), {})
 
-    async def _seen(
-        self,
-        pod: Pod,
-        claim: HeldPod | None,
-        session: Session | None,
-        fence: Fence | None,
-        mark: ProgressMark | None,
-        rows: dict[RunnerPlace, dict[str, GitHubRunner] | None],
-    ) -> PodObservation:
+    async def _seen(self, pod: Pod, entries: _Entries, rows: _RunnerLists) -> PodObservation:
         now = self._clock.now()
+        claim, session, fence, mark = entries.claim, entries.session, entries.fence, entries.mark
         uid = pod.metadata.uid
         moves, still_since = moves_of(mark, now, self._settings)
         facts = PodFacts(
@@ -189,7 +194,7 @@ class PodObserver:
             moves=moves,
             still_since=still_since,
         )
-        seen = PodObservation(pod, facts, claim, session, fence, mark)
+        seen = PodObservation(pod=pod, facts=facts, claim=claim, session=session, fence=fence, mark=mark)
         if facts.life is PodLife.ALIVE and facts.handed is HandedFact.NONE and claim is None:
             return await self._forgotten(seen) if facts.assigned else seen
         self._stuck.broken(uid)
@@ -211,9 +216,7 @@ class PodObserver:
         released = remembered_release(await self._ledger.transitions.of_pod(seen.uid))
         return _with(seen, unclaimed_since=released, stuck_since=stuck_since)
 
-    async def _asked(
-        self, seen: PodObservation, rows: dict[RunnerPlace, dict[str, GitHubRunner] | None]
-    ) -> PodObservation:
+    async def _asked(self, seen: PodObservation, rows: _RunnerLists) -> PodObservation:
         """What GitHub says about the runner's job and, unless that is at work, about the runner itself."""
         account = seen.session.account_id if seen.session is not None else seen.claim.account_id if seen.claim else 0
         enrolled = await self._ledger.accounts.get(account)
@@ -248,18 +251,13 @@ class PodObserver:
             runner_row=row,
             unseen_since=unseen_since,
         )
-        return PodObservation(
-            seen.pod,
-            seen.facts,
-            seen.claim,
-            seen.session,
-            seen.fence,
-            seen.mark,
-            completion,
-            forge_job,
-            runner,
-            enrolled.installation_id,
-            repository,
+        return replace(
+            seen,
+            completion=completion,
+            forge_job=forge_job,
+            forge_runner=runner,
+            installation_id=enrolled.installation_id,
+            repository=repository,
         )
 
     async def _others_work(self, account_id: int, uid: str) -> bool:
@@ -278,11 +276,7 @@ class PodObserver:
             return None  # not known, whatever the reason: a 404 alone proves nothing, either
 
     async def _row(
-        self,
-        installation_id: int,
-        repository: str,
-        name: str,
-        rows: dict[RunnerPlace, dict[str, GitHubRunner] | None],
+        self, installation_id: int, repository: str, name: str, rows: _RunnerLists
     ) -> tuple[RunnerRow | None, GitHubRunner | None]:
         """The runner in complete lists of every place where it can be registered; None where all of them are empty.
 
@@ -313,9 +307,7 @@ class PodObserver:
 
 
 def _with(seen: PodObservation, **more: object) -> PodObservation:
-    values: Mapping[str, object] = {name: getattr(seen.facts, name) for name in PodFacts.__struct_fields__}
-    facts = PodFacts(**{**values, **more})  # pyright: ignore[reportArgumentType]
-    return PodObservation(seen.pod, facts, seen.claim, seen.session, seen.fence, seen.mark)
+    return replace(seen, facts=structs.replace(seen.facts, **more))
 
 
 def _assigned(pod: Pod) -> bool:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
 from paddock.clients.github import GitHub, GitHubRunner, RunnerPlace
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import PLAUSIBLE_FROM
 from paddock.runners.healing.inquiry import Inquiry
 from paddock.runners.healing.pass_report import PassReport
@@ -17,7 +18,6 @@ from paddock.runners.healing.pod_snapshot import CountPods, PodSnapshot
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Ledger, Session
 from paddock.runners.ledger.unconfirmed import SeenRepository
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["OfflineRunners", "PoolNames", "is_ours"]
 

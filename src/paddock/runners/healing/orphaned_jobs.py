@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
 from paddock.clients.github import GitHub
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import implausible
 from paddock.runners.healing.inquiry import GitHubAnswer, Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
@@ -26,7 +27,6 @@ from paddock.runners.healing.verdicts.job import (
 )
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import HeldPod, Job, Ledger, Moved, Session
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["OrphanedJobs"]
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from paddock.clients.github import Conflict, GitHubError, RateLimited
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import LedgerError, LedgerUnavailableError
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["PassReport"]
 

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 from paddock.base.clock import Clock
 from paddock.clients.github import GitHub, GitHubJob
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.inquiry import GitHubAnswer, Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.verdicts.job import Action, JobVerdict, QueuedJobFacts, judge_queued
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Execution, Job, Ledger, Moved, NewJob
 from paddock.runners.ledger.unconfirmed import SeenRepository
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["Announce", "LongQueued", "UnheardJobs"]
 

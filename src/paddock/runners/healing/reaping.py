@@ -26,6 +26,7 @@ from paddock.kube.errors import ConflictError, KubeError, NotFoundError
 from paddock.kube.events import EventRecorder
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import POOL_LABEL
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.evidence import gather
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.observations import PodObservation, PodObserver
@@ -34,7 +35,6 @@ from paddock.runners.healing.verdicts.pod_facts import HeldFact
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Fence, HeldPod, Ledger
 from paddock.runners.ledger import Pod as LedgerPod
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["BY", "AskAboutJobs", "Kept", "Reaper"]
 

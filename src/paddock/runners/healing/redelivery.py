@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
 from paddock.clients.github import GitHub, GitHubError, HookDelivery, Invalid, RateLimited
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Ledger
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["Redelivery", "undelivered"]
 

@@ -6,7 +6,7 @@ The order of reading is each worker's own affair (`docs/design/healing.md`); her
 import asyncio
 import random
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
@@ -16,9 +16,10 @@ from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.events import EventRecorder
 from paddock.kube.metrics import KubeMetrics
-from paddock.kube.reader import CachedReader, FreshReader
+from paddock.kube.reader import FreshReader
 from paddock.kube.store import CacheChange
 from paddock.runners.api import RunnerPool
+from paddock.runners.api.settings import DispatchSettings, HealingSettings
 from paddock.runners.healing.healer import Healer
 from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
@@ -28,61 +29,62 @@ from paddock.runners.healing.missing_pods import MissingPods
 from paddock.runners.healing.observations import count_pods
 from paddock.runners.healing.offline_runners import OfflineRunners
 from paddock.runners.healing.orphaned_jobs import OrphanedJobs
-from paddock.runners.healing.queued_jobs import LongQueued, UnheardJobs
+from paddock.runners.healing.queued_jobs import Announce, LongQueued, UnheardJobs
 from paddock.runners.healing.redelivery import Redelivery
 from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Report, Worker
 from paddock.runners.ledger import Ledger
-from paddock.runners.settings import DispatchSettings, HealingSettings
-from paddock.runners.webhooks.reconciled import enqueue_from_github
 
-__all__ = ["HealingService"]
+__all__ = ["HealingContext", "HealingService"]
 
 _log = get_logger("healing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealingContext:
+    """What healing reads and acts with; `announce` is how a job that GitHub never announced enters the queue."""
+
+    ledger: Ledger
+    github: GitHub
+    client: Client
+    announce: Announce
+    clock: Clock
+    rng: random.Random
+    registry: CollectorRegistry
+    kube_metrics: KubeMetrics
 
 
 class HealingService:
     """Runs every worker of this process. `watch` is the handler for an informer of runner Pods."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        github: GitHub,
-        client: Client,
-        pools: CachedReader[RunnerPool],
-        settings: DispatchSettings,
-        clock: Clock,
-        rng: random.Random,
-        registry: CollectorRegistry,
-        kube_metrics: KubeMetrics,
-    ) -> None:
-        self._ledger = ledger
-        self._github = github
-        self._client = client
-        self._fresh = FreshReader(client)
-        self._pools = pools
+    def __init__(self, context: HealingContext, settings: DispatchSettings) -> None:
+        self._context = context
         self._settings = settings
-        self._clock = clock
+        self._fresh = FreshReader(context.client)
         self._count = count_pods(self._fresh, settings.namespace)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.metrics = HealingMetrics(registry)
-        self._events = EventRecorder(client, "paddock", clock=clock, rng=rng, metrics=kube_metrics)
+        self.metrics = HealingMetrics(context.registry)
+        self._events = EventRecorder(
+            context.client, "paddock", clock=context.clock, rng=context.rng, metrics=context.kube_metrics
+        )
         self.orphans = self._orphans(settings.healing)
         dry = replace(settings.healing, report_only=frozenset({"*"}))
         self.healer = Healer(
             self._workers(settings.healing, self.orphans),
-            ledger,
-            clock,
-            rng,
+            context.ledger,
+            context.clock,
+            context.rng,
             metrics=self.metrics,
             rehearsals=self._workers(dry, self._orphans(dry)),
         )
 
     def _orphans(self, settings: HealingSettings) -> OrphanedJobs:
-        return OrphanedJobs(self._ledger, self._github, self._count, settings, self._clock)
+        given = self._context
+        return OrphanedJobs(given.ledger, given.github, self._count, settings, given.clock)
 
     def _workers(self, settings: HealingSettings, orphans: OrphanedJobs) -> Sequence[Worker]:
-        ledger, github, client, clock = self._ledger, self._github, self._client, self._clock
+        given = self._context
+        ledger, github, client, clock = given.ledger, given.github, given.client, given.clock
         namespace, metrics = self._settings.namespace, self.metrics
         return (
             LeftClaims(ledger, github, settings, clock),
@@ -100,7 +102,7 @@ class HealingService:
             ),
             MissingPods(ledger, client, settings, clock, namespace=namespace, metrics=metrics, ask=self.check),
             LongQueued(ledger, github, settings, clock),
-            UnheardJobs(ledger, github, enqueue_from_github(ledger, self._pools.list, clock), settings, clock),
+            UnheardJobs(ledger, github, given.announce, settings, clock),
             Redelivery(ledger, {"github": github}, settings, clock),
             OrphanServiceAccounts(client, settings, clock, namespace=namespace, metrics=metrics),
             ImmortalPods(client, settings, clock, namespace=namespace, metrics=metrics),

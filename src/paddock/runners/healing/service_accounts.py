@@ -14,11 +14,11 @@ from paddock.kube.client import Client
 from paddock.kube.errors import ConflictError, NotFoundError
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import POOL_LABEL
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import implausible
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.worker import Healed, Report
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["OrphanServiceAccounts"]
 

@@ -15,25 +15,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from paddock.base.http_requests import RefusedError, answer, decode, guarded, read_body, refusal
 from paddock.base.secrets import Secret
-from paddock.runners.http.requests import RefusedError, answer, decode, guarded, read_body, refusal
+from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.dispatch.identity import IdentityError, Principal, Unreachable
 from paddock.runners.ledger import LedgerError, Pod, PoolSignals
 from paddock.runners.ledger.progress import LONGEST_MARK
 from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
-from paddock.runners.settings import DispatchSettings
 
 __all__ = [
     "LARGEST_RETIREMENT",
     "PREFIX",
     "Authenticator",
-    "Denied",
     "Load",
     "PodIsStopped",
     "PodsToRetire",
-    "Principal",
     "Progress",
     "Retired",
-    "Undecided",
     "internal_routes",
 ]
 
@@ -48,25 +46,9 @@ _Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f
 _Why = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
 
-class Principal(Struct, frozen=True):
-    """Who a token speaks for. `pod_name` and `pod_uid` are empty where the token is not bound to a Pod."""
-
-    username: str
-    pod_name: str = ""
-    pod_uid: str = ""
-
-
-class Denied(Exception):  # noqa: N818 - what happened, not what went wrong
-    """The token is not valid, or not for the audience that was asked for. The text is for the log, never the token."""
-
-
-class Undecided(Exception):  # noqa: N818 - as above
-    """Whether the token is valid could not be found out: the caller is asked to come again."""
-
-
 class Authenticator(Protocol):
     async def principal(self, token: Secret, audience: str | None) -> Principal:
-        """Who shows this token, for that audience; None is the API server's own. Raises Denied, or Undecided."""
+        """Who shows this token, for that audience; None is the API server's own. IdentityError otherwise, Unreachable among them."""
         ...
 
 
@@ -174,12 +156,12 @@ async def _principal(request: Request, identity: Authenticator, audience: str | 
         raise RefusedError(_unauthorised("show a ServiceAccount's token as Authorization: Bearer"))
     try:
         return await identity.principal(Secret(token.strip()), audience)
-    except Denied:
-        # Why is for our log, which the authenticator writes; whoever guesses tokens learns nothing from us.
-        raise RefusedError(_unauthorised("the token is not accepted")) from None
-    except Undecided:
+    except Unreachable:
         sentence = "the token cannot be verified now: ask again"
         raise RefusedError(refusal(503, "no_cluster", sentence, headers=_RETRY_AFTER)) from None
+    except IdentityError:
+        # Why is for our log, which the authenticator writes; whoever guesses tokens learns nothing from us.
+        raise RefusedError(_unauthorised("the token is not accepted")) from None
 
 
 def _unauthorised(sentence: str) -> Response:

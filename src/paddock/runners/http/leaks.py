@@ -5,9 +5,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from paddock.base.http_requests import answer
 from paddock.runners.healing.healer import Healer
 from paddock.runners.http.readonly import PREFIX
-from paddock.runners.http.requests import answer
 
 __all__ = ["Leak", "leaks_route"]
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from paddock.runners.http.requests import Handler, answer, guarded, number_of, refusal
+from paddock.base.http_requests import Handler, answer, guarded, number_of, refusal
 from paddock.runners.ledger import Completion, Fence, HeldPod, Job, Ledger, LedgerError, Session, Transition
 from paddock.runners.ledger.overview import LARGEST_PAGE
 from paddock.runners.ledger.views import QueueSummary, WaitingJob

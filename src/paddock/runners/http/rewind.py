@@ -9,8 +9,8 @@ from starlette.routing import Route
 
 from paddock.base.clock import Clock
 from paddock.base.explanation import span
+from paddock.base.http_requests import answer, guarded, number_of, refusal
 from paddock.runners.http.readonly import PREFIX
-from paddock.runners.http.requests import answer, guarded, number_of, refusal
 from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.ledger.overview import LARGEST_PAGE
 from paddock.runners.ledger.rewind import Then

@@ -8,14 +8,14 @@ from starlette.routing import Route
 
 from paddock.base.clock import Clock
 from paddock.base.explanation import Explanation
+from paddock.base.http_requests import answer, guarded, refusal
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import CachedReader
 from paddock.runners.api import RunnerPool
-from paddock.runners.explain import why_job, why_pod, why_pool
+from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.http.explain import why_job, why_pod, why_pool
 from paddock.runners.http.readonly import PREFIX, job_page, pod_page
-from paddock.runners.http.requests import answer, guarded, refusal
 from paddock.runners.ledger import Ledger, LedgerError
-from paddock.runners.settings import DispatchSettings
 
 __all__ = ["Explainer", "why_routes"]
 

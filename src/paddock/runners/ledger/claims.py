@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Database, fetch_all
+from paddock.runners.ledger.database import Database, Params, columns, fetch_all
 from paddock.runners.ledger.errors import InvalidEntryError, JobGoneError, StaleClaimError
 from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.notifications import Notifications
@@ -33,10 +33,6 @@ CLAIM_JOBS = """
 -- claim_jobs: the pool's next jobs to these waiting Pods
 SELECT * FROM claim_jobs(%(pool)s, %(uids)s, %(names)s, %(dispatcher)s, %(by)s, %(now)s)
 """
-ATTEMPT = """
--- attempt: this job to this Pod
-SELECT * FROM attempt_job(%(job_id)s, %(uid)s, %(name)s, %(dispatcher)s, %(by)s, %(now)s)
-"""
 CLAIMS_TO_COMMIT = """
 -- claims_to_commit: all of them before any job, in the order of locks
 SELECT FROM claims WHERE pod_uid = ANY (%(uids)s) ORDER BY pod_uid FOR UPDATE
@@ -47,11 +43,11 @@ SELECT FROM jobs WHERE job_id IN (SELECT job_id FROM claims WHERE pod_uid = ANY 
 """
 COMMIT = """
 -- commit_claims: each for itself, one account's setbacks after the other's
-SELECT said.uid, commit_claim(said.uid, said.generation, said.runner_name, said.session, said.by,
+SELECT said.uid, commit_claim(said.uid, said.generation, said.runner_name, true, said.by,
                               'runner ' || said.runner_name || ' was minted', %(now)s)
 FROM (
-    SELECT said.* FROM unnest(%(uids)s::text[], %(generations)s::bigint[], %(runner_names)s::text[], %(sessions)s::boolean[],
-                              %(by)s::text[]) AS said (uid, generation, runner_name, session, by)
+    SELECT said.* FROM unnest(%(uids)s::text[], %(generations)s::bigint[], %(runner_names)s::text[], %(by)s::text[])
+        AS said (uid, generation, runner_name, by)
     LEFT JOIN claims c ON c.pod_uid = said.uid LEFT JOIN jobs j ON j.job_id = c.job_id
     ORDER BY c.account_id, j.repository
 ) said
@@ -71,29 +67,15 @@ ON CONFLICT (account_id, repository) DO UPDATE
         not_before = greatest(setbacks.not_before, %(now)s + least(
             %(cap)s, %(base)s * power(2.0, least(setbacks.failures, 30))) * interval '1 second')
 """
-ALL = """
+ALL = f"""
 -- live_claims: every Pod that is held for a job
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims WHERE state <> 'fenced' ORDER BY claimed_at, pod_uid
 """
-OF_POD = """
+OF_POD = f"""
 -- claim_of_pod
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims WHERE pod_uid = %s AND state <> 'fenced'
-"""
-LIVE_PODS = """
--- live_pods: held for a job, or handed a runner and not ended
-SELECT pod_uid FROM claims WHERE state <> 'fenced' UNION SELECT pod_uid FROM sessions WHERE ended_at IS NULL
-"""
-COUNTS_BY_POOL = """
--- claims_by_pool
-SELECT pool, count(*) FROM claims WHERE state <> 'fenced' GROUP BY pool
-"""
-COUNTS_BY_ACCOUNT = """
--- claims_by_account
-SELECT account_id, count(*) FROM claims WHERE state <> 'fenced' GROUP BY account_id
 """
 
 
@@ -101,7 +83,6 @@ class _Minted(NamedTuple):
     pod_uid: str
     generation: int
     runner_name: str
-    session: bool
     by: str
 
 
@@ -149,34 +130,19 @@ class Claims:
         of_pod = {answer.pod_uid: answer for answer in answers}
         return [of_pod[pod.uid] for pod in pods]
 
-    async def attempt(self, job_id: int, pod: Pod, *, by: str = "dispatch", dispatcher: int | None = None) -> Claim:
-        """This very job for this Pod, out of turn: the same admission, without ranking and without backoff."""
-        _check_pod(pod)
-        if job_id <= 0:
-            raise InvalidEntryError(f"job_id is {job_id}: it must be a positive number")
-        params = {
-            "job_id": job_id,
-            "uid": pod.uid,
-            "name": pod.name,
-            "dispatcher": dispatcher,
-            "by": by,
-            "now": self._clock.now(),
-        }
-        return (await self._ask(ATTEMPT, params))[0]
-
-    async def mark_running(self, claim: Claim | HeldPod, runner_name: str, *, by: str = "dispatch") -> None:
-        """The runner is minted: claim and job become running together.
-
-        StaleClaimError or JobGoneError means that the runner must not be handed out, and nothing was changed.
-        """
-        await self._confirm(claim, runner_name, session=False, by=by)
-
     async def commit(self, claim: Claim | HeldPod, runner_name: str, *, by: str = "dispatch") -> None:
-        """`mark_running` and the session in one transaction: after this, and only after this, answer the Pod.
+        """The runner is minted: claim and job become running, and the session opens, in one transaction.
 
-        Errors are those of `mark_running`. Repeating it after a lost answer is safe.
+        After this, and only after this, answer the Pod. StaleClaimError or JobGoneError means that the runner must not be
+        handed out, and nothing was changed. Repeating it after a lost answer is safe.
         """
-        await self._confirm(claim, runner_name, session=True, by=by)
+        if not runner_name:
+            raise InvalidEntryError("runner_name is empty: give the name that the runner was minted with")
+        answer = await self._confirming.ask(_Minted(claim.pod_uid, claim.generation, runner_name, by))
+        if answer == "stale":
+            raise StaleClaimError(f"claim {claim.generation} of Pod {claim.pod_name} is not current any more")
+        if answer == "job_gone":
+            raise JobGoneError(f"job {claim.job_id} finished or runs elsewhere: release claim {claim.generation}")
 
     async def release(self, claim: Claim | HeldPod, *, by: str, why: str, not_before: datetime | None = None) -> Ended:
         """Give a claim back: the row goes and its job waits again in its old place, in one transaction.
@@ -228,40 +194,17 @@ class Claims:
         """Every live claim, oldest first."""
         return await self._database.rows(HeldPod, ALL)
 
-    async def live_pods(self) -> frozenset[str]:
-        """The uids of Pods that hold a claim, or an open session. List Pods first, then ask this, never the other way."""
-        async with self._database.connection() as connection:
-            return frozenset(uid for (uid,) in await (await connection.execute(LIVE_PODS)).fetchall())
-
-    async def count_by_pool(self) -> dict[str, int]:
-        async with self._database.connection() as connection:
-            return dict(await (await connection.execute(COUNTS_BY_POOL)).fetchall())
-
-    async def count_by_account(self) -> dict[int, int]:
-        async with self._database.connection() as connection:
-            return dict(await (await connection.execute(COUNTS_BY_ACCOUNT)).fetchall())
-
-    async def _ask(self, statement: LiteralString, params: dict[str, Any]) -> list[Claim]:
+    async def _ask(self, statement: LiteralString, params: Params) -> list[Claim]:
         async with self._database.connection() as connection, connection.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(statement, params)
             return [_answer(row) for row in await cursor.fetchall()]
 
-    async def _confirm(self, claim: Claim | HeldPod, runner_name: str, *, session: bool, by: str) -> None:
-        if not runner_name:
-            raise InvalidEntryError("runner_name is empty: give the name that the runner was minted with")
-        answer = await self._confirming.ask(_Minted(claim.pod_uid, claim.generation, runner_name, session, by))
-        if answer == "stale":
-            raise StaleClaimError(f"claim {claim.generation} of Pod {claim.pod_name} is not current any more")
-        if answer == "job_gone":
-            raise JobGoneError(f"job {claim.job_id} finished or runs elsewhere: release claim {claim.generation}")
-
     async def _confirm_many(self, minted: Sequence[_Minted]) -> list[str]:
-        uids, generations, runner_names, sessions, by = (list(column) for column in zip(*minted, strict=True))
+        uids, generations, runner_names, by = (list(column) for column in zip(*minted, strict=True))
         params = {
             "uids": uids,
             "generations": generations,
             "runner_names": runner_names,
-            "sessions": sessions,
             "by": by,
             "now": self._clock.now(),
         }

@@ -6,28 +6,19 @@ has, which is the default it was enrolled with.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, get_args
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.runners.ledger import Ledger, LedgerError, Platform
+from paddock.runners.api import Platform
+from paddock.runners.api.settings import ConfiguredLimit
+from paddock.runners.ledger import Ledger, LedgerError
 
-__all__ = ["ConfiguredLimit", "ConfiguredLimits", "limit_of"]
+__all__ = ["ConfiguredLimits", "limit_of"]
 
 _EVERY: Final = 15.0
 _FORM: Final = re.compile(r"(?P<login>[A-Za-z0-9][A-Za-z0-9-]*)/(?P<platform>[a-z]+)=(?P<vcpus>\d+),(?P<memory_mb>\d+)")
 _log = get_logger("limits")
-
-
-@dataclass(frozen=True, slots=True)
-class ConfiguredLimit:
-    """What an account may hold at once on a platform."""
-
-    login: str
-    platform: Platform
-    vcpus: int
-    memory_mb: int
 
 
 def limit_of(text: str) -> ConfiguredLimit:

@@ -8,7 +8,7 @@ gets no session either. What is read about the Pod after the fence was raised th
 from datetime import datetime
 
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.database import Database, columns
 from paddock.runners.ledger.rows import Fence, HeldPod, Pod
 
 __all__ = ["Fences"]
@@ -31,10 +31,9 @@ OF_POD = """
 SELECT pod_uid, pod_name, generation, claimed_at AS raised_at, by, why FROM claims
 WHERE pod_uid = %s AND state = 'fenced'
 """
-CLAIM_OF_POD = """
+CLAIM_OF_POD = f"""
 -- claim_of_pod
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims WHERE pod_uid = %s AND state <> 'fenced'
 """
 LIFT = """

@@ -38,10 +38,9 @@ COMPLETION = f"""
 -- completion
 SELECT {columns(Completion)} FROM completions WHERE job_id = %s
 """
-CLAIMS_CONCERNED = """
+CLAIMS_CONCERNED = f"""
 -- claims_concerned: the claim of the runner that speaks, and the claim that was made for the job, in the order of locks
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims
 WHERE (account_id = %(account_id)s AND runner_name = %(runner_name)s) OR job_id = %(job_id)s
 ORDER BY pod_uid FOR UPDATE
@@ -98,10 +97,9 @@ END_CLAIMS = """
 -- end_claims_of_executor
 SELECT * FROM end_claims(%(generations)s, 'live', NULL, false, %(by)s, %(why)s, %(now)s)
 """
-CLAIM_OF_JOB = """
+CLAIM_OF_JOB = f"""
 -- claim_of_job
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims WHERE job_id = %s
 """
 QUEUED = f"""
@@ -281,18 +279,6 @@ class Jobs:
             by=by,
             why=why,
         )
-
-    async def requeue(self, job_id: int, generation: int | None, *, by: str, why: str) -> bool:
-        """Put back a running job whose claim is gone already. False if it moved on, or finished, since it was read."""
-        async with self._database.transaction() as connection:
-            await connection.execute(LOCK, [job_id])
-            if await fetch_all(connection, HeldPod, CLAIM_OF_JOB, [job_id]):
-                return False  # it has a claim: that claim is what must be released
-            params = {"job_id": job_id, "generation": generation, "now": self._clock.now(), "by": by, "why": why}
-            back = await (await connection.execute(REQUEUE, params)).fetchone()
-        if back is not None:
-            await self._notifications.hint(back[0])
-        return back is not None
 
     async def get(self, job_id: int) -> Job | None:
         return await self._database.row(Job, JOB, [job_id])

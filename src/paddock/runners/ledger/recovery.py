@@ -18,21 +18,12 @@ from paddock.runners.ledger.sessions import Sessions
 
 __all__ = ["PodStopped", "Recovery"]
 
-STALE = """
+STALE = f"""
 -- stale_claims: never minted, and either old or left by a dispatcher that stopped beating
-SELECT c.pod_uid, c.pod_name, c.generation, c.state, c.job_id, c.account_id, c.pool, c.platform, c.vcpus, c.memory_mb,
-       c.runner_name, c.dispatcher_id, c.claimed_at, c.executing_since, c.missing_since, c.by, c.why
+SELECT {columns(HeldPod, "c.")}
 FROM claims c LEFT JOIN dispatchers d USING (dispatcher_id)
 WHERE c.state = 'claimed' AND (c.claimed_at < %(before)s OR d.seen_at < %(silent_since)s)
 ORDER BY c.claimed_at, c.pod_uid
-"""
-RELEASE_COMPLETED = """
--- release_completed: proof that the job is over, and no sign of the runner executing another
-SELECT * FROM end_claims((
-    SELECT array_agg(c.generation) FROM claims c
-    WHERE c.state <> 'fenced' AND c.claimed_at < %(before)s
-      AND EXISTS (SELECT FROM completions f WHERE f.job_id = c.job_id)
-), 'live', NULL, false, %(by)s, %(why)s, %(now)s)
 """
 NOTE_MISSING = """
 -- note_missing: the first absence is remembered, a reappearance forgets it
@@ -45,10 +36,9 @@ WITH concerned AS (
 UPDATE claims c SET missing_since = CASE WHEN c.pod_uid = ANY (%(present)s) THEN NULL ELSE coalesce(missing_since, %(now)s) END
 FROM concerned WHERE concerned.pod_uid = c.pod_uid
 """
-MISSING = """
+MISSING = f"""
 -- missing_claims: oldest absence first
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims WHERE missing_since < %s AND state <> 'fenced' ORDER BY missing_since, pod_uid
 """
 RELEASE_MISSING = """
@@ -92,10 +82,6 @@ class Recovery:
         Release each with `Claims.release`; a claim whose dispatcher turned out to live is refused when it confirms.
         """
         return await self._database.rows(HeldPod, STALE, {"before": claimed_before, "silent_since": silent_since})
-
-    async def release_completed(self, *, claimed_before: datetime, by: str, why: str) -> list[Ended]:
-        """End claims older than that whose job is over. A runner that took another job is bound to that one instead."""
-        return await self._end(RELEASE_COMPLETED, {"before": claimed_before}, by=by, why=why)
 
     async def note_pods(self, present: Collection[str], *, claimed_before: datetime) -> int:
         """Remember which claims older than that have no Pod, given the uids of ALL Pods there are; gives how many changed.

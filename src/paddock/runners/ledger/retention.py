@@ -6,19 +6,16 @@ that dispatching never waits for housekeeping.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from prometheus_client import CollectorRegistry, Counter
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.runners.api.settings import Retention
 from paddock.runners.ledger import Ledger, LedgerError
 
-__all__ = ["SHORTEST_KEPT", "Retention", "RetentionWorker"]
-
-SHORTEST_KEPT = timedelta(days=7)
-"""GitHub redelivers for three days: a tombstone that goes sooner could let a finished job come back."""
+__all__ = ["RetentionWorker"]
 
 _EVERY = 3600.0
 _SOON = 300.0
@@ -29,19 +26,6 @@ _DELIVERIES = timedelta(days=3)
 _MARKS = timedelta(days=2)
 _PROCESSES = timedelta(days=1)
 _log = get_logger("forgetting")
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long history is kept: `log` for who changed what and what was healed, `jobs` for jobs, tombstones and sessions."""
-
-    log: timedelta = timedelta(days=30)
-    jobs: timedelta = timedelta(days=400)
-
-    def __post_init__(self) -> None:
-        for name, kept in (("log", self.log), ("jobs", self.jobs)):
-            if kept < SHORTEST_KEPT:
-                raise ValueError(f"{name} is kept for {kept.days} days: at least {SHORTEST_KEPT.days}")
 
 
 class RetentionWorker:

@@ -2,9 +2,11 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
+
+from paddock.runners.api import Platform
 
 __all__ = [
     "FINISHED",
@@ -29,7 +31,6 @@ __all__ = [
     "Usage",
 ]
 
-Platform = Literal["linux", "macos"]
 FINISHED: Final = frozenset({"completed", "cancelled"})
 """The statuses of a job that nothing brings back from."""
 

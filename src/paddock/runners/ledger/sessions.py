@@ -9,32 +9,10 @@ from datetime import UTC, datetime
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database, columns
-from paddock.runners.ledger.errors import StaleClaimError
-from paddock.runners.ledger.rows import Claim, HeldPod, Session
+from paddock.runners.ledger.rows import Session
 
 __all__ = ["Sessions"]
 
-RECORD = """
--- record_session: only while its claim is current and minted
-WITH held AS (
-    SELECT c.* FROM claims c
-    WHERE c.pod_uid = %(uid)s AND c.generation = %(generation)s AND c.state = 'running' FOR UPDATE
-), opened AS (
-    INSERT INTO sessions (pod_uid, pod_name, generation, account_id, job_id, pool, platform, vcpus, memory_mb, runner_name,
-                          repository, workflow_name, started_at)
-    SELECT h.pod_uid, h.pod_name, h.generation, h.account_id, h.job_id, h.pool, h.platform, h.vcpus, h.memory_mb,
-           h.runner_name, coalesce(j.repository, ''), coalesce(j.workflow_name, ''), h.claimed_at
-    FROM held h LEFT JOIN jobs j USING (job_id)
-    ON CONFLICT DO NOTHING
-    RETURNING *
-), logged AS (
-    INSERT INTO transitions (at, subject, job_id, account_id, pod_uid, generation, was, became, by, why)
-    SELECT %(now)s, 'session', o.job_id, o.account_id, o.pod_uid, o.generation, '', 'open', %(by)s, 'the Pod is answered next'
-    FROM opened o
-)
-SELECT EXISTS (SELECT FROM opened)
-    OR EXISTS (SELECT FROM sessions s JOIN held h USING (pod_uid, generation)) AS recorded
-"""
 END = """
 -- end_sessions: of two reports the earlier moment counts, and never one before the start
 WITH reported AS (
@@ -74,15 +52,6 @@ class Sessions:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-
-    async def record(self, claim: Claim | HeldPod, *, by: str = "dispatch") -> None:
-        """Record that the Pod is about to be answered. StaleClaimError: do not answer. Safe to repeat.
-
-        `Claims.commit` does this and `mark_running` in one transaction, and is what a dispatcher should use.
-        """
-        params = {"uid": claim.pod_uid, "generation": claim.generation, "by": by, "now": self._clock.now()}
-        if not await self._database.value(RECORD, params):
-            raise StaleClaimError(f"claim {claim.generation} of Pod {claim.pod_name} is not current and running")
 
     async def end(self, pod_uid: str, ended_at: datetime, *, by: str, why: str) -> bool:
         """The Pod ended then. Of two reports the earlier moment counts. False: no session, or nothing new."""

@@ -19,10 +19,9 @@ from paddock.runners.ledger.rows import Ended, HeldPod, Job, Session
 
 __all__ = ["FinishedClaim", "SeenRepository", "UnconfirmedClaims"]
 
-OVER = """
+OVER = f"""
 -- claims_of_finished_jobs: with what is known of the runner's other job, if it has one
-SELECT c.pod_uid, c.pod_name, c.generation, c.state, c.job_id, c.account_id, c.pool, c.platform, c.vcpus, c.memory_mb,
-       c.runner_name, c.dispatcher_id, c.claimed_at, c.executing_since, c.missing_since, c.by, c.why,
+SELECT {columns(HeldPod, "c.")},
        f.conclusion, f.runner_name AS executor, f.recorded_at,
        coalesce(s.executed_job_id <> c.job_id
                 AND NOT EXISTS (SELECT FROM completions o WHERE o.job_id = s.executed_job_id), false) AS busy_elsewhere
@@ -47,10 +46,9 @@ END_CLAIMS = """
 -- end_doubted_claim
 SELECT * FROM end_claims(ARRAY[%(generation)s::bigint], %(requeue)s, NULL, false, %(by)s, %(why)s, %(now)s)
 """
-HELD_FOR = """
+HELD_FOR = f"""
 -- claim_held_for_job
-SELECT pod_uid, pod_name, generation, state, job_id, account_id, pool, platform, vcpus, memory_mb, runner_name,
-       dispatcher_id, claimed_at, executing_since, missing_since, by, why
+SELECT {columns(HeldPod)}
 FROM claims WHERE job_id = %s FOR UPDATE
 """
 STILL_RUNNING = f"""

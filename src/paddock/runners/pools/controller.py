@@ -1,32 +1,28 @@
 """The RunnerPool controller: keeps as many warm runners as a pool asks for, and never ends one that somebody uses."""
 
-import random
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.kube.builtin import Node, Pod, ServiceAccount
-from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.difference import merge_difference
 from paddock.kube.errors import ApiError, ConflictError, NotFoundError, UnavailableError
-from paddock.kube.events import EventRecorder
-from paddock.kube.objects import Condition, KubeObject, ObjectMeta
+from paddock.kube.objects import Condition, KubeObject
 from paddock.kube.reader import CachedReader, FreshReader
-from paddock.runners.api import FINALIZER, POOL_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import FINALIZER, POOL_LABEL, RunnerPool
 from paddock.runners.pools.admission import share_a_fleet
-from paddock.runners.pools.effects import PoolEffects
+from paddock.runners.pools.effects import PoolContext, PoolEffects
 from paddock.runners.pools.memory import PoolMemory
 from paddock.runners.pools.messages import troubled
-from paddock.runners.pools.plan import PoolObservation, PoolPlan, plan
+from paddock.runners.pools.plan import GonePool, PoolObservation, PoolPlan, plan
 from paddock.runners.pools.pod_names import POOL_UID
 from paddock.runners.pools.pod_predicates import deleting, of_pool
-from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
-from paddock.runners.pools.settings import PoolSettings
+from paddock.runners.pools.retirement import RetirementUnavailableError
 
-__all__ = ["PoolReconciler", "PoolSettings", "its_pool"]
+__all__ = ["PoolCaches", "PoolContext", "PoolReconciler", "its_pool"]
 
 _NODES_ASKED = 10
 _CREATE_AGAIN = 30.0
@@ -39,38 +35,34 @@ def its_pool(obj: KubeObject) -> list[Request]:
     return [Request(obj.metadata.namespace, pool)] if pool else []
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolCaches:
+    """What is watched: Pods with `RUNNER_LABEL`, all Nodes, all RunnerPools."""
+
+    pods: CachedReader[Pod]
+    nodes: CachedReader[Node]
+    pools: CachedReader[RunnerPool]
+
+
 class PoolReconciler:
     """Looks at its cache to see whether there is anything to do, and at the server before it does it.
 
     A live Pod is deleted only after `RetirementApi.retire` named its uid; if the ledger cannot be asked, all of them stay and the
-    Ready condition says so. Give it caches of: Pods with `RUNNER_LABEL`, all Nodes, all RunnerPools. It is called for
-    pools, for their Pods (`its_pool`) and should be for the pools of a Node that is cordoned,
+    Ready condition says so. It deletes what it made and what it retired; Pods that cannot end and accounts without a Pod are
+    healing's (docs/design/healing.md). It is called for pools, for their Pods (`its_pool`) and should be for the pools of a Node that is cordoned,
     deleted, or gets healthy. Any number of workers may call it, each for another pool.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        fresh: FreshReader,
-        retirement: RetirementApi,
-        *,
-        pods: CachedReader[Pod],
-        nodes: CachedReader[Node],
-        pools: CachedReader[RunnerPool],
-        settings: PoolSettings,
-        recorder: EventRecorder,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self._client = client
-        self._fresh = fresh
-        self._pods = pods
-        self._nodes = nodes
-        self._pools = pools
-        self._settings = settings
-        self._clock = clock
-        self._memory = PoolMemory(clock, settings)
-        self._effects = PoolEffects(client, fresh, retirement, self._memory, settings, recorder, clock, rng)
+    def __init__(self, context: PoolContext, caches: PoolCaches) -> None:
+        self._client = context.client
+        self._fresh = FreshReader(context.client)
+        self._pods = caches.pods
+        self._nodes = caches.nodes
+        self._pools = caches.pools
+        self._settings = context.settings
+        self._clock = context.clock
+        self._memory = PoolMemory(context.clock, context.settings)
+        self._effects = PoolEffects(context, self._memory)
 
     async def __call__(self, request: Request) -> Result:
         pool = await self._fresh.get(RunnerPool, request.name, request.namespace)
@@ -82,17 +74,17 @@ class PoolReconciler:
                 return Done()  # it is let go already; what is left of it is its dependents' business
             pool = await self._hold(pool)
         cached = [pod for pod in self._pods.list(pool.metadata.namespace) if of_pool(pod, pool)]
-        self._remember_leaving(pool, cached)
+        self._remember_leaving(pool.metadata.name, cached)
         from_cache = plan(self._seen(pool, cached))
         if not ending and not self._worth_a_look(pool, cached, from_cache):
             await self._tell(pool, from_cache, from_cache.conditions)
             return self._again(from_cache)
         return await self._work(pool)
 
-    def _remember_leaving(self, pool: RunnerPool, pods: list[Pod]) -> None:
+    def _remember_leaving(self, pool: str, pods: list[Pod]) -> None:
         for pod in pods:
             if deleting(pod):
-                self._memory.leaves(pool.metadata.name, pod, pod.metadata.deletion_timestamp or self._clock.now())
+                self._memory.leaves(pool, pod, pod.metadata.deletion_timestamp or self._clock.now())
 
     async def _hold(self, pool: RunnerPool) -> RunnerPool:
         """The finalizer comes before the first Pod: a deletion must never take Pods along that run a job."""
@@ -122,7 +114,7 @@ class PoolReconciler:
         gone = await self._absent_nodes(pods)
         self._memory.looked(meta.uid)
         self._memory.listed(meta.name, listed)
-        self._remember_leaving(pool, pods)
+        self._remember_leaving(pool.metadata.name, pods)
         # From here to the reservations in `create` nothing is awaited but what belongs to other Pods of this pool, and
         # the plan is made anew right before them, so two pools of one fleet never count on the same place.
         decided = plan(self._seen(pool, pods, gone, homeless))
@@ -156,15 +148,11 @@ class PoolReconciler:
         ours = [pod for pod in orphans if POOL_UID in pod.metadata.annotations]
         if not ours:
             return
-        meta = ObjectMeta(name=request.name, namespace=request.namespace, deletion_timestamp=self._clock.now())
-        spec = RunnerPoolSpec(image="-", fleet_selector="-", dispatch_label="-", runner_labels=("-",))
-        pool = RunnerPool(metadata=meta, spec=spec)
-        self._remember_leaving(pool, ours)
-        decided = plan(self._seen(pool, ours, await self._absent_nodes(ours)))
-        stuck = await self._effects.reap(decided.reap, pool)
-        await self._effects.strip(decided.strip)
+        self._remember_leaving(request.name, ours)
+        gone = GonePool(name=request.name, pods=ours, held=self._memory.held())
+        stuck = await self._effects.reap(gone.reap, gone.name)
         try:
-            await self._effects.retire(decided.retire, pool)
+            await self._effects.retire(gone.retire, gone)
         except RetirementUnavailableError as error:
             log.warning("Pods of a pool that is gone stay for now", pool=request.name, error=str(error))
         if stuck is not None:
@@ -183,10 +171,9 @@ class PoolReconciler:
         """Do what was decided; what to say about it. What cannot be reached raises, and is tried again soon."""
         effects = self._effects
         conditions = decided.conditions
-        stuck = await effects.reap(decided.reap, pool)
+        stuck = await effects.reap(decided.reap, pool.metadata.name)
         await effects.report_left(pool.metadata.name, listed)
-        await effects.keep_accounts(pool, accounts, pods)
-        await effects.strip(decided.strip)
+        await effects.hand_over_left(accounts, pods)
         try:
             await effects.retire(decided.retire, pool)
         except RetirementUnavailableError as error:

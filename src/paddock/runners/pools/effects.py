@@ -3,6 +3,8 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
@@ -10,49 +12,49 @@ from paddock.kube.builtin import Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.errors import ApiError, ConflictError, NotFoundError, TransportError, UnavailableError
 from paddock.kube.events import EventRecorder
-from paddock.kube.reader import FreshReader
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, RunnerPool
 from paddock.runners.ledger import Pod as PodRef
 from paddock.runners.pools.memory import PoolMemory
-from paddock.runners.pools.plan import PoolPlan, Retirement
+from paddock.runners.pools.plan import GonePool, PoolPlan, Retirement
 from paddock.runners.pools.pod_names import DRAIN_SINCE, runner_name
 from paddock.runners.pools.pod_predicates import deleting, ending_of
 from paddock.runners.pools.pod_template import owned_by_pod, pod_of, service_account_of
 from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
 from paddock.runners.pools.settings import PoolSettings
 
-__all__ = ["PoolEffects"]
+__all__ = ["PoolContext", "PoolEffects"]
 
 log = get_logger("runner pool")
 _AT_ONCE = 8
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolContext:
+    """What the pool controller acts with."""
+
+    client: Client
+    retirement: RetirementApi
+    settings: PoolSettings
+    recorder: EventRecorder
+    clock: Clock
+    rng: random.Random
+
+
 class PoolEffects:
     """Every effect can be repeated, and names the uid of what it acts on."""
 
-    def __init__(
-        self,
-        client: Client,
-        fresh: FreshReader,
-        retirement: RetirementApi,
-        memory: PoolMemory,
-        settings: PoolSettings,
-        recorder: EventRecorder,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self._client = client
-        self._fresh = fresh
-        self._retirement = retirement
+    def __init__(self, context: PoolContext, memory: PoolMemory) -> None:
+        self._client = context.client
+        self._retirement = context.retirement
+        self._settings = context.settings
+        self._recorder = context.recorder
+        self._clock = context.clock
+        self._rng = context.rng
         self._memory = memory
-        self._settings = settings
-        self._recorder = recorder
-        self._clock = clock
-        self._rng = rng
 
     # What has ended
 
-    async def reap(self, pods: Sequence[Pod], pool: RunnerPool) -> ApiError | None:
+    async def reap(self, pods: Sequence[Pod], pool: str) -> ApiError | None:
         """Keep the evidence, report the stop, delete: in this order, in one hand, for each Pod that has ended.
 
         A Pod that the server refuses to delete does not keep the others: the refusal is given back, to be raised later.
@@ -72,7 +74,7 @@ class PoolEffects:
                     raise result
         return stuck
 
-    async def _reap(self, pod: Pod, pool: RunnerPool) -> None:
+    async def _reap(self, pod: Pod, pool: str) -> None:
         ending = ending_of(pod, self._clock.now())
         log.info(
             "a runner ended",
@@ -89,7 +91,7 @@ class PoolEffects:
         try:
             await self._retirement.stopped(_ref(pod), ending.at, why=f"the Pod {ending.sentence}")
         except RetirementUnavailableError as error:
-            self._memory.leaves(pool.metadata.name, pod, ending.at)  # and is reported when the ledger is back
+            self._memory.leaves(pool, pod, ending.at)  # and is reported when the ledger is back
             log.warning(
                 "a stop could not be reported; the Pod goes all the same", pod=pod.metadata.name, why=str(error)
             )
@@ -110,14 +112,15 @@ class PoolEffects:
 
     # What is let go
 
-    async def retire(self, retirements: Sequence[Retirement], pool: RunnerPool) -> int:
-        """Fence, then delete what was fenced; how many the ledger kept. BooksUnavailableError: nothing was deleted.
+    async def retire(self, retirements: Sequence[Retirement], pool: RunnerPool | GonePool) -> int:
+        """Fence, then delete what was fenced; how many the ledger kept. RetirementUnavailableError: nothing was deleted.
 
         The fence stays up over the delete: a Pod that is being deleted could still win a claim from a dispatcher whose
         watch is late. So the stop of these Pods is reported when they are gone, not before.
         Dying after the fence leaves an idle Pod that gets no job: its next poll is answered 410, it ends, and is reaped.
         """
         refused = 0
+        name = pool.name if isinstance(pool, GonePool) else pool.metadata.name
         by_reason: dict[str, list[Retirement]] = {}
         for each in retirements:
             by_reason.setdefault(each.why, []).append(each)
@@ -130,14 +133,18 @@ class PoolEffects:
                     log.info("kept: the ledger says that it is in use", pod=each.pod.metadata.name, wanted=why)
                     continue
                 log.info("let go", pod=each.pod.metadata.name, kind=each.kind, why=why)
-                if each.failed_on:
-                    self._memory.failed(pool, each.failed_on, self._clock.now())
-                if each.kind in {"start_timeout", "unschedulable", "runner_not_started"}:
-                    self._recorder.record(pool, "Warning", "RunnerDidNotStart", f"{each.pod.metadata.name}: {why}")
-                self._memory.leaves(pool.metadata.name, each.pod, self._clock.now())
+                if isinstance(pool, RunnerPool):
+                    self._blame(pool, each)
+                self._memory.leaves(name, each.pod, self._clock.now())
                 # The uid suffices here, too: the fence is on it, and whatever changes on the Pod now, it gets no job.
                 await self._delete(each.pod)
         return refused
+
+    def _blame(self, pool: RunnerPool, each: Retirement) -> None:
+        if each.failed_on:
+            self._memory.failed(pool, each.failed_on, self._clock.now())
+        if each.kind in {"start_timeout", "unschedulable", "runner_not_started"}:
+            self._recorder.record(pool, "Warning", "RunnerDidNotStart", f"{each.pod.metadata.name}: {each.why}")
 
     async def _delete(self, pod: Pod) -> None:
         meta = pod.metadata
@@ -161,45 +168,22 @@ class PoolEffects:
             except (NotFoundError, ConflictError):
                 continue
 
-    async def strip(self, pods: Sequence[Pod]) -> None:
-        """End Pods that wait for a host which does not exist any more: nobody is left to take the finalizers off.
-
-        Somebody deleted these Pods, their time is over, and a fresh read found no Node: nothing of them runs anywhere.
-        """
-        for pod in pods:
-            meta = pod.metadata
-            why = f"was deleted at {rfc3339(meta.deletion_timestamp or self._clock.now())}, and its Node is gone"
-            self._recorder.record(pod, "Warning", "ImmortalPod", f"{meta.name} {why}: its finalizers are taken off")
-            patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": None}}
-            try:
-                if meta.finalizers:
-                    await self._client.merge_patch(Pod, meta.name, patch, meta.namespace)
-                await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace_period=0)
-            except (NotFoundError, ConflictError):
-                continue
-
     # What is made
 
     async def create(self, pool: RunnerPool, plan: PoolPlan) -> None:
         """Make the Pods that are missing: ServiceAccount, Pod, and then the ServiceAccount becomes the Pod's.
 
-        Dies after the ServiceAccount: it is the pool's, has no Pod, and the next look deletes it (`keep_accounts`).
-        Dies after the Pod: the ServiceAccount is the pool's still, and the next look hands it over. The answer of either
-        creation lost: the name is never used again, and the next look finds what there is.
+        Dies after the ServiceAccount: it is the pool's and has no Pod; healing deletes it (`orphan_service_account`), or
+        it goes with its pool. Dies after the Pod: the ServiceAccount is the pool's still, and the next look hands it over.
+        The answer of either creation lost: the name is never used again, and the next look finds what there is. A Pod that
+        the server refuses leaves nothing behind: its ServiceAccount is taken back here, by whoever made it a moment ago.
         """
         births = [(runner_name(pool.metadata.name, self._rng), seat) for seat in plan.seats]
         for name, seat in births:
             self._memory.reserve(pool, name, seat)
         for name, seat in births:
             try:
-                account = await self._client.create(service_account_of(pool, name), ServiceAccount.RESOURCE)
-                made = await self._client.create(
-                    pod_of(pool, name, self._settings, seat=seat, avoid=plan.avoid), Pod.RESOURCE
-                )
-                self._memory.made(name)
-                await self._hand_over(
-                    name, pool.metadata.namespace, account["metadata"]["uid"], made["metadata"]["uid"]
-                )
+                await self._create(pool, plan, name, seat)
             except (TransportError, UnavailableError):
                 # This one may have been made: its reservation runs out by itself. Those after it were not.
                 self._release_after(name, births)
@@ -208,6 +192,23 @@ class PoolEffects:
                 self._memory.release(name)
                 self._release_after(name, births)
                 raise
+
+    async def _create(self, pool: RunnerPool, plan: PoolPlan, name: str, seat: str) -> None:
+        namespace = pool.metadata.namespace
+        account = await self._client.create(service_account_of(pool, name), ServiceAccount.RESOURCE)
+        account_uid: str = account["metadata"]["uid"]
+        try:
+            pod = pod_of(pool, name, self._settings, seat=seat, avoid=plan.avoid)
+            made = await self._client.create(pod, Pod.RESOURCE)
+        except UnavailableError:
+            raise  # the Pod may have been made all the same
+        except ApiError:
+            # Certainly not made. Otherwise a pool whose Pods are refused would leave an account behind at each try.
+            with suppress(ApiError, TransportError):
+                await self._client.delete(ServiceAccount, name, namespace, uid=account_uid)
+            raise
+        self._memory.made(name)
+        await self._hand_over(name, namespace, account_uid, made["metadata"]["uid"])
 
     def _release_after(self, name: str, births: Sequence[tuple[str, str]]) -> None:
         names = [each for each, _ in births]
@@ -222,30 +223,18 @@ class PoolEffects:
         except (NotFoundError, ConflictError):
             return  # deleted already, or another one: the next look sees a Pod without its account and replaces it
 
-    async def keep_accounts(self, pool: RunnerPool, accounts: Sequence[ServiceAccount], pods: Sequence[Pod]) -> None:
-        """Finish what a crash left half done. `accounts` were listed after `pods`, both fresh."""
+    async def hand_over_left(self, accounts: Sequence[ServiceAccount], pods: Sequence[Pod]) -> None:
+        """Finish a hand-over that a crash left undone. `accounts` were listed after `pods`, both fresh.
+
+        An account without a Pod is not touched: `orphan_service_account` is healing's (docs/design/healing.md).
+        """
         by_name = {pod.metadata.name: pod for pod in pods}
         for account in accounts:
             meta = account.metadata
             pod = by_name.get(meta.name)
-            if pod is not None:
-                if not any(owner.uid == pod.metadata.uid for owner in meta.owner_references) and not deleting(pod):
-                    await self._hand_over(meta.name, meta.namespace, meta.uid, pod.metadata.uid)
+            if pod is None or deleting(pod) or any(owner.uid == pod.metadata.uid for owner in meta.owner_references):
                 continue
-            ours = any(owner.uid == pool.metadata.uid for owner in meta.owner_references)
-            made = meta.creation_timestamp
-            young = made is None or self._clock.now() - made < self._settings.orphan_grace
-            # One that is its Pod's goes with it; one that is young may belong to a creation under way, be it that of a
-            # leader that was deposed. The last look is at the server: is there really no Pod?
-            if not ours or young or await self._fresh.get(Pod, meta.name, meta.namespace) is not None:
-                continue
-            log.info("a ServiceAccount without a Pod is deleted", account=meta.name)
-            try:
-                await self._client.delete(
-                    ServiceAccount, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
-                )
-            except (NotFoundError, ConflictError):
-                continue
+            await self._hand_over(meta.name, meta.namespace, meta.uid, pod.metadata.uid)
 
 
 def _ref(pod: Pod) -> PodRef:

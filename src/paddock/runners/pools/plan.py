@@ -33,7 +33,7 @@ from paddock.runners.pools.pod_predicates import (
 from paddock.runners.pools.pod_template import shape_problem
 from paddock.runners.pools.settings import PoolSettings
 
-__all__ = ["Counts", "PoolObservation", "PoolPlan", "Retirement", "plan"]
+__all__ = ["Counts", "GonePool", "PoolObservation", "PoolPlan", "Retirement", "plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +82,34 @@ class PoolPlan:
     reap: tuple[Pod, ...] = ()
     retire: tuple[Retirement, ...] = ()
     mark: tuple[Pod, ...] = ()
-    strip: tuple[Pod, ...] = ()
     blocked: bool = False
     due: timedelta | None = None
     conditions: tuple[Condition, ...] = ()
 
     @property
     def acts(self) -> bool:
-        return bool(self.create or self.reap or self.retire or self.mark or self.strip)
+        return bool(self.create or self.reap or self.retire or self.mark)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GonePool:
+    """A pool that is no more, and the Pods that we made for it. There is no spec to hold them against, and nobody to tell."""
+
+    name: str
+    pods: Sequence[Pod]
+    held: frozenset[str] = frozenset()
+    """As in `PoolObservation`."""
+
+    @property
+    def reap(self) -> tuple[Pod, ...]:
+        """Those that have ended."""
+        return _ended(self.pods)
+
+    @property
+    def retire(self) -> tuple[Retirement, ...]:
+        """Those that look idle; what is busy goes on to its end."""
+        idle = [pod for pod in self.pods if _idle(pod, self.held)]
+        return tuple(Retirement(pod, "pool_deleted", "its pool is gone") for pod in idle)
 
 
 @dataclass(slots=True)
@@ -120,7 +140,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
     pool, os = seen.pool, seen.pool.spec.os
     ending = pool.metadata.deletion_timestamp is not None
     draft.living = [pod for pod in seen.pods if alive(pod)]
-    draft.idle = [pod for pod in draft.living if not busy(pod) and pod.metadata.uid not in seen.held]
+    draft.idle = [pod for pod in draft.living if _idle(pod, seen.held)]
     counts = Counts(
         wanted=0 if ending else pool.spec.replicas,
         living=len(draft.living),
@@ -166,14 +186,22 @@ def plan(seen: PoolObservation) -> PoolPlan:
         create=create,
         seats=_seats(seen, create),
         avoid=trust.avoid,
-        reap=tuple(pod for pod in seen.pods if terminal(pod) and not deleting(pod)),
+        reap=_ended(seen.pods),
         retire=tuple(draft.retire),
         mark=tuple(draft.mark),
-        strip=tuple(pod for pod in seen.pods if _immortal(pod, seen)),
         blocked=create < counts.wanted - counts.living,
         due=min((at - seen.now for at in draft.deadlines), default=None),
         conditions=tuple(each for each in (said, unplaceable) if each is not None),
     )
+
+
+def _ended(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if terminal(pod) and not deleting(pod))
+
+
+def _idle(pod: Pod, held: frozenset[str]) -> bool:
+    """Living, and nothing says that it is used."""
+    return alive(pod) and not busy(pod) and pod.metadata.uid not in held
 
 
 def _useless(draft: _Draft) -> None:
@@ -371,12 +399,6 @@ def _crowded(seen: PoolObservation) -> Counter[str]:
 
 def _nodes_with_vm(pods: Iterable[Pod]) -> Iterable[str]:
     return (pod.spec.node_name for pod in pods if pod.spec.node_name and not terminal(pod))
-
-
-def _immortal(pod: Pod, seen: PoolObservation) -> bool:
-    """Deleted, past its grace period (the deletion timestamp is its end) by five minutes, on a Node proven absent."""
-    at = pod.metadata.deletion_timestamp
-    return at is not None and seen.now - at > seen.settings.immortal_after and pod.spec.node_name in seen.gone
 
 
 def _age(pod: Pod) -> float:

@@ -1,17 +1,27 @@
 """What the pool controller asks of the ledger: the contract between the operator's process and the dispatch process.
 
 The controller sees Pods, the ledger sees claims; neither alone knows that a Pod is idle. So the controller never deletes
-a Pod that could still win a claim: it asks for a fence first, and deletes what was fenced. `Ledger` books are used inside
-`paddock up`; over HTTP they are the dispatch process's (`/api/internal/runners/...`).
+a Pod that could still win a claim: it asks for a fence first, and deletes what was fenced. `paddock up` asks the
+ledger itself (`LedgerRetirementApi`); `paddock operator` asks the dispatch process over HTTP (`http/retirement_client.py`).
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from paddock.runners.ledger import Pod, PoolSignals
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.base.tasks import end
+from paddock.runners.ledger import HeldPod, Ledger, LedgerError, Pod, PoolSignals
 
-__all__ = ["RetirementApi", "RetirementUnavailableError"]
+__all__ = ["LedgerRetirementApi", "Recheck", "RetirementApi", "RetirementUnavailableError"]
+
+Recheck = Callable[[Sequence[int], str], Awaitable[object]]
+"""`recheck(job_ids, pod_uid)`: these jobs ran on a Pod that ended; ask GitHub about them."""
+
+_BY = "operator"
+_log = get_logger("books")
 
 
 class RetirementUnavailableError(Exception):
@@ -37,3 +47,74 @@ class RetirementApi(Protocol):
         it from winning a job. Repeatable, and harmless for Pods that nobody has heard of.
         """
         ...
+
+
+class LedgerRetirementApi:
+    """`RetirementApi` over a ledger. Every failure of the ledger is RetirementUnavailableError; everything may be repeated."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, *, recheck: Recheck) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._recheck = recheck
+        self._checks: set[asyncio.Task[None]] = set()
+
+    async def signals(self, pool: str) -> PoolSignals:
+        try:
+            return await self._ledger.signals.of_pool(pool)
+        except LedgerError as error:
+            raise RetirementUnavailableError(f"the load of pool {pool} is not known: {error}") from error
+
+    async def retire(self, pods: Sequence[Pod], *, why: str) -> frozenset[str]:
+        """As `RetirementApi.retire`. Interrupted midway, some fences stand: asked again, they are found and count."""
+        try:
+            return frozenset([pod.uid for pod in pods if await self._retired(pod, why)])
+        except LedgerError as error:
+            raise RetirementUnavailableError(f"which Pods are idle is not known: {error}") from error
+
+    async def _retired(self, pod: Pod, why: str) -> bool:
+        session = await self._ledger.sessions.of_pod(pod.uid)
+        if session is not None:
+            # It was handed a runner, so it wins no second claim, fence or not. Ended, and nothing is held for it: go.
+            return session.ended_at is not None and await self._ledger.claims.of_pod(pod.uid) is None
+        fence = await self._ledger.fences.raise_fence(pod, by=_BY, why=why)
+        if isinstance(fence, HeldPod) or fence.by != _BY:
+            # Another hand's fence is no ground to delete on: healing takes its own down again when it spares the Pod, which
+            # could then win a job between our answer and the delete.
+            return False
+        # Before the fence stood, the Pod may have been claimed, handed a runner, and its claim may have ended with its
+        # job: then it is tearing down. Now that the fence stands the answer is final.
+        session = await self._ledger.sessions.of_pod(pod.uid)
+        if session is None or session.ended_at is not None:
+            return True
+        await self._ledger.fences.lift(fence, by=_BY, why="the Pod was handed a runner and has not ended")
+        return False
+
+    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
+        """As `RetirementApi.stopped`. The jobs that ran on the Pod are checked in the background.
+
+        Only for Pods that have ended or are gone: the fence falls here, and a retired Pod that still lived could then win
+        a job, which its delete would kill.
+        """
+        try:
+            # A clock that is ahead of ours must not bill the future.
+            ended = await self._ledger.recovery.pod_stopped(pod.uid, min(ended_at, self._clock.now()), by=_BY, why=why)
+            fence = await self._ledger.fences.of_pod(pod.uid)
+            if fence is not None:
+                await self._ledger.fences.lift(fence, by=_BY, why=why)
+        except LedgerError as error:
+            raise RetirementUnavailableError(f"the end of Pod {pod.name} was not recorded: {error}") from error
+        if ended.unsettled:
+            check = asyncio.create_task(self._check([job.job_id for job in ended.unsettled], pod))
+            self._checks.add(check)
+            check.add_done_callback(self._checks.discard)
+
+    async def close(self) -> None:
+        """End the checks that are under way; the sweep comes by their jobs later."""
+        for check in list(self._checks):
+            await end(check)
+
+    async def _check(self, job_ids: Sequence[int], pod: Pod) -> None:
+        try:
+            await self._recheck(job_ids, pod.uid)
+        except Exception:  # noqa: BLE001 - whatever it is, the report is recorded, and the sweep finds these jobs
+            _log.exception("the jobs of a stopped Pod could not be checked", pod=pod.name, jobs=list(job_ids))

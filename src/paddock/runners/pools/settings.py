@@ -39,12 +39,8 @@ class PoolSettings:
     """What the first Pod of an image on a Mac may take: the VM image, tens of gigabytes, is fetched before it starts."""
     drain_timeout: timedelta = timedelta(minutes=2)
     """How long an idle Pod that was told to drain may go on; beyond a few held requests it does not listen."""
-    orphan_grace: timedelta = timedelta(seconds=60)
-    """How old a ServiceAccount without a Pod must be before it is deleted: a creation may be under way."""
     unready_timeout: timedelta = timedelta(minutes=5)
     """How long an idle Pod stays on a Node that is not ready; a busy one stays until its job is over, whatever the Node says."""
-    immortal_after: timedelta = timedelta(minutes=5)
-    """How long after its grace period a deleted Pod may go on existing on a Node that does not."""
 
     def __post_init__(self) -> None:
         if not self.dispatch_url:

@@ -7,6 +7,7 @@ processes may run it at once: what must not happen twice is settled by the ledge
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from starlette.routing import Route
@@ -19,9 +20,9 @@ from paddock.kube.client import Client
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.service import DispatchService
-from paddock.runners.healing.service import HealingService
-from paddock.runners.http.authentication import TokenAuthenticator
+from paddock.runners.healing.service import HealingContext, HealingService
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
@@ -31,32 +32,36 @@ from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.ledger.configured_limits import ConfiguredLimits
 from paddock.runners.ledger.queue_metrics import QueueCollector
 from paddock.runners.ledger.retention import RetentionWorker
-from paddock.runners.ledger.retirement import LedgerRetirementApi
-from paddock.runners.settings import DispatchSettings
+from paddock.runners.pools.retirement import LedgerRetirementApi
 from paddock.runners.webhooks.receive import webhook_route
+from paddock.runners.webhooks.reconciled import enqueue_from_github
 from paddock.runners.webhooks.worker import WebhookWorker
 
-__all__ = ["RunnerService"]
+__all__ = ["RunnerContext", "RunnerService"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerContext:
+    """What a dispatch process works with. `secrets` gives the webhook secrets that are valid now; `name` is its own."""
+
+    ledger: Ledger
+    listener: Listener
+    github: GitHub
+    client: Client
+    secrets: Callable[[], Sequence[Secret]]
+    clock: Clock
+    rng: random.Random
+    registry: CollectorRegistry
+    kube_metrics: KubeMetrics
+    name: str = "dispatch"
 
 
 class RunnerService:
     """Serve `routes`, run `run()`, and at the end `await stop()` before the HTTP server goes."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        listener: Listener,
-        github: GitHub,
-        client: Client,
-        *,
-        secrets: Callable[[], Sequence[Secret]],
-        settings: DispatchSettings,
-        clock: Clock,
-        rng: random.Random,
-        registry: CollectorRegistry,
-        kube_metrics: KubeMetrics,
-        name: str = "dispatch",
-    ) -> None:
+    def __init__(self, context: RunnerContext, settings: DispatchSettings) -> None:
+        ledger, github, client = context.ledger, context.github, context.client
+        clock, rng, registry, kube_metrics = context.clock, context.rng, context.registry, context.kube_metrics
         self._clock, self._rng = clock, rng
         self.ledger = ledger
         self.github = github
@@ -75,17 +80,27 @@ class RunnerService:
             github,
             client,
             pools=self.pools.reader,
-            listener=listener,
+            listener=context.listener,
             settings=settings,
             clock=clock,
             rng=rng,
             registry=registry,
-            name=name,
+            name=context.name,
             kube_metrics=kube_metrics,
         )
         self.webhooks = WebhookWorker(ledger, self._known_pools, clock, rng, registry)
         self.healing = HealingService(
-            ledger, github, client, self.pools.reader, settings, clock, rng, registry, kube_metrics
+            HealingContext(
+                ledger=ledger,
+                github=github,
+                client=client,
+                announce=enqueue_from_github(ledger, self.pools.reader.list, clock),
+                clock=clock,
+                rng=rng,
+                registry=registry,
+                kube_metrics=kube_metrics,
+            ),
+            settings,
         )
         self.dispatch.pods.add_handler(self.healing.watch)
         self.retirement = LedgerRetirementApi(ledger, clock, recheck=self.healing.check)
@@ -94,9 +109,9 @@ class RunnerService:
         registry.register(self.queue)
         self.retention = RetentionWorker(ledger, settings.retention, clock, registry)
         self.routes: list[Route] = [
-            webhook_route(ledger, secrets, settings, wake=self.webhooks.wake, registry=registry),
+            webhook_route(ledger, context.secrets, settings, wake=self.webhooks.wake, registry=registry),
             *self.dispatch.routes,
-            *internal_routes(self.retirement, TokenAuthenticator(self.dispatch.tokens), ledger.progress.note, settings),
+            *internal_routes(self.retirement, self.dispatch.tokens, ledger.progress.note, settings),
         ]
         self.readable: list[Route] = [
             *readonly_routes(ledger, self.queue.strip),

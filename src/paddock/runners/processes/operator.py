@@ -13,14 +13,14 @@ from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
-from paddock.kube.reader import FreshReader
 from paddock.kube.store import CacheChange, by_label
 from paddock.runners.api import POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.pools.autoscaler import Autoscaler
-from paddock.runners.pools.controller import PoolReconciler, PoolSettings, its_pool
+from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, its_pool
 from paddock.runners.pools.metrics import PoolCollector
 from paddock.runners.pools.nodes import closed, healthy, nodes_of
 from paddock.runners.pools.retirement import RetirementApi
+from paddock.runners.pools.settings import PoolSettings
 
 __all__ = ["RunnerOperator"]
 
@@ -73,16 +73,10 @@ class RunnerOperator:
         self.autoscaler = Autoscaler(client, retirement, self.pools.reader, self.nodes.reader, clock)
         recorder = EventRecorder(client, "paddock", clock=clock, rng=rng, metrics=metrics)
         keeper = PoolReconciler(
-            client,
-            FreshReader(client),
-            retirement,
-            pods=self.pods.reader,
-            nodes=self.nodes.reader,
-            pools=self.pools.reader,
-            settings=settings,
-            recorder=recorder,
-            clock=clock,
-            rng=rng,
+            PoolContext(
+                client=client, retirement=retirement, settings=settings, recorder=recorder, clock=clock, rng=rng
+            ),
+            PoolCaches(pods=self.pods.reader, nodes=self.nodes.reader, pools=self.pools.reader),
         )
         metrics.registry.register(
             PoolCollector(self.pools.reader.list, self.nodes.reader.list, self.autoscaler.outlook)

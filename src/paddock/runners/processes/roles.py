@@ -56,7 +56,8 @@ OPERATOR_RUNNERS_RULES: Final = (
         ("get", "list", "watch", "create", "patch", "delete"),
     ),
     Rule(
-        "Each Pod has an account of its own: made before it, then handed over to it, so that it goes with its Pod.",
+        "Each Pod has an account of its own: made before it, then handed over to it, so that it goes with its Pod; deleted "
+        "only where the server refuses the Pod.",
         "",
         (_ACCOUNTS,),
         ("list", "watch", "create", "patch", "delete"),

@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from paddock.base.http_requests import RefusedError, answer, read_body, refusal
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
 from paddock.clients.github.signature import verify
-from paddock.runners.http.requests import RefusedError, answer, read_body, refusal
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.ledger import Ledger, LedgerError
-from paddock.runners.settings import DispatchSettings
 
 __all__ = ["PATH", "webhook_route"]
 

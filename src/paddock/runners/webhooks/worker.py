@@ -13,8 +13,7 @@ from paddock.base.logs import get_logger
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Delivery, Ledger, LedgerError, LedgerUnavailableError, StaleDeliveryError
 from paddock.runners.ledger.deliveries import ATTEMPTS
-from paddock.runners.webhooks.events import Handled, announces_a_new_job, handle_event
-from paddock.runners.webhooks.tenants import Tenants
+from paddock.runners.webhooks.events import Handled, Tenants, announces_a_new_job, handle_event
 
 __all__ = ["Pools", "WebhookWorker"]
 

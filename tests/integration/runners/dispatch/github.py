@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Awaitable, Callable
 
 from paddock.base.secrets import Secret
-from paddock.clients.github.contract import MintedRunner, RunnerPlace
+from paddock.clients.github.contract import GitHubJob, MintedRunner, RunnerPlace
 from paddock.clients.github.errors import NotFound
 
 MARK = "JITMARKJITMARKJIT"
@@ -52,3 +52,7 @@ class FakeForge:
         if runner_id not in self.runners:
             raise NotFound("no such runner")
         del self.runners[runner_id]
+
+    async def job(self, installation_id, repository, job_id) -> GitHubJob:
+        """No runner ever came: every job waits still."""
+        return GitHubJob(job_id=job_id, status="queued")

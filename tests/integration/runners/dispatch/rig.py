@@ -27,10 +27,10 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.informer import Informer
 from paddock.kube.resource import Resource
 from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER_LABEL, RunnerPool
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch import PATH, DispatchService
 from paddock.runners.dispatch.identity import PodIdentity
 from paddock.runners.ledger import Ledger, Listener
-from paddock.runners.settings import DispatchSettings
 from paddock.simulator.transport import InProcessTransport
 
 NAMESPACE = "runners"

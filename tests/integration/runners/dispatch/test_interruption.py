@@ -6,6 +6,7 @@ failed in a process that lives on was undone by it: neither claim nor stamp is l
 
 import asyncio
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from integration.runners.dispatch.effects import (
@@ -19,9 +20,15 @@ from integration.runners.dispatch.effects import (
 from integration.runners.dispatch.rig import Dispatcher, Rig, RunnerPod, until
 from integration.runners.ledger.rig import ACME, job
 
+from paddock.clients.github import GitHub
 from paddock.clients.github import errors as github
 from paddock.runners.api import OWNER_LABEL
-from paddock.runners.settings import HealingSettings
+from paddock.runners.api.settings import HealingSettings
+from paddock.runners.healing.left_claims import LeftClaims
+from paddock.runners.healing.orphaned_jobs import OrphanedJobs
+from paddock.runners.healing.pod_snapshot import PodSnapshot
+from paddock.runners.ledger import Pod
+from paddock.runners.pools.retirement import LedgerRetirementApi
 
 HEALING = HealingSettings()
 SERVING = ["claim", "review", "stamp", "account", "mint", "commit", "label"]
@@ -74,21 +81,21 @@ async def idle(dispatcher: Dispatcher) -> None:
 
 
 async def heal(rig: Rig) -> None:
-    """As docs/design/healing.md has it: claims of silent dispatchers and old ones that were never minted are released."""
-    now = rig.bench.clock.now()
-    stale = await rig.ledger.recovery.stale(
-        claimed_before=now - HEALING.claim_grace, silent_since=now - HEALING.silent_dispatcher
-    )
-    for held in stale:
-        await rig.ledger.claims.release(held, by="healing", why="stale_claim")
+    """Healing's own pass over claims that were left."""
+    report = await LeftClaims(rig.ledger, cast("GitHub", rig.github), HEALING, rig.bench.clock).heal()
+    assert not report.failed, report
 
 
-async def stop_pod(rig: Rig, pod: RunnerPod, *, ran: bool) -> None:
-    """The Pod ends and is reported; what ran on it is asked about. GitHub says queued unless the runner came."""
-    stopped = await rig.ledger.recovery.pod_stopped(pod.uid, rig.bench.clock.now(), by="operator", why="the Pod ended")
-    for left in stopped.unsettled:
-        if not ran:
-            await rig.ledger.jobs.requeue(left.job_id, left.generation, by="healing", why="GitHub says queued")
+async def stop_pod(rig: Rig, pod: RunnerPod) -> None:
+    """The Pod ends without having run anything: the operator reports it, and healing asks GitHub about its job."""
+    orphans = OrphanedJobs(rig.ledger, cast("GitHub", rig.github), _no_pods, HEALING, rig.bench.clock)
+    told = LedgerRetirementApi(rig.ledger, rig.bench.clock, recheck=orphans.check)
+    await told.stopped(Pod(pod.uid, pod.name), rig.bench.clock.now(), why="the Pod ended")
+    await until(lambda: not told._checks)
+
+
+async def _no_pods() -> PodSnapshot:
+    raise AssertionError("whoever reports a Pod's end needs no list of Pods")
 
 
 async def scenario(rig: Rig, number: int, effect: str, how: Disturbance, *, mint_fails: bool) -> None:
@@ -142,7 +149,7 @@ async def second_try(rig: Rig, number: int, pod: RunnerPod, *, ran: bool) -> boo
             assert answer.json()["workflow_job_id"] == number
             break
         assert answer.status_code == 410, answer.text
-        await stop_pod(rig, pod, ran=False)
+        await stop_pod(rig, pod)
         pod = await rig.cluster.pod(f"{number}-{turn}")
     else:
         return False

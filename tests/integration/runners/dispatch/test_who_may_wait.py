@@ -17,7 +17,7 @@ from paddock.kube.builtin import Pod, ServiceAccount
 from paddock.kube.resource import Resource
 from paddock.runners.api import AUDIENCE, POOL_LABEL
 from paddock.runners.dispatch import NotAllowed, Unauthenticated
-from paddock.runners.dispatch.keys import KeysUnavailableError
+from paddock.runners.dispatch.cluster import KeysUnavailableError
 
 
 class NoKeys:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 import httpx2
-from integration.runners.ledger.rig import ACME, POOL, Bench, job
+from integration.runners.ledger.rig import ACME, POOL, Bench, attempt, job
 
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.rng import seeded
@@ -28,6 +28,7 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, POLLER, POOL_LABEL, RUNNER, RUNNER_LABEL
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.healer import Healer
 from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
@@ -37,7 +38,6 @@ from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Report
 from paddock.runners.ledger import Claim, Outcome
 from paddock.runners.ledger import Pod as LedgerPod
-from paddock.runners.settings import HealingSettings
 from paddock.simulator.transport import InProcessTransport
 
 NAMESPACE = "default"
@@ -224,7 +224,7 @@ class HealingRig:
         pod = await self.idle(linux=linux, pool=pool)
         number = next(self._numbers)
         await self.ledger.jobs.enqueue(job(number, ACME, pool=pool, platform="linux" if linux else "macos"))
-        claim = await self.ledger.claims.attempt(number, as_ledger(pod))
+        claim = await attempt(self.ledger, number, as_ledger(pod))
         assert claim.outcome is Outcome.CLAIMED, claim
         return await self.label(pod, owner="org1"), claim
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 import httpx2
 import pytest
 from integration.runners.healing.healing_rig import MINUTE, NAMESPACE, HealingRig, as_ledger, runner_of
-from integration.runners.ledger.rig import ACME, job
+from integration.runners.ledger.rig import ACME, attempt, job
 
 from paddock.kube.builtin import Pod
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.ledger import Outcome
-from paddock.runners.settings import HealingSettings
 
 LOST = HealingSettings().lost_communication.total_seconds() + MINUTE
 
@@ -420,7 +420,7 @@ async def test_a_claim_that_is_won_between_list_and_fence_saves_the_pod(healing_
     fence = healing_rig.ledger.fences.raise_fence
 
     async def late(*args: object, **kwargs: object) -> object:
-        won = await healing_rig.ledger.claims.attempt(900_001, as_ledger(pod))
+        won = await attempt(healing_rig.ledger, 900_001, as_ledger(pod))
         assert won.outcome is Outcome.CLAIMED
         return await fence(*args, **kwargs)  # pyright: ignore[reportArgumentType]
 
@@ -440,7 +440,7 @@ async def test_a_fenced_pod_wins_no_claim_and_is_reaped(healing_rig: HealingRig)
 
     async def before(request: httpx2.Request) -> None:
         if request.method == "DELETE":
-            claim = await healing_rig.ledger.claims.attempt(900_002, as_ledger(pod))
+            claim = await attempt(healing_rig.ledger, 900_002, as_ledger(pod))
             outcomes.append(claim.outcome)
 
     healing_rig.wire.before = before
@@ -456,7 +456,7 @@ async def test_a_whole_dispatch_between_list_and_fence_saves_the_pod(healing_rig
     fence = healing_rig.ledger.fences.raise_fence
 
     async def late(*args: object, **kwargs: object) -> object:
-        won = await healing_rig.ledger.claims.attempt(900_003, as_ledger(pod))
+        won = await attempt(healing_rig.ledger, 900_003, as_ledger(pod))
         await healing_rig.ledger.claims.commit(won, runner_of(pod))
         healing_rig.at_github(900_003, "in_progress", runner_of(pod))
         await healing_rig.ledger.claims.release(won, by="somebody", why="by mistake")

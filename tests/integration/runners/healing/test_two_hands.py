@@ -2,11 +2,11 @@
 
 import httpx2
 from integration.runners.healing.healing_rig import MINUTE, HealingRig, as_ledger, runner_of
-from integration.runners.ledger.rig import job
+from integration.runners.ledger.rig import attempt, job
 
 from paddock.clients.github import GitHubRunner
 from paddock.runners.healing.reaping import BY
-from paddock.runners.ledger.retirement import LedgerRetirementApi
+from paddock.runners.pools.retirement import LedgerRetirementApi
 
 
 async def _nothing(*_: object) -> None:
@@ -20,7 +20,7 @@ async def test_the_operator_does_not_delete_on_a_fence_that_healing_may_take_dow
     assert await retirement.retire([as_ledger(pod)], why="scale down") == frozenset()
     await healing_rig.ledger.fences.lift(fence, by=BY, why="kept: its stamp came off")  # pyright: ignore[reportArgumentType]
     await healing_rig.ledger.jobs.enqueue(job(500))
-    assert (await healing_rig.ledger.claims.attempt(500, as_ledger(pod))).won
+    assert (await attempt(healing_rig.ledger, 500, as_ledger(pod))).won
     assert await retirement.retire([as_ledger(pod)], why="scale down") == frozenset()
 
 
@@ -40,7 +40,7 @@ async def test_a_process_that_has_the_turn_leaves_the_fence_of_one_that_lost_it(
         if request.method == "DELETE" and "/pods/" in request.url.path and not claims:
             await healing_rig.pods.heal()
             await healing_rig.ledger.jobs.enqueue(job(500, platform="linux"))
-            claims.append((await healing_rig.ledger.claims.attempt(500, as_ledger(pod))).won)
+            claims.append((await attempt(healing_rig.ledger, 500, as_ledger(pod))).won)
 
     healing_rig.wire.before = meanwhile
     assert [heal.kind for heal in (await first.heal()).healed] == ["orphaned_stamped_pod"]

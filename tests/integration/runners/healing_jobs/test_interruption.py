@@ -20,13 +20,13 @@ from integration.runners.ledger.rig import ACME, START, Bench, StandingClock, jo
 from psycopg import sql
 
 from paddock.clients.github import GitHubJob, Unavailable
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.left_claims import LeftClaims
 from paddock.runners.healing.offline_runners import OfflineRunners
 from paddock.runners.healing.orphaned_jobs import OrphanedJobs
 from paddock.runners.healing.queued_jobs import LongQueued, UnheardJobs
 from paddock.runners.healing.redelivery import Redelivery
 from paddock.runners.ledger import Moved
-from paddock.runners.settings import HealingSettings
 
 SETTINGS = HealingSettings()
 

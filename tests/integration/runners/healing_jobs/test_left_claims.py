@@ -7,9 +7,9 @@ from integration.runners.healing_jobs.scripted import ORGANISATION, ScriptedForg
 from integration.runners.ledger.rig import ACME, POOL, Bench, job, pod
 
 from paddock.clients.github import Conflict, Unavailable
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.left_claims import LeftClaims
 from paddock.runners.ledger import LedgerUnavailableError, Outcome, StaleClaimError
-from paddock.runners.settings import HealingSettings
 
 
 def _worker(bench: Bench, github: ScriptedForge | None = None, **settings) -> LeftClaims:

@@ -5,8 +5,8 @@ from integration.runners.healing_jobs.scripted import ORGANISATION, REPOSITORY, 
 from integration.runners.ledger.rig import ACME, Bench, job
 
 from paddock.clients.github import BudgetSpent, Conflict, IncompleteList
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.offline_runners import OfflineRunners, is_ours
-from paddock.runners.settings import HealingSettings
 
 LEFT = "mac-m4-x7k2p-0a1b2c3d"
 """Minted for a Pod of pool mac-m4, and never handed out."""

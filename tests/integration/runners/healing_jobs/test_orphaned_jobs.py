@@ -13,8 +13,8 @@ from integration.runners.healing_jobs.scripted import (
 from integration.runners.ledger.rig import ACME, Bench, job
 
 from paddock.clients.github import BudgetSpent, Forbidden, IncompleteList, NotFound, Unavailable
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.orphaned_jobs import OrphanedJobs
-from paddock.runners.settings import HealingSettings
 
 
 class Scene:
@@ -286,7 +286,7 @@ async def test_a_job_that_moved_on_while_github_was_asked_is_left_alone(bench: B
     await scene.stop()
     before = await bench.ledger.jobs.get(10)
     assert before is not None
-    await bench.ledger.jobs.requeue(10, before.generation, by="test", why="somebody was quicker")
+    assert await bench.ledger.unconfirmed.put_back(before, heard=None, by="test", why="somebody was quicker")
     fresh = await bench.running(2)
     assert not await bench.ledger.unconfirmed.put_back(before, heard=None, by="test", why="old news")
     (held,) = await bench.ledger.claims.all()

@@ -8,9 +8,9 @@ from integration.runners.healing_jobs.scripted import INSTALLATION, REPOSITORY, 
 from integration.runners.ledger.rig import ACME, BOLT, START, Bench, job
 
 from paddock.clients.github import BudgetSpent, GitHubJob, Unavailable
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.queued_jobs import LongQueued, UnheardJobs
 from paddock.runners.ledger import Moved, Outcome
-from paddock.runners.settings import HealingSettings
 
 HOUR = 3600.0
 

@@ -7,8 +7,8 @@ from integration.runners.healing_jobs.scripted import ScriptedForge, attempt
 from integration.runners.ledger.rig import START, Bench
 
 from paddock.clients.github import BudgetSpent, Invalid, Unavailable
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.redelivery import Redelivery
-from paddock.runners.settings import HealingSettings
 
 
 class Scene:

@@ -34,12 +34,12 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api.settings import DispatchSettings, HealingSettings
+from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import FINISHED, Ledger, Listener
-from paddock.runners.pools.retirement_http import HttpRetirementApi
 from paddock.runners.pools.settings import PoolSettings
-from paddock.runners.processes.dispatch import RunnerService
+from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.runners.processes.operator import RunnerOperator
-from paddock.runners.settings import DispatchSettings, HealingSettings
 from paddock.simulator.github import SimulatedGitHub, SimulatedJob
 from paddock.simulator.pods import RunnerPace, SimulatedPods
 from paddock.simulator.transport import InProcessTransport
@@ -149,16 +149,18 @@ class World:
         """A new dispatch process: nothing is shared with an earlier one but the database and the cluster."""
         metrics = KubeMetrics(CollectorRegistry())
         self.service = RunnerService(
-            self.ledger,
-            Listener(self.dsn, schema=self.schema, clock=self.clock, rng=self.rng, timeout=0.5),
-            self._github,
-            self._as_dispatch,
-            secrets=lambda: (self.github.webhook_secret,),
-            settings=DispatchSettings(hold=3.0, hold_unasked=1.0, serve_deadline=5.0, beat=0.5, healing=QUICK),
-            clock=self.clock,
-            rng=self.rng,
-            registry=metrics.registry,
-            kube_metrics=metrics,
+            RunnerContext(
+                ledger=self.ledger,
+                listener=Listener(self.dsn, schema=self.schema, clock=self.clock, rng=self.rng, timeout=0.5),
+                github=self._github,
+                client=self._as_dispatch,
+                secrets=lambda: (self.github.webhook_secret,),
+                clock=self.clock,
+                rng=self.rng,
+                registry=metrics.registry,
+                kube_metrics=metrics,
+            ),
+            DispatchSettings(hold=3.0, hold_unasked=1.0, serve_deadline=5.0, beat=0.5, healing=QUICK),
         )
         self._app = Starlette(routes=[*self.service.routes, *self.service.readable])
         self._serving = asyncio.create_task(self.service.run(), name="dispatch")

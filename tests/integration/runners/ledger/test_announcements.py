@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
+from msgspec.structs import replace
 
 from paddock.runners.ledger import Execution, InvalidEntryError, Moved, Outcome
 
@@ -251,13 +252,15 @@ async def test_a_running_job_whose_claim_is_gone_is_put_back_by_the_generation_t
     await bench.accounts(ACME)
     await bench.queue(job(10))
     claim = await bench.running(1)
-    assert not await bench.ledger.jobs.requeue(10, claim.generation, by="test", why="its claim is still there")
     stopped = await bench.ledger.recovery.pod_stopped("uid-1", bench.clock.now(), by="controller", why="Pod stopped")
-    assert [one.job_id for one in stopped.unsettled] == [10]
-    assert not await bench.ledger.jobs.requeue(10, claim.generation + 1, by="test", why="another generation")
-    assert await bench.ledger.jobs.requeue(10, claim.generation, by="test", why="GitHub says queued")
+    (left,) = stopped.unsettled
+    assert (left.job_id, left.generation) == (10, claim.generation)
+    put_back = bench.ledger.unconfirmed.put_back
+    other = replace(left, generation=claim.generation + 1)
+    assert not await put_back(other, heard=None, by="test", why="another generation")
+    assert await put_back(left, heard=None, by="test", why="GitHub says queued")
     assert (await bench.claimed(2)).job_id == 10
-    assert not await bench.ledger.jobs.requeue(10, claim.generation, by="test", why="late")
+    assert not await put_back(left, heard=None, by="test", why="late")
 
 
 async def test_scans_give_old_queued_and_running_jobs_oldest_first(bench: Bench):

@@ -1,7 +1,7 @@
 """One Pod, one job, one claim: who gets what, and what becomes of it."""
 
 import pytest
-from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
+from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, attempt, job, pod
 
 from paddock.runners.ledger import (
     InvalidEntryError,
@@ -34,8 +34,8 @@ async def test_an_empty_queue_is_said_to_be_empty(bench: Bench):
 async def test_a_job_is_claimed_once(bench: Bench):
     await bench.accounts(ACME)
     await bench.queue(job(10))
-    assert (await bench.ledger.claims.attempt(10, pod(1))).outcome is Outcome.CLAIMED
-    assert (await bench.ledger.claims.attempt(10, pod(2))).outcome is Outcome.LOST_RACE
+    assert (await attempt(bench.ledger, 10, pod(1))).outcome is Outcome.CLAIMED
+    assert (await attempt(bench.ledger, 10, pod(2))).outcome is Outcome.LOST_RACE
     assert (await bench.claim(3)).outcome is Outcome.EMPTY
 
 
@@ -43,7 +43,7 @@ async def test_a_pod_holds_one_claim_across_accounts_and_platforms(bench: Bench)
     await bench.accounts(ACME, BOLT)
     await bench.queue(job(10), job(11, BOLT, platform="linux", pool="linux-2"))
     await bench.claimed(1)
-    assert (await bench.ledger.claims.attempt(11, pod(1))).outcome is Outcome.POD_IN_USE
+    assert (await attempt(bench.ledger, 11, pod(1))).outcome is Outcome.POD_IN_USE
     assert (await bench.claim(1, "linux-2")).outcome is Outcome.POD_IN_USE
     assert await bench.status(11) == "queued"
 
@@ -55,7 +55,7 @@ async def test_a_pod_that_was_handed_a_runner_never_gets_another(bench: Bench):
     await bench.completed(job(10), 1)
     assert await bench.ledger.claims.of_pod("uid-1") is None
     assert (await bench.claim(1)).outcome is Outcome.POD_SPENT
-    assert (await bench.ledger.claims.attempt(11, pod(1))).outcome is Outcome.POD_SPENT
+    assert (await attempt(bench.ledger, 11, pod(1))).outcome is Outcome.POD_SPENT
     assert await bench.status(11) == "queued"
 
 
@@ -71,7 +71,7 @@ async def test_a_shape_over_the_limit_is_refused_and_leaves_nothing_behind(bench
     await bench.accounts(ACME, vcpus=12, memory_mb=20_000)
     await bench.queue(job(10), job(11))
     await bench.claimed(1)
-    refused = await bench.ledger.claims.attempt(11, pod(2))
+    refused = await attempt(bench.ledger, 11, pod(2))
     assert refused.outcome is Outcome.LIMIT_REACHED  # there would be vCPU, but no memory
     assert await bench.ledger.claims.of_pod("uid-2") is None
     assert await bench.status(11) == "queued"
@@ -94,7 +94,7 @@ async def test_an_account_without_a_limit_gets_nothing(bench: Bench):
     await bench.accounts(ACME)
     await bench.queue(job(10))
     await bench.ask("DELETE FROM limits")
-    assert (await bench.ledger.claims.attempt(10, pod(1))).outcome is Outcome.LIMIT_MISSING
+    assert (await attempt(bench.ledger, 10, pod(1))).outcome is Outcome.LIMIT_MISSING
     assert (await bench.claim(1)).outcome is Outcome.EMPTY
 
 
@@ -149,30 +149,31 @@ async def test_a_job_of_an_unknown_account_is_refused(bench: Bench):
 
 
 async def test_an_unknown_job_cannot_be_claimed(bench: Bench):
-    assert (await bench.ledger.claims.attempt(404, pod(1))).outcome is Outcome.UNKNOWN_JOB
+    assert (await attempt(bench.ledger, 404, pod(1))).outcome is Outcome.UNKNOWN_JOB
 
 
-async def test_marking_running_moves_claim_and_job_together(bench: Bench):
+async def test_a_commit_moves_claim_and_job_and_opens_the_session_together(bench: Bench):
     await bench.accounts(ACME)
     await bench.queue(job(10))
     claim = await bench.claimed(1)
-    await bench.ledger.claims.mark_running(claim, "r-1")
+    await bench.ledger.claims.commit(claim, "r-1")
     held = await bench.ledger.claims.of_pod("uid-1")
     row = await bench.ledger.jobs.get(10)
     assert held is not None
     assert row is not None
     assert (held.state, held.runner_name, row.status, row.runner_name) == ("running", "r-1", "running", "r-1")
-    assert await bench.ledger.sessions.of_pod("uid-1") is None
+    session = await bench.ledger.sessions.of_pod("uid-1")
+    assert session is not None
+    assert (session.runner_name, session.job_id, session.ended_at) == ("r-1", 10, None)
 
 
-async def test_marking_running_twice_is_marking_it_once(bench: Bench):
+async def test_committing_twice_is_committing_once(bench: Bench):
     await bench.accounts(ACME)
     await bench.queue(job(10))
     claim = await bench.claimed(1)
     await bench.ledger.claims.commit(claim, "r-1")
     lines = len(await bench.ledger.transitions.of_job(10))
     await bench.ledger.claims.commit(claim, "r-1")
-    await bench.ledger.sessions.record(claim)
     assert len(await bench.ledger.transitions.of_job(10)) == lines
     with pytest.raises(StaleClaimError):
         await bench.ledger.claims.commit(claim, "another-mint")
@@ -183,11 +184,8 @@ async def test_a_released_claim_cannot_be_confirmed(bench: Bench):
     await bench.queue(job(10))
     claim = await bench.claimed(1)
     await bench.ledger.claims.release(claim, by="test", why="too slow")
-    for confirm in (bench.ledger.claims.mark_running, bench.ledger.claims.commit):
-        with pytest.raises(StaleClaimError):
-            await confirm(claim, "r-1")
     with pytest.raises(StaleClaimError):
-        await bench.ledger.sessions.record(claim)
+        await bench.ledger.claims.commit(claim, "r-1")
     assert await bench.ledger.sessions.of_pod("uid-1") is None
     assert await bench.status(10) == "queued"
 
@@ -257,32 +255,6 @@ async def test_a_claim_whose_job_finished_before_the_mint_is_told_so(bench: Benc
     assert held is not None
     assert held.state == "claimed"
     assert await bench.ledger.sessions.of_pod("uid-1") is None
-
-
-async def test_counts_are_by_pool_across_accounts_and_by_account_across_pools(bench: Bench):
-    assert await bench.ledger.claims.count_by_pool() == {}
-    assert await bench.ledger.claims.count_by_account() == {}
-    await bench.accounts(ACME, BOLT, vcpus=60, memory_mb=500_000)
-    await bench.queue(job(10), job(11, BOLT), job(12, pool="other"))
-    await bench.claimed(1)
-    await bench.running(2)
-    await bench.claimed(3, "other")
-    assert await bench.ledger.claims.count_by_pool() == {POOL: 2, "other": 1}
-    assert await bench.ledger.claims.count_by_account() == {ACME: 2, BOLT: 1}
-
-
-async def test_live_pods_are_those_with_a_claim_in_any_state_or_an_open_session(bench: Bench):
-    assert await bench.ledger.claims.live_pods() == frozenset()
-    await bench.accounts(ACME, vcpus=60, memory_mb=500_000)
-    await bench.queue(job(10), job(11), job(12))
-    await bench.claimed(1)
-    await bench.running(2)
-    await bench.running(3)
-    await bench.completed(job(12), 3)  # the claim is gone, the Pod is still tearing down
-    await bench.ledger.fences.raise_fence(pod(4), by="test", why="stamped, nobody's")
-    assert await bench.ledger.claims.live_pods() == {"uid-1", "uid-2", "uid-3"}
-    await bench.ledger.sessions.end("uid-3", bench.clock.now(), by="controller", why="stopped")
-    assert await bench.ledger.claims.live_pods() == {"uid-1", "uid-2"}
 
 
 async def test_a_job_that_waited_for_a_week_is_not_handed_out(bench: Bench):

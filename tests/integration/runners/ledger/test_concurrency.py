@@ -5,7 +5,7 @@ import random
 from collections import Counter
 
 import pytest
-from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
+from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, attempt, job, pod
 from psycopg.conninfo import make_conninfo
 
 from paddock.runners.ledger import Claim, Fence, Ledger, Outcome, Pod
@@ -14,7 +14,7 @@ from paddock.runners.ledger import Claim, Fence, Ledger, Outcome, Pod
 async def _insist(ledger: Ledger, job_id: int, one: Pod) -> Outcome:
     """Ask until the account is not busy, as a dispatcher does."""
     while True:
-        outcome = (await ledger.claims.attempt(job_id, one)).outcome
+        outcome = (await attempt(ledger, job_id, one)).outcome
         if outcome is not Outcome.ACCOUNT_BUSY:
             return outcome
         await asyncio.sleep(0.002)
@@ -44,9 +44,9 @@ async def test_who_waited_for_a_pod_counts_those_who_were_admitted_meanwhile(ben
                 " VALUES ('uid-1', 'runner-1', 'fenced', %s, 'rival', 'not committed')",
                 [bench.clock.now()],
             )
-            waiter = asyncio.create_task(ledger.claims.attempt(10, pod(1)))
+            waiter = asyncio.create_task(attempt(ledger, 10, pod(1)))
             await _until_somebody_waits(bench)
-            assert (await bench.ledger.claims.attempt(11, pod(2))).outcome is Outcome.CLAIMED
+            assert (await attempt(bench.ledger, 11, pod(2))).outcome is Outcome.CLAIMED
         assert (await waiter).outcome is Outcome.LIMIT_REACHED
 
 
@@ -64,7 +64,7 @@ async def test_an_account_that_is_being_admitted_for_is_not_waited_for(bench: Be
     async with await bench.connect() as rival, rival.transaction():
         await rival.execute("SELECT FROM limits WHERE account_id = %s AND platform = 'macos' FOR UPDATE", [ACME])
         async with asyncio.timeout(1):
-            assert (await bench.ledger.claims.attempt(10, pod(1))).outcome is Outcome.ACCOUNT_BUSY
+            assert (await attempt(bench.ledger, 10, pod(1))).outcome is Outcome.ACCOUNT_BUSY
             await bench.claimed(2, "linux")
             assert (await bench.claimed(3)).account_id == BOLT
             assert (await bench.claim(4)).outcome is Outcome.ACCOUNT_BUSY
@@ -81,9 +81,9 @@ async def test_waiting_for_a_rival_for_the_same_pod_does_not_hold_up_the_account
                 " VALUES ('uid-1', 'runner-1', 'fenced', %s, 'rival', 'not committed')",
                 [bench.clock.now()],
             )
-            waiter = asyncio.create_task(bench.ledger.claims.attempt(10, pod(1)))
+            waiter = asyncio.create_task(attempt(bench.ledger, 10, pod(1)))
             async with asyncio.timeout(2):
-                assert (await bench.ledger.claims.attempt(11, pod(2))).outcome is Outcome.CLAIMED
+                assert (await attempt(bench.ledger, 11, pod(2))).outcome is Outcome.CLAIMED
             assert not waiter.done()
         async with asyncio.timeout(5):
             assert (await waiter).outcome is Outcome.CLAIMED
@@ -94,7 +94,7 @@ async def test_one_pod_claimed_for_two_accounts_at_once_goes_to_one_of_them(benc
     for round_ in range(10):
         a, b = job(100 + round_), job(200 + round_, BOLT)
         await bench.queue(a, b)
-        answers = await asyncio.gather(*(bench.ledger.claims.attempt(one.job_id, pod(f"p{round_}")) for one in (a, b)))
+        answers = await asyncio.gather(*(attempt(bench.ledger, one.job_id, pod(f"p{round_}")) for one in (a, b)))
         assert sorted(answer.outcome for answer in answers) == [Outcome.CLAIMED, Outcome.POD_IN_USE]
         for one in (a, b):
             await bench.completed(one)
@@ -110,7 +110,7 @@ async def test_a_fence_and_a_claim_at_once_never_both_stand(bench: Bench):
         await bench.queue(job(100 + round_))
         one = pod(f"p{round_}")
         claim, fence = await asyncio.gather(
-            bench.ledger.claims.attempt(100 + round_, one),
+            attempt(bench.ledger, 100 + round_, one),
             bench.ledger.fences.raise_fence(one, by="reaper", why="race"),
         )
         assert claim.won != isinstance(fence, Fence)

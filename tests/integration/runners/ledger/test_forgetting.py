@@ -6,8 +6,9 @@ import pytest
 from integration.runners.ledger.rig import ACME, Bench, job, pod
 from prometheus_client import CollectorRegistry
 
+from paddock.runners.api.settings import Retention
 from paddock.runners.ledger import Moved, retention
-from paddock.runners.ledger.retention import Retention, RetentionWorker
+from paddock.runners.ledger.retention import RetentionWorker
 
 DAYS = 86_400.0
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from integration.runners.ledger.rig import ACME, Bench, job, pod
+from integration.runners.ledger.rig import ACME, Bench, attempt, job, pod
 
 from paddock.runners.ledger import Fence, HeldPod, Outcome
 
@@ -39,51 +39,6 @@ async def test_claims_of_a_dispatcher_that_stopped_beating_are_stale_within_seco
     assert await bench.ledger.dispatchers.beat(alive)
     assert await _stale(bench) == ["uid-1"]
     assert await bench.ledger.dispatchers.forget(bench.clock.now()) == 0  # its claim still names it
-
-
-async def test_completed_claims_are_released_on_proof_after_a_grace(bench: Bench):
-    await bench.accounts(ACME, vcpus=60, memory_mb=500_000)
-    jobs = [job(10, age=3), job(11, age=2), job(12, age=1)]
-    await bench.queue(*jobs)
-    for number in (1, 2, 3):
-        await bench.running(number)
-    await bench.completed(jobs[0], conclusion="cancelled")
-    await bench.completed(jobs[1], conclusion="cancelled")
-    recovery = bench.ledger.recovery
-    grace = bench.clock.now()
-    assert await recovery.release_completed(claimed_before=grace, by="stale claims", why="its job is over") == []
-    bench.clock.advance(301)
-    ended = await recovery.release_completed(
-        claimed_before=bench.clock.now() - MINUTES_5, by="stale claims", why="its job is over"
-    )
-    assert sorted(one.pod_uid for one in ended) == ["uid-1", "uid-2"]
-    assert not any(one.requeued for one in ended)
-    assert [claim.pod_uid for claim in await bench.ledger.claims.all()] == ["uid-3"]
-
-
-async def test_a_runner_that_executes_an_unfinished_job_is_kept_though_the_one_it_was_minted_for_is_over(bench: Bench):
-    await bench.accounts(ACME, vcpus=60, memory_mb=500_000)
-    mine, other = job(10, age=9), job(11)
-    await bench.queue(mine, other)
-    await bench.running(1)
-    await bench.started(other, 1)
-    await bench.completed(mine, "foreign")
-    bench.clock.advance(301)
-    release = bench.ledger.recovery.release_completed
-    assert await release(claimed_before=bench.clock.now(), by="stale claims", why="over") == []
-    await bench.completed(other, 1)
-    assert await bench.ledger.claims.all() == []
-
-
-async def test_a_runner_whose_job_somebody_else_executed_is_not_proven_idle(bench: Bench):
-    await bench.accounts(ACME)
-    await bench.queue(job(10))
-    await bench.running(1)
-    await bench.completed(job(10), "foreign")
-    bench.clock.advance(301)
-    release = bench.ledger.recovery.release_completed
-    assert await release(claimed_before=bench.clock.now(), by="stale claims", why="over") == []
-    assert len(await bench.ledger.claims.all()) == 1
 
 
 async def test_a_pod_is_missing_since_its_first_absence_and_not_after_it_was_seen_again(bench: Bench):
@@ -192,7 +147,7 @@ async def test_a_fenced_pod_wins_no_claim_until_the_fence_is_lifted(bench: Bench
     fence = await bench.ledger.fences.raise_fence(pod(1), by="stamped Pods", why="stamped, no claim, no session")
     assert isinstance(fence, Fence)
     assert (await bench.claim(1)).outcome is Outcome.POD_FENCED
-    assert (await bench.ledger.claims.attempt(10, pod(1))).outcome is Outcome.POD_FENCED
+    assert (await attempt(bench.ledger, 10, pod(1))).outcome is Outcome.POD_FENCED
     assert await bench.status(10) == "queued"
     assert await bench.ledger.fences.lift(fence, by="stamped Pods", why="it works after all")
     assert not await bench.ledger.fences.lift(fence, by="stamped Pods", why="again")

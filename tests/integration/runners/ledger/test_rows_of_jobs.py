@@ -7,7 +7,7 @@ from typing import LiteralString
 
 import psycopg
 import pytest
-from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
+from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, attempt, job, pod
 from msgspec.structs import asdict, replace
 
 from paddock.runners.ledger import FINISHED, Outcome
@@ -44,14 +44,14 @@ async def test_a_released_job_comes_back_with_all_that_was_known_of_it(bench: Be
 async def test_a_finished_job_cannot_be_claimed_released_or_put_back(bench: Bench, conclusion: str):
     await bench.accounts(ACME)
     await bench.queue(job(10))
-    claim = await bench.running(1)
+    await bench.running(1)
     await bench.completed(job(10), 1, conclusion=conclusion)
     row = await bench.ledger.jobs.get(10)
     assert row is not None
     lines = len(await bench.ledger.transitions.of_job(10))
-    assert (await bench.ledger.claims.attempt(10, pod(2))).outcome is Outcome.LOST_RACE
+    assert (await attempt(bench.ledger, 10, pod(2))).outcome is Outcome.LOST_RACE
     assert (await bench.claim(3)).outcome is Outcome.EMPTY
-    assert not await bench.ledger.jobs.requeue(10, claim.generation, by="test", why="late")
+    assert not await bench.ledger.unconfirmed.put_back(row, heard=None, by="test", why="late")
     assert await bench.ledger.jobs.get(10) == row
     assert len(await bench.ledger.transitions.of_job(10)) == lines
     assert await bench.ledger.claims.all() == []
@@ -64,7 +64,7 @@ async def test_a_claim_and_the_end_of_its_job_at_once_leave_a_finished_job_and_n
     for number in range(100, 130):
         await bench.queue(job(number))
         claim, _ = await asyncio.gather(
-            bench.ledger.claims.attempt(number, pod(number)), bench.completed(job(number), conclusion="cancelled")
+            attempt(bench.ledger, number, pod(number)), bench.completed(job(number), conclusion="cancelled")
         )
         seen[claim.outcome] += 1
         assert await bench.status(number) in FINISHED
@@ -75,24 +75,6 @@ async def test_a_claim_and_the_end_of_its_job_at_once_leave_a_finished_job_and_n
         assert await bench.ledger.sessions.of_pod(f"uid-{number}") is None
     assert set(seen) <= {Outcome.CLAIMED, Outcome.LOST_RACE}
     assert await bench.ledger.claims.all() == []
-
-
-async def test_a_claim_whose_job_and_executed_job_are_both_over_is_released(bench: Bench):
-    """The end of the job that it executed was told without a name, so that only the proof is left."""
-    await bench.accounts(ACME, vcpus=60, memory_mb=500_000)
-    mine, other = job(10, age=9), job(11)
-    await bench.queue(mine, other)
-    await bench.running(1)
-    await bench.started(other, 1)
-    await bench.completed(mine, conclusion="cancelled")
-    bench.clock.advance(301)
-    release = bench.ledger.recovery.release_completed
-    before = bench.clock.now() - MINUTES_5
-    assert await release(claimed_before=before, by="stale claims", why="over") == [], "11 still runs on it"
-    await bench.completed(other, conclusion="cancelled")
-    (ended,) = await release(claimed_before=before, by="stale claims", why="over")
-    assert (ended.pod_uid, ended.job_id, ended.requeued) == ("uid-1", 11, False)
-    assert (await bench.status(10), await bench.status(11)) == ("cancelled", "cancelled")
 
 
 async def test_a_job_that_a_rival_is_taking_is_passed_over_for_the_next(bench: Bench):

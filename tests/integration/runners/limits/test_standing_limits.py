@@ -2,7 +2,8 @@
 
 from integration.runners.ledger.rig import ACME, Bench
 
-from paddock.runners.ledger.configured_limits import ConfiguredLimit, ConfiguredLimits
+from paddock.runners.api.settings import ConfiguredLimit
+from paddock.runners.ledger.configured_limits import ConfiguredLimits
 
 
 async def test_a_limit_of_the_settings_is_kept_and_written_once(bench: Bench) -> None:

@@ -12,12 +12,12 @@ from starlette.applications import Starlette
 
 from paddock.base.secrets import Secret
 from paddock.kube.credentials import FixedIdentity, Identity
-from paddock.runners.http.internal import Denied, Principal, Undecided, internal_routes
+from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.dispatch.identity import NotAllowed, Principal, Unauthenticated, Unreachable
+from paddock.runners.http.internal import internal_routes
+from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import Outcome, Pod
-from paddock.runners.ledger.retirement import LedgerRetirementApi
-from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
-from paddock.runners.pools.retirement_http import HttpRetirementApi
-from paddock.runners.settings import DispatchSettings
+from paddock.runners.pools.retirement import LedgerRetirementApi, RetirementApi, RetirementUnavailableError
 from paddock.simulator.transport import InProcessTransport
 
 SETTINGS = DispatchSettings()
@@ -32,11 +32,11 @@ class PaperIdentity:
 
     async def principal(self, token: Secret, audience: str | None) -> Principal:
         if self.away:
-            raise Undecided("the API server does not answer")
+            raise Unreachable("the API server does not answer")
         name = token.reveal()
         if name.startswith("pod-"):
             if audience != SETTINGS.audience:
-                raise Denied("not for the API server")
+                raise Unauthenticated("not for the API server")
             return Principal(f"system:serviceaccount:default:{name}", name, f"uid-{name[4:]}")
         known = {
             "operator": OPERATOR,
@@ -45,7 +45,7 @@ class PaperIdentity:
             "half": "system:serviceaccount:default",
         }
         if name not in known or audience is not None:
-            raise Denied("unknown")
+            raise NotAllowed("unknown")
         return Principal(known[name])
 
 

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
 from paddock.base.secrets import Secret
-from paddock.runners.ledger.retention import Retention, RetentionWorker
-from paddock.runners.settings import DispatchSettings
+from paddock.runners.api.settings import DispatchSettings, Retention
+from paddock.runners.ledger.retention import RetentionWorker
 from paddock.runners.webhooks.receive import PATH, webhook_route
 from paddock.simulator.transport import InProcessTransport
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -29,7 +30,6 @@ from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import Condition, KubeObject, ObjectMeta
-from paddock.kube.reader import FreshReader
 from paddock.runners.api import (
     DRAIN_ELIGIBLE_LABEL,
     FLEET_LABEL,
@@ -42,10 +42,15 @@ from paddock.runners.api import (
     RunnerPool,
     RunnerPoolSpec,
 )
+from paddock.runners.api.settings import HealingSettings
+from paddock.runners.healing.immortal_pods import ImmortalPods
+from paddock.runners.healing.service_accounts import OrphanServiceAccounts
+from paddock.runners.healing.worker import Healed
 from paddock.runners.ledger import Pod as PodRef
 from paddock.runners.ledger import PoolSignals
-from paddock.runners.pools.controller import PoolReconciler, PoolSettings, its_pool
+from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, its_pool
 from paddock.runners.pools.retirement import RetirementUnavailableError
+from paddock.runners.pools.settings import PoolSettings
 from paddock.simulator.faults import Faults
 from paddock.simulator.fleet_world import GlassStore, LaggingTransport
 from paddock.simulator.process import World
@@ -157,10 +162,20 @@ def _decoded(record: Record) -> dict[str, Any]:
 class PoolWorld:
     """One cluster with runner pools. `nodes` Macs and `linux` Linux Nodes are there from the start.
 
-    `lag` is how many seconds the controller's caches are behind.
+    `lag` is how many seconds the controller's caches are behind. Beside the controller run healing's own workers on Pods that
+    cannot end and on accounts without a Pod; with `healing=None` nobody does, which shows what the controller leaves alone.
     """
 
-    def __init__(self, world: World, *, nodes: int = 0, linux: int = 0, lag: float = 0.0, **settings: Any) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        nodes: int = 0,
+        linux: int = 0,
+        lag: float = 0.0,
+        healing: HealingSettings | None = HealingSettings(),  # noqa: B008 - it is frozen
+        **settings: Any,
+    ) -> None:
         self.world = world
         self._lag = lag
         self.clock = world.clock
@@ -169,6 +184,7 @@ class PoolWorld:
         self.account = Account()
         self.store = GuardedStore(self.account)
         self.boot = 10.0
+        self.healed: tuple[Healed, ...] = ()
         self.broken: set[str] = set()
         """Nodes on which no Pod ever starts."""
         self.plane = ControlPlane(
@@ -185,6 +201,8 @@ class PoolWorld:
         self._first = [("darwin", f"mac-{n}") for n in range(nodes)] + [("linux", f"lin-{n}") for n in range(linux)]
         world.process("agents", self._agents)
         self.operator = world.process("operator", self._operator, restart_after=2.0)
+        if healing is not None:
+            world.process("healing", partial(self._healing, healing), restart_after=2.0)
 
     async def _api(self) -> None:
         async with self.plane.running():
@@ -213,16 +231,15 @@ class PoolWorld:
         nodes, pools = informer(kind=Node), informer(kind=RunnerPool)
         recorder = EventRecorder(client, "paddock", clock=clock, rng=rng, metrics=metrics)
         reconciler = PoolReconciler(
-            client,
-            FreshReader(client),
-            PaperBooks(self.account, self.world.faults),
-            pods=pods.reader,
-            nodes=nodes.reader,
-            pools=pools.reader,
-            settings=self.settings,
-            recorder=recorder,
-            clock=clock,
-            rng=rng,
+            PoolContext(
+                client=client,
+                retirement=PaperBooks(self.account, self.world.faults),
+                settings=self.settings,
+                recorder=recorder,
+                clock=clock,
+                rng=rng,
+            ),
+            PoolCaches(pods=pods.reader, nodes=nodes.reader, pools=pools.reader),
         )
         everyone = lambda _: [Request("default", each.metadata.name) for each in pools.reader.list()]  # noqa: E731
         controller = Controller("pool", reconciler, clock=clock, rng=rng, metrics=metrics, workers=2)
@@ -231,6 +248,19 @@ class PoolWorld:
         manager.add_runnable("events", recorder.run)
         manager.add_controller(controller)
         await manager.run()
+
+    async def _healing(self, settings: HealingSettings) -> None:
+        await self.ready.wait()
+        client = self.client()
+        workers = (
+            ImmortalPods(client, settings, self.clock, namespace="default"),
+            OrphanServiceAccounts(client, settings, self.clock, namespace="default"),
+        )
+        while True:
+            await self.clock.sleep(settings.every)
+            for worker in workers:
+                with suppress(KubeError):
+                    self.healed += (await worker.heal()).healed
 
     # The Nodes' agents
 
@@ -394,7 +424,7 @@ class PoolWorld:
                 raise AssertionError(f"not within {within:.0f} s: {what}\n{self.describe()}")
             await self.clock.sleep(1.0)
 
-    async def settled(self, pool: str, warm: int, within: float = 300.0) -> None:
+    async def settled(self, pool: str, warm: int, within: float = 480.0) -> None:
         """All Pods warm, and each with its own ServiceAccount, which it owns, and no other."""
 
         def holds() -> bool:

@@ -1,9 +1,11 @@
 """What went wrong elsewhere, by its number in the list of behaviours, and cannot here."""
 
+import pytest
 from simulation.runners.pools.pool_world import PoolWorld
 
 from paddock.kube.builtin import Event, Node, Pod, ServiceAccount
 from paddock.runners.api import Provisioning, RunnerPool
+from paddock.runners.api.settings import HealingSettings
 from paddock.simulator.faults import Fail
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -73,6 +75,25 @@ async def test_lesson_14_a_pod_of_a_host_that_is_gone_does_not_stay_for_ever(wor
     assert not gone(), "its time was not over"
     await pools.eventually("it is gone", gone, within=300)
     await pools.settled("mac", 2)
+    assert [(heal.kind, heal.subject) for heal in pools.healed] == [("immortal_pod", pod.metadata.name)]
+
+
+@pytest.mark.parametrize("report_only", [True, False])
+@simulated(1)
+async def test_lesson_14_a_pod_that_cannot_end_stays_unless_healing_may_act(world: World, report_only: bool) -> None:
+    """The controller has no hand in it: without healing, or where it may only report, the finalizers stay."""
+    told = HealingSettings(report_only=frozenset({"immortal_pod"})) if report_only else None
+    pools = PoolWorld(world, nodes=2, healing=told)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    (pod,) = [each for each in pools.pods("mac") if each.spec.node_name == "mac-0"][:1]
+    held = {"metadata": {"finalizers": ["tart-kubelet.tuist.dev/vm-cleanup"]}}
+    await pools.api.merge_patch(Pod, pod.metadata.name, held, "default")
+    await pools.api.delete(Node, "mac-0")
+    await pools.eventually("its place is filled", lambda: len(pools.warm("mac")) == 2)
+    await world.clock.sleep(1800)
+    assert pod.metadata.uid in {each.metadata.uid for each in pools.pods(living=False)}
+    assert not pools.healed
 
 
 @simulated(1)
@@ -170,11 +191,15 @@ async def test_a_pod_whose_service_account_is_gone_is_replaced(world: World) -> 
 
 
 @simulated(1)
-async def test_a_server_that_refuses_pods_is_quoted(world: World) -> None:
-    pools = PoolWorld(world, nodes=1)
+async def test_a_server_that_refuses_pods_is_quoted_and_no_try_leaves_an_account_behind(world: World) -> None:
+    """Without healing: what the controller cannot finish it takes back itself, or its accounts would grow for ever."""
+    pools = PoolWorld(world, nodes=1, healing=None)
     rule = world.faults.inject(Fail(status=403), method="POST", path="*/pods")
     await pools.pool("mac", 1)
     await pools.eventually("it says so", lambda: pools.ready_condition("mac").reason == "CreateFailed")
+    await world.clock.sleep(600)
+    assert rule.fired > 5
+    assert not pools.accounts()
     rule.times = rule.fired
     await pools.settled("mac", 1, within=400)
 

@@ -35,6 +35,7 @@ async def _a_pool_shrinks_while_jobs_arrive(world: World) -> None:
     await pools.eventually(
         "and only their ServiceAccounts",
         lambda: pools.accounts() == {assigned.metadata.name, plain.metadata.name},
+        within=480,
     )
     await world.clock.sleep(90)
     pools.safe()
@@ -59,7 +60,7 @@ async def _a_pool_is_deleted(world: World) -> None:
     assert _there(pools) == {busy.metadata.uid}
     await pools.end(busy)
     await pools.eventually("the pool is gone", lambda: pools.seen_pool("mac") is None)
-    await pools.eventually("nothing is left", lambda: not pools.accounts() and not _there(pools))
+    await pools.eventually("nothing is left", lambda: not pools.accounts() and not _there(pools), within=480)
 
 
 def test_deleting_a_pool_survives_every_interruption() -> None:

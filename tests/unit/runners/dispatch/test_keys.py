@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from paddock.kube.errors import ForbiddenError
-from paddock.runners.dispatch.keys import KeysUnavailableError, PublishedKeys
+from paddock.runners.dispatch.cluster import KeysUnavailableError, PublishedKeys
 
 
 class HandClock:

@@ -15,10 +15,10 @@ from paddock.runners.api import (
     RunnerPool,
     RunnerPoolSpec,
 )
-from paddock.runners.dispatch import jit
-from paddock.runners.dispatch.drains import must_go
+from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.dispatch.answers import must_go
+from paddock.runners.dispatch.handover import labels_of, runner_name, work_folder
 from paddock.runners.dispatch.http import bearer, hold_wanted
-from paddock.runners.settings import DispatchSettings
 
 
 def pool(**spec) -> RunnerPool:
@@ -65,22 +65,22 @@ def test_a_pod_has_to_go_only_for_a_reason(seen, of, expected):
 
 def test_a_runners_name_fits_and_is_new_for_every_mint():
     rng = random.Random(1)
-    names = {jit.runner_name("runner-" + "x" * 100, rng) for _ in range(1000)}
+    names = {runner_name("runner-" + "x" * 100, rng) for _ in range(1000)}
     assert len(names) == 1000
     assert all(len(name) <= 64 for name in names)
-    assert jit.runner_name("mac-1", random.Random(1)).startswith("mac-1-")
-    assert "--" not in jit.runner_name("a" * 54 + "-bc", random.Random(1))
+    assert runner_name("mac-1", random.Random(1)).startswith("mac-1-")
+    assert "--" not in runner_name("a" * 54 + "-bc", random.Random(1))
 
 
 def test_labels_are_the_pools_and_the_one_that_was_asked_for():
-    assert jit.labels_of(pool(), "Paddock-Large") == ("self-hosted", "macOS", "Paddock-Large")
-    assert jit.labels_of(pool(), "") == ("self-hosted", "macOS", "paddock")
-    assert jit.labels_of(pool(), "MACOS") == ("self-hosted", "macOS")
+    assert labels_of(pool(), "Paddock-Large") == ("self-hosted", "macOS", "Paddock-Large")
+    assert labels_of(pool(), "") == ("self-hosted", "macOS", "paddock")
+    assert labels_of(pool(), "MACOS") == ("self-hosted", "macOS")
 
 
 def test_the_work_folder_is_the_systems():
-    assert jit.work_folder(pool()) == "/Users/runner/work"
-    assert jit.work_folder(pool(os="linux")) == "/home/runner/work"
+    assert work_folder(pool()) == "/Users/runner/work"
+    assert work_folder(pool(os="linux")) == "/home/runner/work"
 
 
 @pytest.mark.parametrize(

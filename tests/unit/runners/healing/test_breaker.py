@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import Streaks, implausible, within_caps
 from paddock.runners.healing.evidence import redacted
-from paddock.runners.settings import HealingSettings
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

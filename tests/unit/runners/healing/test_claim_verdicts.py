@@ -3,8 +3,8 @@
 import itertools
 from datetime import timedelta
 
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.verdicts.claim import ClaimView, judge
-from paddock.runners.settings import HealingSettings
 
 SETTINGS = HealingSettings()
 AGES = [timedelta(seconds=s) for s in (0, 29, 30, 179, 180, 299, 300, 86_400, 30 * 86_400)]

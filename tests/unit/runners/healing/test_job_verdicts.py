@@ -3,6 +3,7 @@
 import itertools
 from datetime import timedelta
 
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.verdicts.job import (
     Action,
     JobSaid,
@@ -14,7 +15,6 @@ from paddock.runners.healing.verdicts.job import (
     judge_running,
     worth_asking,
 )
-from paddock.runners.settings import HealingSettings
 
 SETTINGS = HealingSettings()
 AGES = [timedelta(seconds=s) for s in (0, 60, 299, 300, 599, 600, 3600, 86_399, 86_400, 7 * 86_400)]

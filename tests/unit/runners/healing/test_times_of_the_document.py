@@ -8,7 +8,7 @@ from docs.documents import ROOT
 
 from paddock.base.explanation import span
 from paddock.runners.api import Provisioning
-from paddock.runners.settings import HealingSettings
+from paddock.runners.api.settings import HealingSettings
 
 S = HealingSettings()
 PASS = timedelta(seconds=S.every)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from paddock.runners.ledger.configured_limits import ConfiguredLimit, limit_of
+from paddock.runners.api.settings import ConfiguredLimit
+from paddock.runners.ledger.configured_limits import limit_of
 
 
 def test_a_limit_names_account_platform_and_size() -> None:

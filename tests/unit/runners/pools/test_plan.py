@@ -23,6 +23,7 @@ from paddock.kube.objects import Condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, Provisioning, Rollout
 from paddock.runners.pools.admission import Reservation
 from paddock.runners.pools.nodes import StartFailure
+from paddock.runners.pools.plan import GonePool
 from paddock.runners.pools.pod_names import DRAIN_SINCE, REVISION, SEAT_LABEL
 
 MARKED = {DRAIN_ELIGIBLE_LABEL: "true"}
@@ -206,13 +207,22 @@ def _saying(name: str, ready: str, since: datetime) -> Node:
     return replace(made, status=replace(made.status, conditions=(said,)))
 
 
-@pytest.mark.parametrize(
-    ("since", "gone", "stripped"),
-    [(ago(minutes=6), {"n9"}, True), (ago(minutes=4), {"n9"}, False), (ago(minutes=60), set(), False)],
-)
-def test_a_deleted_pod_is_stripped_only_after_its_time_and_without_a_node(since, gone, stripped) -> None:
-    made = planned(pool(replicas=0), [pod("a", node="n9", deleted=since)], gone=frozenset(gone))
-    assert names(made.strip) == (["a"] if stripped else [])
+def test_a_deleted_pod_that_cannot_end_is_left_to_healing() -> None:
+    made = planned(pool(replicas=0), [pod("a", node="n9", deleted=ago(days=1))], gone=frozenset({"n9"}))
+    assert not made.acts
+
+
+def test_of_a_pool_that_is_gone_what_ended_is_reaped_and_what_looks_idle_is_let_go() -> None:
+    pods = [
+        pod("ended", phase="Succeeded"),
+        pod("idle"),
+        pod("busy", owner="acme"),
+        pod("held"),
+        pod("leaving", deleted=ago(minutes=1)),
+    ]
+    gone = GonePool(name="mac", pods=pods, held=frozenset({pods[3].metadata.uid}))
+    assert names(gone.reap) == ["ended"]
+    assert [(each.pod.metadata.name, each.kind) for each in gone.retire] == [("idle", "pool_deleted")]
 
 
 def test_a_pod_without_its_service_account_is_replaced() -> None:
@@ -493,6 +503,6 @@ def test_every_pod_gets_at_most_one_act_whatever_the_pool_looks_like() -> None:
         made = planned(
             pool(replicas=replicas), made_up, gone=frozenset({"gone"}), homeless=frozenset({"uid-a", "uid-b"})
         )
-        acted = [*names(made.reap), *let_go(made), *names(made.mark), *names(made.strip)]
+        acted = [*names(made.reap), *let_go(made), *names(made.mark)]
         assert len(acted) == len(set(acted))
         assert "d" not in acted

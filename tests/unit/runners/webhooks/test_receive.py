@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
 from paddock.base.secrets import Secret
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.ledger import Ledger, LedgerUnavailableError
-from paddock.runners.settings import DispatchSettings
 from paddock.runners.webhooks.receive import PATH, webhook_route
 from paddock.simulator.transport import InProcessTransport
 

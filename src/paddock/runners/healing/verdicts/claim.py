@@ -8,7 +8,7 @@ slot given away too early takes the account over its limit.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from paddock.runners.settings import HealingSettings
+from paddock.runners.api.settings import HealingSettings
 
 __all__ = ["ClaimVerdict", "ClaimView", "judge"]
 

@@ -15,7 +15,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-from paddock.runners.settings import HealingSettings
+from paddock.runners.api.settings import HealingSettings
 
 __all__ = [
     "Action",

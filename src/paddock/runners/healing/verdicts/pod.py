@@ -29,6 +29,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.verdicts.pod_facts import (
     ExecutorFact,
     HandedFact,
@@ -43,7 +44,6 @@ from paddock.runners.healing.verdicts.pod_facts import (
     RunnerRow,
     VmFact,
 )
-from paddock.runners.settings import HealingSettings
 
 __all__ = [
     "KINDS",

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.verdicts.pod_facts import (
     ExecutorFact,
     HandedFact,
@@ -24,7 +25,6 @@ from paddock.runners.healing.verdicts.pod_facts import (
     RunnerRow,
     VmFact,
 )
-from paddock.runners.settings import HealingSettings
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SETTINGS = HealingSettings()

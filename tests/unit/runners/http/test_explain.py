@@ -31,12 +31,12 @@ from paddock.runners.api import (
     RunnerPoolSpec,
     RunnerPoolStatus,
 )
-from paddock.runners.explain import why_job, why_pod, why_pool
+from paddock.runners.api.settings import HealingSettings
+from paddock.runners.http.explain import why_job, why_pod, why_pool
 from paddock.runners.http.readonly import JobPage, PodPage
 from paddock.runners.ledger import Completion, Fence, HeldPod, Job, PoolSignals, Session, Transition
 from paddock.runners.ledger.views import Reason, WaitingJob
 from paddock.runners.pools.pod_names import DRAIN_SINCE
-from paddock.runners.settings import HealingSettings
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 HEALING = HealingSettings()

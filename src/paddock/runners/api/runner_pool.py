@@ -1,7 +1,7 @@
-"""The kind of the runner subsystem, and every word that its processes and Pods have to agree on."""
+"""The kind of the runner subsystem."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
@@ -9,20 +9,9 @@ from paddock.kube.objects import Condition, KubeObject, Struct
 from paddock.kube.resource import Column, Resource, Scale
 
 __all__ = [
-    "ACCOUNT_LABEL",
-    "AUDIENCE",
-    "DRAIN_ELIGIBLE_LABEL",
-    "FINALIZER",
-    "FLEET_LABEL",
     "KINDS",
-    "LINUX_POOL_LABEL",
-    "OPERATOR_DRAIN_LABEL",
-    "OWNER_LABEL",
-    "POLLER",
-    "POOL_LABEL",
-    "RUNNER",
-    "RUNNER_LABEL",
     "Autoscaling",
+    "Platform",
     "Provisioning",
     "Rollout",
     "RunnerPool",
@@ -30,31 +19,8 @@ __all__ = [
     "RunnerPoolStatus",
 ]
 
-AUDIENCE: Final = "tuist-runners-dispatch"
-"""Whom a Pod's token is meant for. A token for anybody else, the API server included, opens nothing here."""
-
-RUNNER_LABEL: Final = "tuist.dev/runner"
-"""`true` on every runner Pod."""
-POOL_LABEL: Final = "tuist.dev/runner-pool"
-"""The pool's name, on Pod and ServiceAccount. Dispatch trusts the one on the ServiceAccount."""
-OWNER_LABEL: Final = "tuist.dev/runner-pool-owner"
-"""The stamp: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
-ACCOUNT_LABEL: Final = "tuist.dev/runner-account"
-"""The account's id, only after the dispatch was committed."""
-DRAIN_ELIGIBLE_LABEL: Final = "tuist.dev/drain-eligible"
-"""`true` on an idle Pod of an older image whose turn in the roll has come: dispatch answers it 410."""
-OPERATOR_DRAIN_LABEL: Final = "tuist.dev/runner-operator-drain"
-"""`true`, by a person's hand: retire this Pod after its job, and give it none if it has none."""
-FLEET_LABEL: Final = "tuist.dev/fleet"
-"""On the Nodes of a Mac fleet."""
-LINUX_POOL_LABEL: Final = "node.cluster.x-k8s.io/pool"
-"""On the Nodes of a Linux fleet."""
-FINALIZER: Final = "tuist.dev/runner-pool-drain"
-"""Holds a deleted pool until its busy Pods are done."""
-POLLER: Final = "poller"
-"""The init container of a Linux Pod that waits for a job; the only one with a token."""
-RUNNER: Final = "runner"
-"""The container that runs the job."""
+Platform = Literal["linux", "macos"]
+"""What a job counts against: the limits of an account are per platform."""
 
 
 class Autoscaling(Struct, frozen=True):
@@ -156,7 +122,7 @@ class RunnerPool(KubeObject, frozen=True, kw_only=True):
     status: RunnerPoolStatus = RunnerPoolStatus()
 
     @property
-    def platform(self) -> Literal["linux", "macos"]:
+    def platform(self) -> Platform:
         """The platform that a job of this pool counts against."""
         return "macos" if self.spec.os == "darwin" else "linux"
 

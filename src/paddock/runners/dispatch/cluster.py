@@ -1,19 +1,25 @@
-"""The cluster's public keys, with which a Pod's token is verified without asking anybody."""
+"""What the cluster tells dispatch: Pods, ServiceAccounts and pools by its watches, and the keys that it signs tokens with."""
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import jwt
 import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.kube.builtin import Pod, ServiceAccount
 from paddock.kube.client import Client
-from paddock.kube.errors import KubeError
+from paddock.kube.errors import KubeError, NotFoundError
+from paddock.kube.objects import KubeObject
+from paddock.kube.reader import CachedReader
+from paddock.runners.api import RunnerPool
 
-__all__ = ["KeySource", "KeysUnavailableError", "PublishedKeys", "VerifyingKey"]
+__all__ = ["KeySource", "KeysUnavailableError", "Observations", "PublishedKeys", "VerifyingKey"]
 
+T = TypeVar("T", bound=KubeObject)
+_PATIENCE: Final = 5.0
 _PATH: Final = "/openid/v1/jwks"
 _ALGORITHMS: Final = {"RSA": "RS256", "EC": "ES256"}
 _PAUSE: Final = 60.0
@@ -22,6 +28,61 @@ _OLD: Final = 600.0
 """After this the keys are read again even if nothing is unknown, so that one that was withdrawn is forgotten."""
 
 log = get_logger("dispatch")
+
+
+class Observations:
+    """Reads from the caches of informers; they may be seconds old, and nothing is destroyed on what they say.
+
+    A Pod is one by name *and* uid. What the cache lacks, or shows under another uid, is read fresh: a Pod may ask sooner
+    than its creation reaches us. KubeError where that fails.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        *,
+        pods: CachedReader[Pod],
+        accounts: CachedReader[ServiceAccount],
+        pools: CachedReader[RunnerPool],
+    ) -> None:
+        self.namespace = namespace
+        self._client = client
+        self._pods = pods
+        self._accounts = accounts
+        self._pools = pools
+
+    def from_cache(self, name: str, uid: str) -> Pod | None:
+        """The Pod as the watch shows it; None means nothing."""
+        return _same(self._pods.get(name, self.namespace), uid)
+
+    def pool_at_a_glance(self, name: str) -> RunnerPool | None:
+        return self._pools.get(name, self.namespace)
+
+    async def pod(self, name: str, uid: str) -> Pod | None:
+        """The Pod, or None when there is none of that uid."""
+        return self.from_cache(name, uid) or _same(await self._fresh(Pod, name), uid)
+
+    async def account(self, name: str, uid: str) -> ServiceAccount | None:
+        """The ServiceAccount; an empty uid means whichever there is now."""
+        found = self._accounts.get(name, self.namespace)
+        if found is not None and uid in ("", found.metadata.uid):
+            return found
+        found = await self._fresh(ServiceAccount, name)
+        return found if found is not None and uid in ("", found.metadata.uid) else None
+
+    async def pool(self, name: str) -> RunnerPool | None:
+        return self.pool_at_a_glance(name) or await self._fresh(RunnerPool, name)
+
+    async def _fresh(self, kind: type[T], name: str) -> T | None:
+        try:
+            return await self._client.get(kind, name, self.namespace, timeout=_PATIENCE)
+        except NotFoundError:
+            return None
+
+
+def _same(pod: Pod | None, uid: str) -> Pod | None:
+    return pod if pod is not None and pod.metadata.uid == uid else None
 
 
 class KeysUnavailableError(Exception):

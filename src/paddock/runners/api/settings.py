@@ -3,11 +3,36 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from paddock.runners.api import AUDIENCE
-from paddock.runners.ledger.configured_limits import ConfiguredLimit
-from paddock.runners.ledger.retention import Retention
+from paddock.runners.api.labels import AUDIENCE
+from paddock.runners.api.runner_pool import Platform
 
-__all__ = ["DispatchSettings", "HealingSettings"]
+__all__ = ["SHORTEST_KEPT", "ConfiguredLimit", "DispatchSettings", "HealingSettings", "Retention"]
+
+SHORTEST_KEPT = timedelta(days=7)
+"""GitHub redelivers for three days: a tombstone that goes sooner could let a finished job come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredLimit:
+    """What an account may hold at once on a platform."""
+
+    login: str
+    platform: Platform
+    vcpus: int
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long history is kept: `log` for who changed what and what was healed, `jobs` for jobs, tombstones and sessions."""
+
+    log: timedelta = timedelta(days=30)
+    jobs: timedelta = timedelta(days=400)
+
+    def __post_init__(self) -> None:
+        for name, kept in (("log", self.log), ("jobs", self.jobs)):
+            if kept < SHORTEST_KEPT:
+                raise ValueError(f"{name} is kept for {kept.days} days: at least {SHORTEST_KEPT.days}")
 
 
 @dataclass(frozen=True, slots=True)

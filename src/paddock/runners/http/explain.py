@@ -8,10 +8,10 @@ from paddock.base.explanation import Evidence, Explanation, ago, span
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, OWNER_LABEL, POOL_LABEL, RunnerPool
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.http.readonly import JobPage, PodPage
 from paddock.runners.ledger import FINISHED, PoolSignals, Session, Transition
 from paddock.runners.pools.pod_predicates import drain_since, ending_of, warm
-from paddock.runners.settings import HealingSettings
 
 __all__ = ["why_job", "why_pod", "why_pool"]
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 class HttpRetirementApi:
     """`RetirementApi` of the dispatch process at `url`, shown the operator's own token.
 
-    Every call ends within `seconds`, and every answer but the right one is BooksUnavailableError: a wrong token, a wrong
+    Every call ends within `seconds`, and every answer but the right one is RetirementUnavailableError: a wrong token, a wrong
     address and a dispatch process that is down all mean that nothing is known. The client is closed by `close`.
     """
 

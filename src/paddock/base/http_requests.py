@@ -1,4 +1,4 @@
-"""The HTTP manners of the runner subsystem: bodies are bounded in size and time, answers are JSON that nobody caches."""
+"""HTTP manners: bodies are bounded in size and time, answers are JSON that nobody caches, refusals say why."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

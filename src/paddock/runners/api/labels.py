@@ -1,0 +1,44 @@
+"""The words that processes and Pods of the runner subsystem agree on: labels, container names, the token's audience."""
+
+from typing import Final
+
+__all__ = [
+    "ACCOUNT_LABEL",
+    "AUDIENCE",
+    "DRAIN_ELIGIBLE_LABEL",
+    "FINALIZER",
+    "FLEET_LABEL",
+    "LINUX_POOL_LABEL",
+    "OPERATOR_DRAIN_LABEL",
+    "OWNER_LABEL",
+    "POLLER",
+    "POOL_LABEL",
+    "RUNNER",
+    "RUNNER_LABEL",
+]
+
+AUDIENCE: Final = "tuist-runners-dispatch"
+"""Whom a Pod's token is meant for. A token for anybody else, the API server included, opens nothing here."""
+
+RUNNER_LABEL: Final = "tuist.dev/runner"
+"""`true` on every runner Pod."""
+POOL_LABEL: Final = "tuist.dev/runner-pool"
+"""The pool's name, on Pod and ServiceAccount. Dispatch trusts the one on the ServiceAccount."""
+OWNER_LABEL: Final = "tuist.dev/runner-pool-owner"
+"""The stamp: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
+ACCOUNT_LABEL: Final = "tuist.dev/runner-account"
+"""The account's id, only after the dispatch was committed."""
+DRAIN_ELIGIBLE_LABEL: Final = "tuist.dev/drain-eligible"
+"""`true` on an idle Pod of an older image whose turn in the roll has come: dispatch answers it 410."""
+OPERATOR_DRAIN_LABEL: Final = "tuist.dev/runner-operator-drain"
+"""`true`, by a person's hand: retire this Pod after its job, and give it none if it has none."""
+FLEET_LABEL: Final = "tuist.dev/fleet"
+"""On the Nodes of a Mac fleet."""
+LINUX_POOL_LABEL: Final = "node.cluster.x-k8s.io/pool"
+"""On the Nodes of a Linux fleet."""
+FINALIZER: Final = "tuist.dev/runner-pool-drain"
+"""Holds a deleted pool until its busy Pods are done."""
+POLLER: Final = "poller"
+"""The init container of a Linux Pod that waits for a job; the only one with a token."""
+RUNNER: Final = "runner"
+"""The container that runs the job."""
