@@ -7,13 +7,15 @@ RUN_ARGS ?=
 # One test process a core; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: help install run test check test-kube test-browser bench crds roles clusterctl reference format clean
+.PHONY: help install run test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make install    put the command paddock into .venv/bin"
 	@echo "make run        start Paddock on this machine with a simulated cloud (RUN_ARGS='--hosts 50' for options)"
-	@echo "make test       run the whole default test suite"
+	@echo "make test       run the tests of every change: a few minutes on two cores"
+	@echo "make test-slow  run the exhaustive grids, the long storms and many seeds: a quarter of an hour"
+	@echo "make test-all   run all tests: test, test-slow, test-kube and test-browser"
 	@echo "make check      formatter, linter, type checker and import rules"
 	@echo "make test-kube  run the suites that need a real kube-apiserver (needs Go; the first build takes minutes)"
 	@echo "make test-browser  run the page in Chromium or Chrome; pictures are kept in artefacts/"
@@ -42,14 +44,24 @@ install: .venv/installed
 run: .venv/installed
 	@exec $(BIN)/paddock up --simulate $(RUN_ARGS)
 
+PYTEST = $(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal
+
 test: .venv/installed-for-development
-	@$(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal
+	@$(PYTEST) -m "not slow"
 
 check: .venv/installed-for-development
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=src $(BIN)/lint-imports
+
+# Exhaustive grids and long storms; then every simulation and every incident again, with seeds that `make test` does not use.
+SEEDS ?= 4
+test-slow: .venv/installed-for-development
+	@$(PYTEST) -m slow
+	@PADDOCK_SIM_SEEDS=$(SEEDS) $(PYTEST) -m "not slow" tests/simulation tests/incidents
+
+test-all: test test-slow test-kube test-browser
 
 test-kube: .venv/installed-for-development
 	@$(BIN)/pytest tests/kube -q
