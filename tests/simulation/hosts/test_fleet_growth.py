@@ -114,6 +114,7 @@ async def test_no_more_than_three_macs_are_on_order_at_once(world: World) -> Non
     assert len(_living(fleet)) > _ORDERED_AT_A_TIME, "those that were delivered made room for the next"
 
 
+@pytest.mark.slow
 @simulated(1)
 async def test_a_fleet_of_thirty_is_ready_as_soon_as_if_all_were_made_at_once(
     world: World, monkeypatch: pytest.MonkeyPatch
