@@ -10,7 +10,7 @@ from paddock.simulator.seeds import simulated
 
 
 @simulated(1)
-async def test_g9_a_claimed_mac_without_a_stamp_survives_scale_down(world: World) -> None:
+async def test_a_claimed_mac_without_a_stamp_survives_scale_down(world: World) -> None:
     """The stamp is best effort, and on macOS it is all that can be seen; the ledger knows better."""
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 3)
@@ -43,7 +43,7 @@ async def test_without_the_ledger_no_live_pod_is_deleted_and_the_pool_says_so(wo
 
 
 @simulated(1)
-async def test_lesson_5_renaming_a_pool_kills_no_job(world: World) -> None:
+async def test_renaming_a_pool_kills_no_job(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("old", 2)
     await pools.settled("old", 2)
@@ -57,7 +57,7 @@ async def test_lesson_5_renaming_a_pool_kills_no_job(world: World) -> None:
 
 
 @simulated(1)
-async def test_lesson_14_a_pod_of_a_host_that_is_gone_does_not_stay_for_ever(world: World) -> None:
+async def test_a_pod_of_a_host_that_is_gone_does_not_stay_for_ever(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 2)
     await pools.settled("mac", 2)
@@ -76,7 +76,7 @@ async def test_lesson_14_a_pod_of_a_host_that_is_gone_does_not_stay_for_ever(wor
 
 
 @simulated(1)
-async def test_lesson_14_a_deleting_pod_on_a_living_node_keeps_its_finalizers(world: World) -> None:
+async def test_a_deleting_pod_on_a_living_node_keeps_its_finalizers(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 1)
     await pools.settled("mac", 1)
@@ -90,7 +90,7 @@ async def test_lesson_14_a_deleting_pod_on_a_living_node_keeps_its_finalizers(wo
 
 
 @simulated(1)
-async def test_lesson_17_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_starve(world: World) -> None:
+async def test_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_starve(world: World) -> None:
     pools = PoolWorld(world, linux=3)
     pools.broken.add("lin-0")
     quick = Provisioning(max_concurrent_per_node=6, start_timeout_seconds=60)
@@ -106,7 +106,7 @@ async def test_lesson_17_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_
 
 
 @simulated(1)
-async def test_lesson_17_pods_without_room_are_replaced_and_only_one_keeps_asking(world: World) -> None:
+async def test_pods_without_room_are_replaced_and_only_one_keeps_asking(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     await pools.pool("big", 4, os="linux", pod_memory_mb=900_000)
     await pools.eventually("it says so", lambda: pools.ready_condition("big").reason == "Unschedulable")
@@ -128,7 +128,7 @@ def _placeable(pools: PoolWorld) -> object:
 
 
 @simulated(1)
-async def test_lesson_18_a_pod_that_somebody_deletes_is_reported(world: World) -> None:
+async def test_a_pod_that_somebody_deletes_is_reported(world: World) -> None:
     """Its session ends when it does, not hours later."""
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 1)
@@ -141,7 +141,7 @@ async def test_lesson_18_a_pod_that_somebody_deletes_is_reported(world: World) -
 
 
 @simulated(1)
-async def test_lesson_20_a_drained_node_is_free_as_soon_as_its_jobs_are_done(world: World) -> None:
+async def test_a_drained_node_is_free_as_soon_as_its_jobs_are_done(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 2)
     await pools.settled("mac", 2)
@@ -181,7 +181,7 @@ async def test_a_server_that_refuses_pods_is_quoted(world: World) -> None:
 
 @simulated(1)
 async def test_two_mac_pools_never_put_a_third_vm_on_a_mac(world: World) -> None:
-    """G21: the licence is ours to keep."""
+    """The licence is ours to keep."""
     pools = PoolWorld(world, nodes=2)
     await pools.pool("one", 5)
     await pools.pool("two", 5)

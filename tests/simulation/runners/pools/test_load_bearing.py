@@ -1,4 +1,4 @@
-"""T16 to T20 of the list of behaviours: the tests that pin what the pool controller must never lose."""
+"""What the pool controller must never lose: reports before deletions, capped rolls and starts, busy Pods."""
 
 import pytest
 from simulation.runners.pools.pool_world import PoolWorld
@@ -10,7 +10,7 @@ from paddock.simulator.seeds import simulated
 
 
 @simulated(1)
-async def test_t16_the_stop_is_reported_before_the_pod_is_deleted(world: World) -> None:
+async def test_the_stop_is_reported_before_the_pod_is_deleted(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 1)
     await pools.settled("mac", 1)
@@ -23,7 +23,7 @@ async def test_t16_the_stop_is_reported_before_the_pod_is_deleted(world: World) 
 
 
 @simulated(1)
-async def test_t16_the_pod_is_deleted_even_if_its_stop_cannot_be_reported(world: World) -> None:
+async def test_the_pod_is_deleted_even_if_its_stop_cannot_be_reported(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 1)
     await pools.settled("mac", 1)
@@ -40,7 +40,7 @@ async def test_t16_the_pod_is_deleted_even_if_its_stop_cannot_be_reported(world:
 
 @pytest.mark.slow
 @simulated(1)
-async def test_t17_a_new_image_rolls_within_its_cap_and_touches_no_claimed_pod(world: World) -> None:
+async def test_a_new_image_rolls_within_its_cap_and_touches_no_claimed_pod(world: World) -> None:
     """Forty Pods and five percent: never more than two of them are unavailable."""
     pools = PoolWorld(world, nodes=25)
     await pools.pool("mac", 40)
@@ -65,7 +65,7 @@ async def test_t17_a_new_image_rolls_within_its_cap_and_touches_no_claimed_pod(w
 
 
 @simulated(1)
-async def test_t17_a_new_runtime_class_revision_rolls_as_well(world: World) -> None:
+async def test_a_new_runtime_class_revision_rolls_as_well(world: World) -> None:
     pools = PoolWorld(world, linux=2)
     await pools.pool("lin", 4, os="linux")
     await pools.settled("lin", 4)
@@ -82,7 +82,7 @@ async def test_t17_a_new_runtime_class_revision_rolls_as_well(world: World) -> N
 
 
 @simulated(1)
-async def test_t18_two_pools_that_want_eight_each_start_four_at_once(world: World) -> None:
+async def test_two_pools_that_want_eight_each_start_four_at_once(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     pools.boot = 10_000.0
     ceiling = Provisioning(max_concurrent_per_node=4, start_timeout_seconds=0)
@@ -99,7 +99,7 @@ async def test_t18_two_pools_that_want_eight_each_start_four_at_once(world: Worl
 
 
 @simulated(1)
-async def test_t19_a_cordoned_node_loses_its_idle_pods_and_keeps_the_others(world: World) -> None:
+async def test_a_cordoned_node_loses_its_idle_pods_and_keeps_the_others(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     await pools.pool("lin", 3, os="linux")
     await pools.settled("lin", 3)
@@ -117,7 +117,7 @@ async def test_t19_a_cordoned_node_loses_its_idle_pods_and_keeps_the_others(worl
 
 
 @simulated(1)
-async def test_t20_a_deleted_pool_is_held_until_its_busy_pod_is_done(world: World) -> None:
+async def test_a_deleted_pool_is_held_until_its_busy_pod_is_done(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 2)
     await pools.settled("mac", 2)
