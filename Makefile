@@ -44,7 +44,8 @@ install: .venv/installed
 run: .venv/installed
 	@exec $(BIN)/paddock up --simulate $(RUN_ARGS)
 
-PYTEST = $(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal
+# Compiled modules are kept, whatever the shell says: compiling them again for each process takes longer than most tests.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal
 
 test: .venv/installed-for-development
 	@$(PYTEST) -m "not slow"

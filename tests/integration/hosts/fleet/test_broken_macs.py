@@ -164,6 +164,7 @@ class SpoilFirst:
             "no_key",
             {"BootstrapFailed", "RebootingForRecovery", "BootstrapExhausted", "Released"},
             id="a missing project key is cured by the wipe",
+            marks=pytest.mark.slow,
         ),
     ],
 )
