@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.base.rng import seeded
 from paddock.base.secrets import Password, Secret
