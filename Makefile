@@ -14,7 +14,7 @@ help:
 	@echo "make install    put the command paddock into .venv/bin"
 	@echo "make run        start Paddock on this machine with a simulated cloud (RUN_ARGS='--hosts 50' for options)"
 	@echo "make test       run the tests of every change: a few minutes on two cores"
-	@echo "make test-slow  run the exhaustive grids, the long storms and many seeds: a quarter of an hour"
+	@echo "make test-slow  run the exhaustive grids, the long storms and many seeds"
 	@echo "make test-all   run all tests: test, test-slow, test-kube and test-browser"
 	@echo "make check      formatter, linter, type checker and import rules"
 	@echo "make test-kube  run the suites that need a real kube-apiserver (needs Go; the first build takes minutes)"
@@ -57,9 +57,9 @@ check: .venv/installed-for-development
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=src $(BIN)/lint-imports
 
 # Exhaustive grids and long storms; then every simulation and every incident again, with seeds that `make test` does not use.
-SEEDS ?= 4
+SEEDS ?= 8
 test-slow: .venv/installed-for-development
-	@$(PYTEST) -m slow
+	@PADDOCK_SIM_SEEDS=$(SEEDS) $(PYTEST) -m slow
 	@PADDOCK_SIM_SEEDS=$(SEEDS) $(PYTEST) -m "not slow" tests/simulation tests/incidents
 
 test-all: test test-slow test-kube test-browser
