@@ -15,7 +15,9 @@ WORKERS ?= auto
 help:
 	@echo "make install    put the command paddock into .venv/bin"
 	@echo "make run        start Paddock on this machine with a simulated cloud (RUN_ARGS='--hosts 50' for options)"
-	@echo "make test       run the whole default test suite"
+	@echo "make test       run the tests of every change: a few minutes on two cores"
+	@echo "make test-slow  run the exhaustive grids, the long storms and many seeds"
+	@echo "make test-all   run all tests: test, test-slow, test-kube and test-browser"
 	@echo "make check      formatter, linter, type checker and import rules"
 	@echo "make test-kube  run the suites that need a real kube-apiserver (needs Go; the first build takes minutes)"
 	@echo "make test-browser  run the page in Chromium or Chrome; pictures are kept in artefacts/"
@@ -51,8 +53,11 @@ SHA256 ?=
 bundle: .venv/installed
 	@PYTHONPATH=hack/agent-bundle $(BIN)/python -m agent_bundle build --target "$(TARGET)" --interpreter "$(INTERPRETER)" --sha256 "$(SHA256)" --uv $(UV)
 
+# Compiled modules are kept, whatever the shell says: compiling them again for each process takes longer than most tests.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal
+
 test: .venv/installed-for-development
-	@$(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal
+	@$(PYTEST) -m "not slow"
 
 check: .venv/installed-for-development
 	@$(BIN)/ruff format --check .
@@ -60,9 +65,11 @@ check: .venv/installed-for-development
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=src $(BIN)/lint-imports
 
-# Exhaustive grids, many seeds, long storms.
+# Exhaustive grids and long storms; then every simulation and every incident again, with seeds that `make test` does not use.
+SEEDS ?= 8
 test-slow: .venv/installed-for-development
-	@$(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -m slow -n $(WORKERS) --dist worksteal
+	@PADDOCK_SIM_SEEDS=$(SEEDS) $(PYTEST) -m slow
+	@PADDOCK_SIM_SEEDS=$(SEEDS) $(PYTEST) -m "not slow" tests/simulation tests/incidents
 
 test-all: check test test-slow test-kube test-browser
 

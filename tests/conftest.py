@@ -1,6 +1,23 @@
-"""What holds for every test: drawing examples may be slow, because all cores are busy with other tests."""
+"""What holds for every test: it sees nothing of the person who runs it, and drawing examples may be slow, because all cores
+are busy with other tests.
+"""
 
-from hypothesis import HealthCheck, settings
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
+from hypothesis import HealthCheck, configuration, settings
+from isolation import isolate
+
+# Before tests move to another folder: what failed is remembered in the checkout, as always.
+configuration.set_hypothesis_home_dir(Path(__file__).resolve().parents[1] / ".hypothesis")
 settings.register_profile("paddock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("paddock")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fixtures of a wider scope than a test see the empty folder and home, too: this one comes before them all."""
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(patch, tmp_path_factory.mktemp("nobody"))
+        yield

@@ -59,14 +59,17 @@ def test_status_fits_one_screen_and_its_exit_code_says_whether_all_is_well(folde
     assert len(outcome.stdout.splitlines()) < 50
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS[:2], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[2:])])
 def test_every_kind_is_listed_for_people_and_for_scripts(folder: Path, kind: str) -> None:
     outcome = typed(folder, "get", kind, "-o", "wide")
     assert outcome.returncode == 0, outcome.stderr
     assert isinstance(shown(folder, "get", kind), list)
 
 
-@pytest.mark.parametrize("kind", ["host", "machine", "fleet", "pool", "node", "job"])
+@pytest.mark.parametrize(
+    "kind",
+    ["host", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("machine", "fleet", "pool", "node")), "job"],
+)
 def test_one_of_everything_is_described_and_explained(folder: Path, kind: str) -> None:
     name = first(folder, f"{kind}s")
     outcome = typed(folder, "describe", kind, name)

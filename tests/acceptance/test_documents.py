@@ -138,6 +138,7 @@ def healed(instance: Instance) -> None:
     instance.all_bound(HOSTS, ready=True, within=90)
 
 
+@pytest.mark.slow
 def test_the_quickstart_says_what_one_sees(instance: Instance, terminal: Terminal) -> None:
     said = type_all(QUICKSTART, instance, terminal)
     assert re.match(r"(Healthy|Not healthy): ", said["paddock status"])

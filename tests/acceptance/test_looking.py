@@ -113,6 +113,7 @@ def _refused(*options: str) -> str:
     return line
 
 
+@pytest.mark.slow
 def test_a_second_instance_runs_beside_it_and_the_same_seed_makes_the_same_macs(
     paddock: Instance, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from acceptance.instance import HOSTS, MACHINES, eventually, running
 
 
@@ -21,6 +22,7 @@ def test_ctrl_c_stops_everything_at_once_and_keeps_everything(tmp_path: Path) ->
         eventually("no process is left after SIGTERM either", lambda: not second.left_over(), within=1.0)
 
 
+@pytest.mark.slow
 def test_a_killed_paddock_finds_its_objects_and_its_cloud_and_strands_nothing(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data, "--hosts", "3") as first:

@@ -6,6 +6,7 @@ import json
 import time
 from pathlib import Path
 
+import pytest
 from acceptance.instance import MACHINES, Instance, eventually, running
 
 HOSTS_IN_ALL = 3
@@ -25,6 +26,7 @@ def force_delete(paddock: Instance, name: str) -> None:
         assert api.get(f"{MACHINES}/{name}").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_forced_deletion_strands_a_host_which_is_reported_and_reclaimed_only_on_request(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data, *REPORT) as reporting:

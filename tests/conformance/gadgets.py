@@ -82,7 +82,7 @@ _STATUS: Json = {
 }
 COLUMNS: list[Json] = [
     {"name": "Size", "type": "string", "jsonPath": ".spec.size", "description": "How big."},
-    {"name": "ConcurrencyLimit", "type": "integer", "jsonPath": ".spec.slots"},
+    {"name": "Slots", "type": "integer", "jsonPath": ".spec.slots"},
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
     {"name": "Tags", "type": "string", "jsonPath": ".spec.tags", "priority": 1},
     {"name": "Tag", "type": "string", "jsonPath": ".spec.tags[*]", "priority": 1},

@@ -7,6 +7,12 @@ from docs.documents import ROOT
 
 TESTS = ROOT / "tests"
 LIST = TESTS / "incidents" / "README.md"
+PLANNED = {
+    "test_stranded_hosts.py",
+    "test_release_and_terminate.py",
+    "test_pause_and_detach.py",
+    "test_sealed_password_and_tiers.py",
+}
 
 
 def there(name: str) -> Path | None:
@@ -32,8 +38,6 @@ def test_every_test_that_the_list_names_is_in_a_file_of_its_row():
     lost = []
     for row in rows():
         files = [path for name in re.findall(r"`((?:\w+/)*test_\w+\.py)`", row) if (path := there(name)) is not None]
-        for seed in re.findall(r"seed (\d{3})", row):
-            files += (TESTS / "incidents" / "hosts").glob(f"test_seed_{seed}_*.py")
         known = [test for path in files for test in names_in(path)]
         for said in re.findall(r"`(…?[a-z0-9_]+_[a-z0-9_]+…?)`", row):
             begins, core, ends = not said.startswith("…"), said.strip("…"), not said.endswith("…")
@@ -48,9 +52,9 @@ def test_every_test_that_the_list_names_is_in_a_file_of_its_row():
 
 
 def test_every_test_of_an_incident_has_a_row():
-    """The seeds' own validation sections have a row for each file; one test each is in the file itself."""
+    """A fix that has a plan of tests has a row for its whole file."""
     said = [text.strip("…") for row in rows() for text in re.findall(r"`(…?[a-z0-9_]+…?)`", row)]
-    files = [path for path in (TESTS / "incidents").rglob("test_*.py") if not path.name.startswith("test_seed_")]
+    files = [path for path in (TESTS / "incidents").rglob("test_*.py") if path.name not in PLANNED]
     tests = [name for path in sorted(files) for name in names_in(path)]
     assert len(tests) > 50
     assert [name for name in tests if not any(name.startswith(text) for text in said)] == []

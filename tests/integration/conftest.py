@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import psycopg
 import pytest_asyncio
 from integration.runners.ledger.rig import Bench, StandingClock
 
@@ -24,9 +25,16 @@ async def server() -> AsyncIterator[EmbeddedPostgres]:
     folder.chmod(0o755)
     try:
         async with EmbeddedPostgres(folder / "pg", clock=SystemClock(), rng=random.Random(1)) as postgres:
+            await _hurry(postgres.dsn)
             yield postgres
     finally:
         shutil.rmtree(folder)
+
+
+async def _hurry(dsn: str) -> None:
+    """Nobody pulls the plug of this server, so no commit waits for the disk; the durable one has tests of its own."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        await connection.execute("ALTER ROLE CURRENT_USER SET synchronous_commit = off")
 
 
 @pytest_asyncio.fixture

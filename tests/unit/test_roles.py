@@ -69,7 +69,7 @@ def test_other_namespaces_can_be_asked_for_and_reach_every_role_and_subject() ->
 
 
 def test_the_dispatch_process_may_delete_the_pods_and_accounts_that_the_reaper_finds_leaked() -> None:
-    """Seed 003: without the two deletes the reaper runs every minute, is refused every time, and heals nothing."""
+    """Without the two deletes the reaper runs every minute, is refused every time, and heals nothing."""
     assert verbs(DISPATCH_ROLES, "pods", namespace="runners") == {"get", "list", "watch", "patch", "delete"}
     assert verbs(DISPATCH_ROLES, "serviceaccounts", namespace="runners") == {"get", "list", "watch", "delete"}
 

@@ -30,7 +30,7 @@ async def test_a_custom_kind_shows_its_own_columns(api: Api) -> None:
     assert columns(body) == [
         ("Name", "string", 0),
         ("Size", "string", 0),
-        ("ConcurrencyLimit", "integer", 0),
+        ("Slots", "integer", 0),
         ("Ready", "string", 0),
         ("Tags", "string", 1),
         ("Tag", "string", 1),

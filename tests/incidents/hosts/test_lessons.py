@@ -1,4 +1,4 @@
-"""Lessons that the system behind the seeds paid for (hosts.md §7), as far as they concern hosts and not their bootstrap.
+"""Lessons that the system that Paddock follows paid for, as far as they concern hosts and not their bootstrap.
 
 Lessons that a seed's own validation section covers are in `test_seed_*.py`; the table in `tests/incidents/README.md` says
 where each one is.
@@ -43,7 +43,7 @@ _CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clus
 
 @simulated(seeds=1)
 async def test_a_rolling_fleet_never_waits_for_the_cloud(world: World) -> None:
-    """L2: cluster churn destroyed hosts inside Apple's licensing floor, and deploys hung on the refusal. Here a Machine
+    """Cluster churn destroyed hosts inside Apple's licensing floor, and deploys hung on the refusal. Here a Machine
     goes in seconds while the cloud refuses everything: its release is recorded, and done when the cloud is back.
     """
     fleet = FleetWorld(world, hosts=1, settings=settings())
@@ -62,7 +62,7 @@ async def test_a_rolling_fleet_never_waits_for_the_cloud(world: World) -> None:
 
 @simulated(seeds=1)
 async def test_a_password_that_could_not_be_read_is_not_a_missing_password(world: World) -> None:
-    """L6: an error of the API was taken for "no password", which counts towards giving the host up."""
+    """An error of the API was taken for "no password", which counts towards giving the host up."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     fleet.cloud.seal(fleet.pool[0].id, 1)
     await fleet.machine("m-1")
@@ -80,7 +80,7 @@ async def test_a_password_that_could_not_be_read_is_not_a_missing_password(world
 
 @simulated(seeds=1)
 async def test_the_pinned_key_of_an_earlier_install_never_poisons_the_next_one(world: World) -> None:
-    """L7, from its review: the replacement was judged by the old host's key. Here a finished wipe forgets the pin."""
+    """The replacement was judged by the old host's key. Here a finished wipe forgets the pin."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     for name in ("m-1", "m-2"):
         await fleet.machine(name)
@@ -97,7 +97,7 @@ async def test_the_pinned_key_of_an_earlier_install_never_poisons_the_next_one(w
 
 @simulated(seeds=1)
 async def test_a_crash_right_after_the_claim_leaves_a_host_that_is_taken_up_again(world: World) -> None:
-    """L8, third cause: a crash between the claim and the write of its object. The claim is on the Host before the rename,
+    """A crash between the claim and the write of its object. The claim is on the Host before the rename,
     so whoever leads next binds the same host instead of stranding it.
     """
     fleet = FleetWorld(world, hosts=2, settings=settings())
@@ -116,7 +116,7 @@ async def test_a_crash_right_after_the_claim_leaves_a_host_that_is_taken_up_agai
 
 @simulated(seeds=1)
 async def test_a_claim_marker_that_nobody_recorded_is_wiped_and_pooled(world: World) -> None:
-    """L8: a host left under a claim marker (another cluster died, a ledger was lost) belongs to no machine's memory."""
+    """A host left under a claim marker (another cluster died, a ledger was lost) belongs to no machine's memory."""
     fleet = FleetWorld(world, hosts=0, settings=settings(claim_name_prefix="tuist-tuist-"))
     marked = fleet.cloud.add_host("tuist-claim-pending-0c5d", server_type="M2-L").id
     await fleet.machine("tuist-tuist-m-1")
@@ -127,7 +127,7 @@ async def test_a_claim_marker_that_nobody_recorded_is_wiped_and_pooled(world: Wo
 
 @simulated(seeds=2)
 async def test_an_error_while_claiming_is_an_error_and_not_an_empty_pool(world: World) -> None:
-    """L9: errors of every kind were read as "race lost" and surfaced as NoAvailableHost, while the pool was full."""
+    """Errors of every kind were read as "race lost" and surfaced as NoAvailableHost, while the pool was full."""
     fleet = FleetWorld(world, hosts=2, settings=settings())
     fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("rename",), times=3))
 
@@ -144,7 +144,7 @@ async def test_an_error_while_claiming_is_an_error_and_not_an_empty_pool(world: 
 
 @simulated(seeds=1)
 async def test_cluster_api_is_told_that_infrastructure_and_control_plane_are_there(world: World) -> None:
-    """L10: core never bound Machines to Nodes, because nothing told it that the control plane was managed elsewhere."""
+    """Core never bound Machines to Nodes, because nothing told it that the control plane was managed elsewhere."""
     fleet = FleetWorld(world, hosts=0, cluster_api=True, settings=settings())
     await fleet.ready.wait()
     where = ObjectMeta(name="c", namespace="default")
@@ -178,7 +178,7 @@ async def with_node(world: World) -> tuple[FleetWorld, str]:
 
 @simulated(seeds=1)
 async def test_a_node_that_somebody_deleted_is_noticed_and_only_its_agent_is_restarted(world: World) -> None:
-    """L12: the host cloud's own controller deleted Nodes with a foreign providerID, and nobody noticed."""
+    """The host cloud's own controller deleted Nodes with a foreign providerID, and nobody noticed."""
     fleet, server_id = await with_node(world)
     await fleet.clock.sleep(180)
     before, touched = mutations(fleet), len(fleet.macs.touched)
@@ -197,7 +197,7 @@ async def test_a_node_that_somebody_deleted_is_noticed_and_only_its_agent_is_res
 
 @simulated(seeds=1)
 async def test_slow_bootstraps_do_not_wait_for_each_other(world: World) -> None:
-    """L13: one worker serialised bring-ups of fifty minutes each."""
+    """One worker serialised bring-ups of fifty minutes each."""
     fleet = FleetWorld(world, hosts=6, settings=settings())
     fleet.macs.seconds = 3000.0
     for number in range(6):
@@ -207,7 +207,7 @@ async def test_slow_bootstraps_do_not_wait_for_each_other(world: World) -> None:
 
 @pytest.mark.parametrize("spec", [{}, {"type": "M1-M"}, {"os": "macos-tahoe-26.3", "unknown": True}])
 def test_a_template_written_before_any_field_is_still_read(spec: dict[str, Any]) -> None:
-    """L27: a required field made older templates unclonable; the fleet stayed at half size with every alert green."""
+    """A required field made older templates unclonable; the fleet stayed at half size with every alert green."""
     old = {"metadata": {"name": "t"}, "spec": {"template": {"spec": spec}}}
     read = msgspec.convert(old, ScalewayAppleSiliconMachineTemplate)
     assert read.spec.template.spec.zone == "fr-par-1"
@@ -216,7 +216,7 @@ def test_a_template_written_before_any_field_is_still_read(spec: dict[str, Any])
 
 @simulated(seeds=1)
 async def test_an_image_that_the_cloud_retired_is_replaced_by_the_newest_of_its_family(world: World) -> None:
-    """L29: released hosts came back on the type's default OS, and a whole pool became unadoptable."""
+    """Released hosts came back on the type's default OS, and a whole pool became unadoptable."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     await fleet.machine("m-1")
     await fleet.all_ready(1)
@@ -234,7 +234,7 @@ async def test_an_image_that_the_cloud_retired_is_replaced_by_the_newest_of_its_
 
 @simulated(seeds=1)
 async def test_a_family_that_is_gone_is_said_and_the_host_still_comes_back(world: World) -> None:
-    """L29: `OSPinUnavailable`, then the type's default: a host on another OS is better than one that never comes back."""
+    """`OSPinUnavailable`, then the type's default: a host on another OS is better than one that never comes back."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     await fleet.machine("m-1")
     await fleet.all_ready(1)
@@ -250,7 +250,7 @@ async def test_a_family_that_is_gone_is_said_and_the_host_still_comes_back(world
 
 @simulated(seeds=1)
 async def test_a_version_pin_is_refused_before_any_host_is_touched_and_names_the_family(world: World) -> None:
-    """L29: `InvalidOSPin` at adoption, with what to write instead."""
+    """`InvalidOSPin` at adoption, with what to write instead."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     await fleet.machine("m-1", os="macos-tahoe-26.3")
     assert "'Tahoe'" in await until_ready_says(fleet, "m-1", "InvalidOSPin")
@@ -263,7 +263,7 @@ async def test_a_version_pin_is_refused_before_any_host_is_touched_and_names_the
 
 @simulated(seeds=1)
 async def test_no_host_is_claimed_while_the_fleets_key_cannot_be_registered(world: World) -> None:
-    """L36: a host ordered or wiped before a fleet's key was registered never gets the key, and "SSH is not available"."""
+    """A host ordered or wiped before a fleet's key was registered never gets the key, and "SSH is not available"."""
 
     async def no_key(_self: FakeBootstrap, _machine: Machine) -> str | None:
         return "ssh_key: quota exceeded"
@@ -284,7 +284,7 @@ async def test_no_host_is_claimed_while_the_fleets_key_cannot_be_registered(worl
 
 @simulated(seeds=1)
 async def test_a_failed_host_says_so_where_people_and_alerts_look(world: World) -> None:
-    """L25: a stuck host was visible in one object's status only. Here the reason is a column, a condition, an event, and
+    """A stuck host was visible in one object's status only. Here the reason is a column, a condition, an event, and
     the count on the Host, which outlives the machine.
     """
     fleet = FleetWorld(world, hosts=1, settings=settings())

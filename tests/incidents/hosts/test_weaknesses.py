@@ -1,4 +1,4 @@
-"""Weaknesses found while reading the system behind the seeds (hosts.md §9): each is shown not to be ours."""
+"""Weaknesses found while reading the system that Paddock follows: each is shown not to be ours."""
 
 import itertools
 from collections import Counter
@@ -40,7 +40,7 @@ async def bound(fleet: FleetWorld, name: str = "m-1") -> str:
 
 @simulated(seeds=2)
 async def test_intent_is_written_before_its_effect(world: World) -> None:
-    """G3: finalizer and serverID were persisted after the whole pass, fifty minutes later. Here the finalizer is there
+    """Finalizer and serverID were persisted after the whole pass, fifty minutes later. Here the finalizer is there
     before the first rename, and server, provider id and addresses before anything is done to the host.
     """
     fleet = FleetWorld(world, hosts=1, settings=settings())
@@ -61,7 +61,7 @@ async def test_intent_is_written_before_its_effect(world: World) -> None:
 
 @simulated(seeds=1)
 async def test_a_lost_secret_is_made_again(world: World) -> None:
-    """G4: a Secret that could not be written after the claim left the machine looping every ten seconds for ever."""
+    """A Secret that could not be written after the claim left the machine looping every ten seconds for ever."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     fleet.macs.seconds = 5.0
     fleet.macs.broken.add(fleet.pool[0].id)
@@ -76,7 +76,7 @@ async def test_a_lost_secret_is_made_again(world: World) -> None:
 
 @simulated(seeds=2)
 async def test_a_host_that_looks_free_is_clean_at_every_moment(world: World) -> None:
-    """G5: a reinstall that failed after the rename left a pool-named, un-wiped, ready host, which another machine could
+    """A reinstall that failed after the rename left a pool-named, un-wiped, ready host, which another machine could
     claim while the retry wiped it. Here the pool name comes last, and a waiting machine never gets a dirty host.
     """
     fleet = FleetWorld(world, hosts=1, settings=settings())
@@ -99,7 +99,7 @@ async def test_a_host_that_looks_free_is_clean_at_every_moment(world: World) -> 
 
 @simulated(seeds=1)
 async def test_an_address_that_comes_late_or_changes_is_followed(world: World) -> None:
-    """G6: a server without an address at adoption stored an empty one, and looped on it for ever."""
+    """A server without an address at adoption stored an empty one, and looped on it for ever."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     server_id = fleet.pool[0].id
     late = cloud_host(fleet, server_id).ip
@@ -120,7 +120,7 @@ async def test_an_address_that_comes_late_or_changes_is_followed(world: World) -
 
 @simulated(seeds=1)
 async def test_a_password_that_stays_sealed_escalates_and_never_for_ever(world: World) -> None:
-    """G7: a missing password was looked at every five minutes for ever. Here it is waited for, then counts as a failure:
+    """A missing password was looked at every five minutes for ever. Here it is waited for, then counts as a failure:
     the host is rebooted, and given back in the end, without sudo ever having been asked.
     """
     fleet = FleetWorld(world, hosts=1, settings=settings(tiers=Tiers(reboot_after=1, max_attempts=3)))
@@ -140,7 +140,7 @@ async def test_a_password_that_stays_sealed_escalates_and_never_for_ever(world: 
 
 @simulated(seeds=1)
 async def test_a_password_that_is_sealed_again_does_not_disturb_a_ready_machine(world: World) -> None:
-    """G7: the gate also ran for bootstrapped hosts, and made ready machines unready whenever the cloud sealed."""
+    """The gate also ran for bootstrapped hosts, and made ready machines unready whenever the cloud sealed."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     await fleet.machine("m-1")
     await fleet.all_ready(1)
@@ -152,7 +152,7 @@ async def test_a_password_that_is_sealed_again_does_not_disturb_a_ready_machine(
 
 @simulated(seeds=1)
 async def test_a_finished_bootstrap_is_not_followed_by_an_update(world: World) -> None:
-    """G10: the first success did not stamp the configuration hash, so a drift push followed at once."""
+    """The first success did not stamp the configuration hash, so a drift push followed at once."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     await fleet.machine("m-1")
     await fleet.all_ready(1)
@@ -163,7 +163,7 @@ async def test_a_finished_bootstrap_is_not_followed_by_an_update(world: World) -
 
 @simulated(seeds=2)
 async def test_a_server_deleted_in_the_console_is_noticed_and_replaced(world: World) -> None:
-    """G11: readiness was never withdrawn, and the 404 of a live machine's server went unnoticed. Here the machine stops
+    """Readiness was never withdrawn, and the 404 of a live machine's server went unnoticed. Here the machine stops
     being ready, takes another host, and nothing of the lost one stays in the ledger.
     """
     fleet = FleetWorld(world, hosts=2, settings=settings())
@@ -186,7 +186,7 @@ async def test_a_server_deleted_in_the_console_is_noticed_and_replaced(world: Wo
 
 @simulated(seeds=1)
 async def test_a_zone_that_is_suddenly_empty_takes_no_host_from_any_machine(world: World) -> None:
-    """G11, its other side: absence is evidence only on a read that can be believed."""
+    """Absence is evidence only on a read that can be believed."""
     fleet = FleetWorld(world, hosts=2, settings=settings())
     for name in ("m-1", "m-2"):
         await fleet.machine(name)
@@ -200,7 +200,7 @@ async def test_a_zone_that_is_suddenly_empty_takes_no_host_from_any_machine(worl
 
 @simulated(seeds=1)
 async def test_a_machine_whose_status_was_lost_takes_its_own_host_up_again(world: World) -> None:
-    """G12 and the architecture's "re-bound, not wiped": the claim on the Host remembers what the machine forgot."""
+    """Re-bound, not wiped: the claim on the Host remembers what the machine forgot."""
     fleet = FleetWorld(world, hosts=3, settings=settings(claim_name_prefix=OURS))
     await fleet.machine(f"{OURS}m-1")
     await fleet.all_ready(1)
@@ -217,7 +217,7 @@ async def test_a_machine_whose_status_was_lost_takes_its_own_host_up_again(world
 
 @simulated(seeds=2)
 async def test_the_name_alone_gives_nobody_an_older_tenants_disk(world: World) -> None:
-    """G12: rediscovery by name skipped every check. Here a new machine of the same name has another uid: it takes a clean
+    """Rediscovery by name skipped every check. Here a new machine of the same name has another uid: it takes a clean
     host, and the old disk is wiped before anybody gets it.
     """
     fleet = FleetWorld(world, hosts=2, settings=settings(claim_name_prefix=OURS))
@@ -236,7 +236,7 @@ async def test_the_name_alone_gives_nobody_an_older_tenants_disk(world: World) -
 
 @simulated(seeds=1)
 async def test_the_sweep_keeps_its_brakes(world: World) -> None:
-    """G15: no second sighting, no cap, no look at what the cloud does to the host. Here all three, and the next cycle
+    """No second sighting, no cap, no look at what the cloud does to the host. Here all three, and the next cycle
     goes on with the rest.
     """
     fleet = FleetWorld(world, hosts=0, settings=settings(claim_name_prefix=OURS, reclaim_cap=2))
@@ -261,7 +261,7 @@ async def test_the_sweep_keeps_its_brakes(world: World) -> None:
 
 @simulated(seeds=1)
 async def test_one_zones_failure_neither_hides_another_zone_nor_counts_as_none(world: World) -> None:
-    """G15: the gauge undercounted when a zone failed."""
+    """The gauge undercounted when a zone failed."""
     fleet = FleetWorld(world, hosts=0, settings=settings(zones=("fr-par-1", "fr-par-3")))
     fleet.cloud.add_host(f"{OURS}a", server_type="M2-L", zone="fr-par-1")
     fleet.cloud.add_host(f"{OURS}b", server_type="M1-M", zone="fr-par-3")
@@ -284,7 +284,7 @@ async def test_one_zones_failure_neither_hides_another_zone_nor_counts_as_none(w
 
 @simulated(seeds=1)
 async def test_a_reclaimed_host_comes_back_on_the_family_it_had(world: World) -> None:
-    """G15: a reclaimed host got the type's default OS, and no fleet could adopt it."""
+    """A reclaimed host got the type's default OS, and no fleet could adopt it."""
     fleet = FleetWorld(world, hosts=0, settings=settings(claim_name_prefix=OURS))
     fleet.cloud.set_default_image("M2-L", "macos-sequoia-15.6")
     lost = fleet.cloud.add_host(f"{OURS}lost", server_type="M2-L", image="macos-tahoe-26.3").id
@@ -296,7 +296,7 @@ async def test_a_reclaimed_host_comes_back_on_the_family_it_had(world: World) ->
 
 @simulated(seeds=1)
 async def test_a_claim_costs_a_handful_of_calls_and_never_a_list(world: World) -> None:
-    """G16: every adoption listed the whole zone twice under a lock. Here one list per zone and cycle serves all claims."""
+    """Every adoption listed the whole zone twice under a lock. Here one list per zone and cycle serves all claims."""
     fleet = FleetWorld(world, hosts=12, settings=settings(reclaim_interval=86400.0))
     await fleet.ready.wait()
     await fleet.clock.sleep(60)
@@ -314,7 +314,7 @@ async def test_a_claim_costs_a_handful_of_calls_and_never_a_list(world: World) -
 
 @simulated(seeds=1)
 async def test_a_cloud_that_asks_for_patience_gets_it(world: World) -> None:
-    """G16: 429 and Retry-After were ignored."""
+    """429 and Retry-After were ignored."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     await fleet.machine("m-1")
     limited = Fault(kind=FaultKind.RATE_LIMITED, times=3, retry_after=20.0)
@@ -330,7 +330,7 @@ async def test_a_cloud_that_asks_for_patience_gets_it(world: World) -> None:
 
 @simulated(seeds=1)
 async def test_failed_bootstraps_keep_their_distance_even_across_restarts(world: World) -> None:
-    """G17: no distance between attempts. Writing a failure down wakes the controller, and a new leader has no timers; the
+    """No distance between attempts. Writing a failure down wakes the controller, and a new leader has no timers; the
     next attempt waits all the same.
     """
     fleet = FleetWorld(world, hosts=1, settings=settings(tiers=Tiers(reboot_after=0, max_attempts=0)))

@@ -1,4 +1,4 @@
-"""Incidents of handing jobs to Pods that the system behind the seeds had to learn from, one sentence each."""
+"""Incidents of handing jobs to Pods that the system that Paddock follows had to learn from, one sentence each."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,7 +13,7 @@ from paddock.runners.pools.pod_template import pod_of
 
 
 async def test_a_job_that_finds_its_pods_token_gets_nobody_elses_job_with_it(rig: Rig):
-    """Lesson 1: the token speaks for the whole pool, and job code could read it and ask for more."""
+    """The token speaks for the whole pool, and job code could read it and ask for more."""
     await rig.accounts(ACME, BOLT, vcpus=60)
     dispatcher, other = await rig.dispatcher(), await rig.dispatcher()
     pod = await rig.cluster.pod(1)
@@ -43,7 +43,7 @@ async def test_a_job_that_finds_its_pods_token_gets_nobody_elses_job_with_it(rig
 
 
 async def test_one_job_that_can_never_be_minted_does_not_stop_the_line(rig: Rig):
-    """Lesson 11: every Pod took the same head of the line, failed, and went away with nothing."""
+    """Every Pod took the same head of the line, failed, and went away with nothing."""
     await rig.accounts(ACME, BOLT, vcpus=600)
     dispatcher = await rig.dispatcher()
     tried: list[str] = []
@@ -69,7 +69,7 @@ async def test_one_job_that_can_never_be_minted_does_not_stop_the_line(rig: Rig)
 
 
 async def test_an_account_that_is_called_otherwise_at_github_gets_its_runners(rig: Rig):
-    """Lesson 12: runners were asked for under the account's name here, and the organisation there was another: 404 for ever."""
+    """Runners were asked for under the account's name here, and the organisation there was another: 404 for ever."""
     await rig.accounts(ACME)
     await rig.ledger.accounts.enrol(ACME, "acme-incorporated", installation_id=1001)
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
@@ -80,7 +80,7 @@ async def test_an_account_that_is_called_otherwise_at_github_gets_its_runners(ri
 
 
 async def test_a_deploy_of_the_dispatcher_touches_no_job_that_runs(rig: Rig):
-    """Lesson 5: a rolling restart ended builds. The ledger is all that a new process needs, and it kills nothing."""
+    """A rolling restart ended builds. The ledger is all that a new process needs, and it kills nothing."""
     await rig.accounts(ACME, vcpus=60)
     dispatcher = await rig.dispatcher()
     pods = [await rig.cluster.pod(number) for number in range(3)]

@@ -1,4 +1,4 @@
-"""Incidents of claims and jobs that the system behind the seeds had to learn from, one sentence each."""
+"""Incidents of claims and jobs that the system that Paddock follows had to learn from, one sentence each."""
 
 from datetime import timedelta
 
@@ -56,7 +56,7 @@ async def _story(bench: Bench, vcpus: int = 600) -> Story:
 
 
 async def test_rows_that_said_running_for_ever_are_settled_or_served_within_six_minutes(bench: Bench):
-    """Lesson 2."""
+    """The word of GitHub that a job ended was lost, and nobody asked again."""
     story = await _story(bench)
     await story.runs(1, 2, 3)
     story.github.says(10, "completed", conclusion="success", runner_name="runner-1-mint")
@@ -67,7 +67,7 @@ async def test_rows_that_said_running_for_ever_are_settled_or_served_within_six_
 
 
 async def test_a_sigterm_between_claim_and_mint_costs_a_job_less_than_a_minute(bench: Bench):
-    """Leak matrix, row 1 and L1: the dispatcher's silence is the proof, not five minutes of waiting."""
+    """The dispatcher's silence is the proof, not five minutes of waiting."""
     story = await _story(bench)
     await bench.queue(job(10))
     process = await bench.ledger.dispatchers.register("dispatch-a")
@@ -90,7 +90,7 @@ async def test_an_answer_that_never_reached_its_pod_strands_its_job_for_minutes_
 async def test_a_runner_that_died_before_it_registered_is_replaced_as_soon_as_its_pod_is_known_to_have_stopped(
     bench: Bench,
 ):
-    """Lesson 19: it used to wait for the five-minute floor although the stop was known."""
+    """It used to wait for the five-minute floor although the stop was known."""
     story = await _story(bench)
     await story.runs(1)
     story.github.says(10, "queued")
@@ -102,7 +102,7 @@ async def test_a_runner_that_died_before_it_registered_is_replaced_as_soon_as_it
 
 
 async def test_the_quick_way_also_works_when_jobs_were_shuffled_between_runners(bench: Bench):
-    """Lesson 19, second half: keyed on the claim it did nothing, because GitHub had given each runner the other's job."""
+    """Keyed on the claim it did nothing, because GitHub had given each runner the other's job."""
     story = await _story(bench)
     await story.runs(1, 2)
     await bench.started(job(11), 1)  # runner 1 was minted for 10, which waits again and goes to runner 3
@@ -126,7 +126,7 @@ async def test_a_lost_stop_report_is_made_up_for_by_the_list_of_pods(bench: Benc
 
 
 async def test_a_job_that_a_sibling_runs_never_stays_queued_here(bench: Bench):
-    """Lesson 13: `in_progress` was lost, and the job was served a second time, for nothing."""
+    """`in_progress` was lost, and the job was served a second time, for nothing."""
     story = await _story(bench)
     await bench.queue(job(10, age=601))
     story.github.says(10, "in_progress", runner_name="another-of-ours", started_at=START)
@@ -135,7 +135,7 @@ async def test_a_job_that_a_sibling_runs_never_stays_queued_here(bench: Bench):
 
 
 async def test_a_runner_that_waits_online_keeps_the_job_it_was_minted_for(bench: Bench):
-    """Lesson 13: freeing it because it had not started yet gave one job to two runners."""
+    """Freeing it because it had not started yet gave one job to two runners."""
     story = await _story(bench)
     await story.runs(1)
     story.github.says(10, "queued")
@@ -146,7 +146,7 @@ async def test_a_runner_that_waits_online_keeps_the_job_it_was_minted_for(bench:
 
 
 async def test_an_account_with_nine_idle_macs_gets_its_slots_back(bench: Bench):
-    """Lesson 15: claims held past the end of their jobs left one slot; 60 vCPUs are ten Macs here."""
+    """Claims held past the end of their jobs left one slot; 60 vCPUs are ten Macs here."""
     story = await _story(bench, vcpus=60)
     await story.runs(*range(1, 11))
     for number in range(1, 10):
@@ -159,7 +159,7 @@ async def test_an_account_with_nine_idle_macs_gets_its_slots_back(bench: Bench):
 
 
 async def test_an_outage_of_ours_longer_than_the_window_loses_no_announcement(bench: Bench):
-    """Lesson 4: what GitHub could not deliver for an hour is asked for again, oldest first."""
+    """What GitHub could not deliver for an hour is asked for again, oldest first."""
     story = await _story(bench)
     await bench.ledger.deliveries.store("before", "workflow_job", b"{}")
     bench.clock.advance(3600)
@@ -170,7 +170,7 @@ async def test_an_outage_of_ours_longer_than_the_window_loses_no_announcement(be
 
 
 async def test_a_redelivery_hours_later_is_known_as_a_repeat(bench: Bench):
-    """Lesson 22: a window of five minutes for repeats was shorter than the time after which GitHub delivers again."""
+    """A window of five minutes for repeats was shorter than the time after which GitHub delivers again."""
     story = await _story(bench)
     assert await bench.ledger.deliveries.store("a", "workflow_job", b"{}")
     story.github.attempts = [attempt(1, "a", 504, ago=0)]
@@ -181,7 +181,7 @@ async def test_a_redelivery_hours_later_is_known_as_a_repeat(bench: Bench):
 
 
 async def test_an_announcement_that_github_never_tried_to_deliver_is_found_by_asking(bench: Bench):
-    """L9: no entry in the delivery log, so that redelivery cannot help."""
+    """No entry in the delivery log, so that redelivery cannot help."""
     story = await _story(bench)
     await bench.queue(job(10))
     story.github.waiting[REPOSITORY] = [GitHubJob(job_id=20, status="queued", created_at=START)]

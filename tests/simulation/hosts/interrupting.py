@@ -9,6 +9,7 @@ from functools import partial
 from traceback import format_exception
 from typing import Any
 
+import pytest
 from simulation.hosts.invariants import Picture, unsafe, unsettled
 
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
@@ -22,12 +23,14 @@ from paddock.simulator.realwait import unguarded
 from paddock.simulator.seeds import chosen_seeds
 
 __all__ = [
-    "INTERRUPTIONS",
+    "CRASHES",
     "Cut",
+    "Kind",
     "Ward",
     "effects",
     "from_here",
     "interrupt_everywhere",
+    "interrupted_by",
     "quick",
     "small_fleet",
     "until_here",
@@ -46,7 +49,15 @@ class Cut:
 
 
 Kind = Fault | Cut
-INTERRUPTIONS: tuple[Fault, ...] = (Crash(FaultMoment.BEFORE), Crash(FaultMoment.AFTER), LoseAnswer(), Fail())
+CRASHES: tuple[Fault, ...] = (Crash(FaultMoment.BEFORE), Crash(FaultMoment.AFTER))
+# The process may die at every effect in every run of the tests; answers are lost and calls fail in the slow ones, too.
+interrupted_by = pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(CRASHES, id="a crash"),
+        pytest.param((LoseAnswer(), Fail()), id="a lost answer or an error", marks=pytest.mark.slow),
+    ],
+)
 _FROM_HERE = "from here on calls are interrupted"
 _UNTIL_HERE = "from here on calls are left alone"
 
@@ -139,7 +150,7 @@ def who_has_it(call: EffectCall) -> bool:
 def interrupt_everywhere(
     scenario: Scenario,
     *,
-    kinds: Sequence[Kind] = INTERRUPTIONS,
+    kinds: Sequence[Kind],
     only: Callable[[EffectCall], bool] = effects,
     seeds: int = 1,
 ) -> int:

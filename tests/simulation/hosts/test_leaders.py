@@ -1,5 +1,6 @@
 """Two operators: elected ones whose leader is killed or cut off at every effect, and two that both believe to lead."""
 
+import pytest
 from simulation.hosts.interrupting import Cut, Ward, effects, from_here, interrupt_everywhere, small_fleet, who_has_it
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
@@ -32,18 +33,20 @@ def test_a_leader_that_is_killed_at_any_effect_leaves_nothing_that_the_next_cann
     interrupt_everywhere(_change_of_tenant_under_two_candidates, kinds=[Crash(FaultMoment.AFTER)], only=who_has_it)
 
 
+@pytest.mark.slow
 def test_a_leader_that_is_cut_off_at_any_effect_harms_nobody() -> None:
     interrupt_everywhere(
         _change_of_tenant_under_two_candidates, kinds=[Cut(LoseAnswer("timeout"), 20.0)], only=who_has_it
     )
 
 
+@pytest.mark.slow
 def test_a_call_of_a_deposed_leader_that_arrives_under_the_next_one_harms_nobody() -> None:
     """The call arrives after the lease may have passed on, and within the time that a host needs to settle."""
     interrupt_everywhere(_change_of_tenant_under_two_candidates, kinds=[Cut(Late(8.0), 20.0)], only=who_has_it)
 
 
-@simulated(seeds=6)
+@simulated(seeds=2)
 async def test_two_leaders_that_do_not_know_of_each_other_never_share_a_host(world: World) -> None:
     fleet = small_fleet(world, hosts=2, operators=2, elect=False)
     world.faults.inject(
@@ -61,7 +64,7 @@ async def test_two_leaders_that_do_not_know_of_each_other_never_share_a_host(wor
     await ward.healthy()
 
 
-@simulated(seeds=4)
+@simulated(seeds=1)
 async def test_two_leaders_that_do_not_know_of_each_other_change_tenants_safely(world: World) -> None:
     await change_of_tenant(small_fleet(world, hosts=1, operators=2, elect=False))
 
@@ -70,13 +73,14 @@ async def _change_of_tenant_with_a_stale_cache(world: World) -> None:
     await change_of_tenant(small_fleet(world, hosts=1, lag=4.0))
 
 
+@pytest.mark.slow
 def test_a_change_of_tenants_survives_interruptions_with_a_cache_that_shows_the_past() -> None:
     interrupt_everywhere(
         _change_of_tenant_with_a_stale_cache, kinds=[Crash(FaultMoment.AFTER), LoseAnswer()], only=who_has_it
     )
 
 
-@simulated(seeds=4)
+@simulated(seeds=1)
 async def test_machines_that_choose_from_a_stale_cache_never_share_a_host(world: World) -> None:
     fleet = small_fleet(world, hosts=3, lag=6.0)
     ward = Ward(fleet)

@@ -1,9 +1,18 @@
 """A release and a termination that are interrupted at every effect: nothing live is wiped, nothing is lost."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-from simulation.hosts.interrupting import Ward, from_here, interrupt_everywhere, small_fleet, who_has_it
+from simulation.hosts.interrupting import (
+    Kind,
+    Ward,
+    from_here,
+    interrupt_everywhere,
+    interrupted_by,
+    small_fleet,
+    who_has_it,
+)
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.delete import RELEASE_POLICY
@@ -37,8 +46,9 @@ async def _a_deleted_machine_gives_its_host_back(world: World) -> None:
     assert fleet.cloud.host(server).install >= 2
 
 
-def test_a_release_survives_every_interruption_of_every_effect() -> None:
-    assert interrupt_everywhere(_a_deleted_machine_gives_its_host_back) >= 40
+@interrupted_by
+def test_a_release_survives_every_interruption_of_every_effect(kinds: Sequence[Kind]) -> None:
+    assert interrupt_everywhere(_a_deleted_machine_gives_its_host_back, kinds=kinds) >= 20
 
 
 async def _the_host_of_one_serves_the_next(world: World) -> None:
@@ -55,6 +65,7 @@ async def _the_host_of_one_serves_the_next(world: World) -> None:
     await Ward(fleet).healthy()
 
 
+@pytest.mark.slow
 def test_the_next_tenant_gets_a_clean_host_whatever_interrupts_the_change() -> None:
     """The second machine waits for the host from the moment the first lets go: it is never early."""
     kinds = (Crash(FaultMoment.AFTER), LoseAnswer())
@@ -88,10 +99,14 @@ def _terminated(*, below_floor: bool, shape: str = "typed"):
     return scenario
 
 
-def test_a_termination_survives_every_interruption_of_every_effect() -> None:
-    assert interrupt_everywhere(_terminated(below_floor=False)) >= 20
+@interrupted_by
+def test_a_termination_survives_every_interruption_of_every_effect(kinds: Sequence[Kind]) -> None:
+    assert interrupt_everywhere(_terminated(below_floor=False), kinds=kinds) >= 10
 
 
-@pytest.mark.parametrize("shape", ["typed", "bare"])
-def test_a_termination_below_the_billing_floor_is_scheduled_whatever_interrupts_it(shape: str) -> None:
-    assert interrupt_everywhere(_terminated(below_floor=True, shape=shape)) >= 20
+@pytest.mark.parametrize("shape", ["typed", pytest.param("bare", marks=pytest.mark.slow)])
+@interrupted_by
+def test_a_termination_below_the_billing_floor_is_scheduled_whatever_interrupts_it(
+    shape: str, kinds: Sequence[Kind]
+) -> None:
+    assert interrupt_everywhere(_terminated(below_floor=True, shape=shape), kinds=kinds) >= 10

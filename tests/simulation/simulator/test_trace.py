@@ -89,6 +89,7 @@ def test_the_same_seed_gives_the_same_trace_twice_in_one_interpreter():
     assert simulate(a_busy_day, seed=43).trace != first
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace_in_interpreters_with_different_hash_seeds():
     program = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_trace as t;"

@@ -115,7 +115,7 @@ def test_nothing_live_is_wiped_nothing_used_twice_and_every_host_comes_home(boun
 def _seeds_order(
     host: ScalewayAppleSiliconHost, server: Server | Gone | Unknown, now: datetime
 ) -> release.ReleaseStep | None:
-    """The order of the system behind the seeds: the pool name first, then the wipe."""
+    """The order of the system that Paddock follows: the pool name first, then the wipe."""
     recorded = host.spec.release
     if recorded is None:
         return None

@@ -220,6 +220,7 @@ async def test_a_stale_pid_file_that_names_a_stranger_is_healed_and_the_stranger
         stranger.wait()
 
 
+@pytest.mark.slow
 async def test_half_a_database_left_by_an_interrupted_first_start_is_made_anew(reachable: Path) -> None:
     (reachable / "pg" / "data.new" / "base").mkdir(parents=True)
     (reachable / "pg" / "data.new" / "PG_VERSION").write_text("18\n")
@@ -227,6 +228,7 @@ async def test_half_a_database_left_by_an_interrupted_first_start_is_made_anew(r
         assert await ask(postgres.dsn, "SELECT 1") == 1
 
 
+@pytest.mark.slow
 async def test_a_folder_with_a_long_path_gets_its_socket_in_a_temporary_folder_which_goes_away(reachable: Path) -> None:
     deep = reachable / ("deep" * 20) / ("er" * 40)
     async with embedded(deep) as postgres:
@@ -257,6 +259,7 @@ async def test_a_server_that_cannot_start_is_explained_by_its_own_log(prepared: 
         await postgres.start()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not as_root, reason="only root lends accounts")
 async def test_below_a_folder_closed_to_others_root_keeps_data_elsewhere_and_opens_nothing(reachable: Path) -> None:
     closed = reachable / "closed"
@@ -275,6 +278,7 @@ async def test_below_a_folder_closed_to_others_root_keeps_data_elsewhere_and_ope
     assert [origin.read_text().strip() for origin in shared.glob("*/origin")] == [str(closed / "pg")] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not as_root, reason="only root lends accounts")
 async def test_programs_closed_to_the_servers_account_are_copied_to_where_it_can_run_them(
     reachable: Path, monkeypatch: pytest.MonkeyPatch
@@ -295,6 +299,7 @@ async def test_programs_closed_to_the_servers_account_are_copied_to_where_it_can
             assert postgres._placed.binaries.folder.is_relative_to(reachable / "shared")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not as_root, reason="it takes root to become someone else")
 async def test_it_works_as_an_ordinary_user(reachable: Path) -> None:
     home = reachable / "home"

@@ -40,6 +40,7 @@ async def test_a_fresh_mac_ends_ready_with_everything_in_its_place(rig: Rig):
     assert "--node-labels=tuist.dev/fleet=runners" in plist["ProgramArguments"]
 
 
+@pytest.mark.slow
 async def test_the_same_over_a_real_ssh_connection(rig: Rig):
     assert isinstance(await rig.over_sockets().run(rig.host(), rig.fleet, rig.note), Ready)
     rig.mac.effects.clear()
@@ -57,6 +58,7 @@ async def test_on_a_ready_host_nothing_is_changed_by_running_it_again(rig: Rig):
     assert rig.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_progress_is_told_before_and_after_each_step(rig: Rig):
     await rig.ready()
     steps = ["reach-ssh", *(step.name for step in all_steps(rig.fleet))]
@@ -66,6 +68,7 @@ async def test_progress_is_told_before_and_after_each_step(rig: Rig):
     assert rig.progress[-1].sentence.startswith(f"step {len(steps)} of {len(steps)}, payload-tart-kubelet, changed")
 
 
+@pytest.mark.slow
 async def test_a_run_that_dies_after_any_step_is_continued_by_the_next(rig: Rig):
     class OperatorDiedError(Exception):
         pass
@@ -86,7 +89,9 @@ async def test_a_run_that_dies_after_any_step_is_continued_by_the_next(rig: Rig)
     assert rig.mac.effects == []
 
 
-@pytest.mark.parametrize("after", [0.05, 0.15, 0.6])
+@pytest.mark.parametrize(
+    "after", [pytest.param(0.05, marks=pytest.mark.slow), 0.15, pytest.param(0.6, marks=pytest.mark.slow)]
+)
 async def test_a_run_that_is_cancelled_in_the_middle_of_a_script_is_finished_by_the_next(rig: Rig, after: float):
     first = asyncio.ensure_future(rig.run())
     await asyncio.sleep(after)
@@ -96,6 +101,7 @@ async def test_a_run_that_is_cancelled_in_the_middle_of_a_script_is_finished_by_
     assert rig.mac.wrong_passwords.get("m1", 0) == 0
 
 
+@pytest.mark.slow
 async def test_a_host_that_was_rebooted_after_its_bootstrap_needs_nothing(rig: Rig):
     await rig.ready()
     rig.mac.reboot()
@@ -109,6 +115,7 @@ async def test_a_host_that_was_rebooted_after_its_bootstrap_needs_nothing(rig: R
     assert rig.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_a_reinstalled_host_shows_another_key_and_is_bootstrapped_anew_when_nothing_is_pinned(rig: Rig):
     first = await rig.ready()
     rig.mac.reinstall(keys=[rig.key.public])
@@ -145,6 +152,7 @@ async def test_a_payload_that_is_not_what_the_configuration_says_never_reaches_a
     assert not rig.mac.exists("/usr/local/bin/tart-kubelet")
 
 
+@pytest.mark.slow
 async def test_a_payload_from_a_url_is_fetched_by_the_host_and_proven_there(rig: Rig):
     url = "https://files.example/tart-kubelet"
     tart, agent = rig.fleet.payloads
@@ -156,6 +164,7 @@ async def test_a_payload_from_a_url_is_fetched_by_the_host_and_proven_there(rig:
     await rig.ready(fleet=fleet)
 
 
+@pytest.mark.slow
 async def test_a_program_that_was_changed_on_the_host_is_put_right(rig: Rig):
     await rig.ready()
     rig.mac.write("/usr/local/bin/tart-kubelet", b"#!/bin/sh\nexit 1\n", mode=0o755)
@@ -164,6 +173,7 @@ async def test_a_program_that_was_changed_on_the_host_is_put_right(rig: Rig):
     assert rig.mac.read("/usr/local/bin/tart-kubelet") == AGENT
 
 
+@pytest.mark.slow
 async def test_a_step_has_its_own_time_and_says_so(rig: Rig, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(NoSleep, "timeout", 3.0)
     rig.mac.pace = Pace(speed=2000.0, seconds={"pmset": 200_000.0})

@@ -41,6 +41,7 @@ async def live(rig: Rig) -> Rig:
     return rig
 
 
+@pytest.mark.slow
 async def test_an_update_with_nothing_new_changes_nothing(live: Rig):
     assert (await live.update()).changed_steps == ()
     assert live.mac.effects == []
@@ -71,6 +72,7 @@ async def test_a_new_agent_is_installed_and_started_and_the_hash_moves(live: Rig
     assert (await live.update(fleet=fleet)).changed_steps == ()
 
 
+@pytest.mark.slow
 async def test_other_arguments_of_the_agent_are_registered_anew(live: Rig):
     before = agent_pid(live)
     await live.update(fleet=dataclasses.replace(live.fleet, max_pods=2))
@@ -78,6 +80,7 @@ async def test_other_arguments_of_the_agent_are_registered_anew(live: Rig):
     assert agent_pid(live) not in (None, before)
 
 
+@pytest.mark.slow
 async def test_a_renewed_kubeconfig_restarts_the_agent_even_if_the_first_try_died_in_between(live: Rig):
     before = agent_pid(live)
     host = live.host(kubeconfig=Secret(KUBECONFIG.replace("marked", "renewed")))
@@ -94,6 +97,7 @@ async def test_a_renewed_kubeconfig_restarts_the_agent_even_if_the_first_try_die
     assert agent_pid(live) not in (None, before)
 
 
+@pytest.mark.slow
 async def test_a_node_that_went_missing_gets_its_agent_restarted_and_nothing_else(live: Rig):
     before = agent_pid(live)
     outcome = await live.bootstrap().restart_agent(live.host(), live.fleet, live.note)
@@ -102,6 +106,7 @@ async def test_a_node_that_went_missing_gets_its_agent_restarted_and_nothing_els
     assert [str(effect) for effect in live.mac.effects if "kickstart" not in str(effect)] == []
 
 
+@pytest.mark.slow
 async def test_an_agent_that_was_booted_out_is_brought_back(live: Rig):
     job = live.mac.job(AGENT_LABEL)
     assert job is not None
@@ -110,6 +115,7 @@ async def test_an_agent_that_was_booted_out_is_brought_back(live: Rig):
     assert agent_pid(live) is not None
 
 
+@pytest.mark.slow
 async def test_an_agent_that_does_not_stay_up_is_a_failure_and_not_a_success(live: Rig):
     live.mac.disk.at("/usr/local/bin/tart-kubelet").chmod(0o644)
     live.mac.disk.look()
@@ -119,6 +125,7 @@ async def test_an_agent_that_does_not_stay_up_is_a_failure_and_not_a_success(liv
     assert "does not stay up" in outcome.message
 
 
+@pytest.mark.slow
 async def test_without_an_agent_a_restart_says_what_is_missing(live: Rig):
     outcome = await live.bootstrap().restart_agent(live.host(), FleetConfig())
     assert isinstance(outcome, Failed)
@@ -134,12 +141,14 @@ async def test_new_firewall_rules_reach_a_live_host_through_our_anchor_alone(liv
     assert all(f" -a {ANCHOR} " in line or f" -a com.apple/{ANCHOR} " in line for line in loads)
 
 
+@pytest.mark.slow
 async def test_rules_that_somebody_flushed_are_loaded_again(live: Rig):
     live.mac.pf.flush(ANCHOR, "rules")
     assert (await live.update()).changed_steps == ("egress-firewall",)
     assert live.mac.pf.rules(ANCHOR)
 
 
+@pytest.mark.slow
 async def test_a_firewall_that_is_no_longer_wanted_goes_completely(live: Rig):
     stock = live.mac.read("/etc/pf.conf").decode().split("# BEGIN tuist.runners")[0]
     fleet = dataclasses.replace(live.fleet, egress_firewall=None)
@@ -154,6 +163,7 @@ async def test_a_firewall_that_is_no_longer_wanted_goes_completely(live: Rig):
     assert live.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_a_payload_that_is_no_longer_named_is_stopped_and_removed(live: Rig):
     tart, _ = live.fleet.payloads
     fleet = dataclasses.replace(live.fleet, payloads=(tart,))
@@ -173,6 +183,7 @@ async def test_the_virtualisation_tool_is_never_removed_from_under_running_machi
     assert live.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_the_ingress_guard_is_installed_where_there_is_a_second_way_in_and_survives_a_reboot(live: Rig):
     fleet = dataclasses.replace(live.fleet, ingress_guard=GUARD)
     updated = await live.update(fleet=fleet)
@@ -190,6 +201,7 @@ async def test_the_ingress_guard_is_installed_where_there_is_a_second_way_in_and
     assert live.mac.job("dev.tuist.pfctl-sshguard") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("guard", "why"),
     [
@@ -224,6 +236,7 @@ async def test_an_update_goes_over_the_second_address_when_the_first_is_filtered
     assert dialled == [host.address, "100.64.0.7"]
 
 
+@pytest.mark.slow
 async def test_an_update_dials_once_and_does_not_wait(live: Rig):
     live.mac.wedge_sshd("refuse")
     outcome = await live.bootstrap(reach_for=600.0).update(live.host(), live.fleet)

@@ -54,7 +54,16 @@ async def test_a_run_that_succeeds_shows_none(rig: Rig, log: io.StringIO):
     assert re.search(rb"mark3d.token", rig.mac.read("/etc/tart-kubelet/kubeconfig")), "it did get there"
 
 
-@pytest.mark.parametrize("tool", ["visudo", "install", "defaults", "launchctl", "pfctl", "codesign", "scutil", "pmset"])
+@pytest.mark.parametrize(
+    "tool",
+    [
+        "visudo",
+        *(
+            pytest.param(tool, marks=pytest.mark.slow)
+            for tool in ("install", "defaults", "launchctl", "pfctl", "codesign", "scutil", "pmset")
+        ),
+    ],
+)
 async def test_no_step_that_fails_shows_any_even_if_a_tool_prints_all_it_was_given(
     rig: Rig, log: io.StringIO, tool: str
 ):

@@ -26,7 +26,13 @@ async def typed(rig: Rig, folder: Path, *more: str, password: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, main, [*words, *more], f"{password}\n")
 
 
-@pytest.mark.parametrize("options", [["--password-stdin"], []], ids=["from standard input", "asked for"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["--password-stdin"], id="from standard input"),
+        pytest.param([], id="asked for", marks=pytest.mark.slow),
+    ],
+)
 async def test_a_host_is_prepared_with_one_use_of_the_password(rig: Rig, tmp_path: Path, options: list[str]):
     result = await typed(rig, tmp_path, *options, password=rig.mac.password)
     assert result.exit_code == 0, result.output

@@ -132,22 +132,39 @@ class SpoilFirst:
     ("kind", "expected"),
     [
         pytest.param("tables", set(), id="persisted pf tables are cleared by the bootstrap itself"),
-        pytest.param("sealed", set(), id="a sealed auto-login is written anew by the bootstrap itself"),
-        pytest.param("hang", {"BootstrapFailed", "RebootingForRecovery"}, id="a hanging sshd is cured by the reboot"),
-        pytest.param("refuse", {"BootstrapFailed", "RebootingForRecovery"}, id="a dead sshd is cured by the reboot"),
-        pytest.param("timeout", {"BootstrapFailed", "RebootingForRecovery"}, id="a silent sshd is cured by the reboot"),
         pytest.param(
-            "locked", {"BootstrapFailed", "RebootingForRecovery"}, id="a locked account is cured by the reboot"
+            "sealed", set(), id="a sealed auto-login is written anew by the bootstrap itself", marks=pytest.mark.slow
+        ),
+        pytest.param("hang", {"BootstrapFailed", "RebootingForRecovery"}, id="a hanging sshd is cured by the reboot"),
+        pytest.param(
+            "refuse",
+            {"BootstrapFailed", "RebootingForRecovery"},
+            id="a dead sshd is cured by the reboot",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "timeout",
+            {"BootstrapFailed", "RebootingForRecovery"},
+            id="a silent sshd is cured by the reboot",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "locked",
+            {"BootstrapFailed", "RebootingForRecovery"},
+            id="a locked account is cured by the reboot",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "stale_keys",
             {"BootstrapFailed", "RebootingForRecovery", "BootstrapExhausted", "Released"},
             id="an earlier tenant's keys are cured by the wipe",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "no_key",
             {"BootstrapFailed", "RebootingForRecovery", "BootstrapExhausted", "Released"},
             id="a missing project key is cured by the wipe",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -17,7 +17,6 @@ from integration.runners.healing_jobs.scripted import (
     world,
 )
 from integration.runners.ledger.rig import ACME, START, Bench, StandingClock, job
-from psycopg import sql
 
 from paddock.clients.github import GitHubJob, Unavailable
 from paddock.runners.api.settings import HealingSettings
@@ -141,21 +140,9 @@ async def _live(kind: str, worker: Any, clock: StandingClock) -> None:
         await worker.heal()
 
 
-async def _blank(bench: Bench) -> None:
-    """The ledger as on its first day: the same tables are used for many lives, because making them takes longest."""
-    tables = await bench.ask(
-        "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename NOT LIKE %s", [bench.schema, "%migration%"]
-    )
-    async with await bench.connect() as connection:
-        await connection.execute("SET session_replication_role = replica")  # the log refuses to be emptied otherwise
-        for (table,) in tables:
-            await connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
-    bench.clock.moment = START
-
-
 async def _life(bench: Bench, kind: str, at: int) -> tuple[bool, list[Any]]:
     """A life that ends at that point, and a second one that does not; gives whether it ended, and what is left."""
-    await _blank(bench)
+    await bench.blank()
     scene = Scene(bench, ScriptedForge(), Cluster("uid-other"))
     await bench.accounts(ACME, vcpus=600, memory_mb=5_000_000)
     await SCENES[kind](scene)

@@ -74,7 +74,7 @@ async def test_a_claim_that_is_minted_between_the_read_and_the_release_is_kept(b
 
 
 async def test_a_mint_that_comes_after_the_release_changes_nothing_of_the_next_claim(bench: Bench):
-    """T5 and T6: the late dispatcher's confirmation and release name a generation that is gone."""
+    """The late dispatcher's confirmation and release name a generation that is gone."""
     await _rich(bench)
     await bench.queue(job(10))
     late = await bench.claimed("a")
@@ -105,7 +105,7 @@ async def test_the_claim_of_a_finished_job_is_let_go_on_proof_and_nothing_is_put
 
 
 async def test_only_the_executors_claim_goes_when_another_runner_finished_the_job(bench: Bench):
-    """T7: runner B was minted for job 11 and executes job 10; the end of 11, by somebody else, does not free B."""
+    """Runner B was minted for job 11 and executes job 10; the end of 11, by somebody else, does not free B."""
     await _rich(bench)
     await bench.queue(job(10, age=9), job(11, age=1))
     await bench.running("a")

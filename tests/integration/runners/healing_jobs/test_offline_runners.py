@@ -47,7 +47,6 @@ class Scene:
 
 
 async def test_the_runner_of_a_pod_that_ended_goes_after_two_sightings(bench: Bench):
-    """L12."""
     scene = await Scene(bench).set()
     scene.github.places[ORGANISATION] = [runner(1), runner(2)]
     assert (await scene.worker.heal()).healed == ()

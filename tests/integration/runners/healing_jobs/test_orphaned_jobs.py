@@ -45,7 +45,7 @@ class Scene:
 
 
 async def test_a_runner_that_never_registered_gives_its_job_back_after_the_deadline(bench: Bench):
-    """L4: JIT taken, never registered: the deadline has passed, the complete list has no such runner online."""
+    """JIT taken, never registered: the deadline has passed, the complete list has no such runner online."""
     scene = await Scene(bench).set()
     scene.github.says(10, "queued")
     bench.clock.advance(301)
@@ -101,7 +101,7 @@ async def test_what_github_has_in_progress_is_left_alone_and_believed_for_a_whil
 
 
 async def test_a_job_that_is_over_at_github_is_settled_and_its_claim_ends(bench: Bench):
-    """L10: the `completed` webhook was lost."""
+    """The `completed` webhook was lost."""
     scene = await Scene(bench).set()
     scene.github.says(10, "completed", conclusion="failure", runner_name="runner-1-mint")
     bench.clock.advance(301)
@@ -268,7 +268,7 @@ async def test_the_check_of_a_stopped_pod_still_believes_github(bench: Bench, st
 
 
 async def test_a_check_that_comes_late_leaves_the_pod_that_took_the_job_over_alone(bench: Bench):
-    """T9: the job was put back and taken by Pod 2; GitHub says queued, for Pod 2 is still registering."""
+    """The job was put back and taken by Pod 2; GitHub says queued, for Pod 2 is still registering."""
     scene = await Scene(bench).set()
     scene.github.says(10, "queued")
     await scene.stop()
@@ -309,7 +309,7 @@ async def test_a_runner_heard_to_execute_after_github_was_asked_keeps_its_job(be
 
 
 async def test_a_finished_job_is_never_queued_again_by_a_late_announcement(bench: Bench):
-    """T8, after a settlement of ours."""
+    """The announcement comes again after a settlement of ours."""
     scene = await Scene(bench).set()
     scene.github.says(10, "completed", conclusion="success")
     bench.clock.advance(301)

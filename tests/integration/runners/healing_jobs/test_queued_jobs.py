@@ -153,7 +153,7 @@ async def _unheard(bench: Bench, **settings) -> tuple[ScriptedForge, WebhookWork
 
 
 async def test_a_job_that_waits_at_github_and_was_never_announced_is_found(bench: Bench):
-    """L9: GitHub never tried to deliver its `queued`."""
+    """GitHub never tried to deliver its `queued`."""
     github, announce, worker = await _unheard(bench)
     github.waiting[REPOSITORY] = [_at_github(10), _at_github(20), _at_github(22, age=10)]
     report = await worker.heal()

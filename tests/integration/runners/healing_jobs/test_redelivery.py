@@ -58,7 +58,6 @@ async def test_a_redelivery_that_never_shows_up_is_asked_for_again(bench: Bench)
 
 
 async def test_a_failed_attempt_with_a_later_success_is_not_repeated(bench: Bench):
-    """T28."""
     scene = Scene(bench)
     scene.logged(attempt(1, "a", 502, ago=120), attempt(2, "a", 200, ago=60))
     assert (await scene.worker.heal()).healed == ()

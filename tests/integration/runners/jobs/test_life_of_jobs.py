@@ -28,11 +28,13 @@ async def finished(world: World, within: float = 40.0) -> None:
     await world.nothing_is_left()
 
 
+@pytest.mark.slow
 async def test_a_burst_of_jobs_flows_through_a_few_macs(world: World) -> None:
     world.submit(9)
     await finished(world)
 
 
+@pytest.mark.slow
 async def test_lost_repeated_and_reordered_webhooks_lose_no_job(world: World) -> None:
     behaviour = world.github.behaviour
     behaviour.undelivered, behaviour.repeated, behaviour.overtaken = 0.2, 0.3, 0.3
@@ -40,6 +42,7 @@ async def test_lost_repeated_and_reordered_webhooks_lose_no_job(world: World) ->
     await finished(world, within=60.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hang", [Hang.NEVER_REGISTERS, Hang.LOSES_ANSWER, Hang.HANGS_AFTER_JOB])
 async def test_a_runner_that_goes_wrong_costs_no_job(world: World, hang: Hang) -> None:
     world.pods.runner_faults.next.append(hang)
@@ -47,6 +50,7 @@ async def test_a_runner_that_goes_wrong_costs_no_job(world: World, hang: Hang) -
     await finished(world, within=60.0)
 
 
+@pytest.mark.slow
 async def test_a_dispatch_process_that_dies_is_followed_by_one_that_knows_everything(world: World) -> None:
     world.submit(6)
     await world.until(
@@ -59,6 +63,7 @@ async def test_a_dispatch_process_that_dies_is_followed_by_one_that_knows_everyt
     await finished(world, within=60.0)
 
 
+@pytest.mark.slow
 async def test_a_pod_that_is_deleted_by_hand_gives_its_job_back(world: World) -> None:
     world.submit(3, seconds=300.0)
 

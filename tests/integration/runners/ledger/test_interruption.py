@@ -171,14 +171,11 @@ async def test_dying_before_any_statement_of_a_deed_and_doing_it_again_is_doing_
     await _scene(bench)
     await DEEDS[deed](bench.ledger)
     wanted = await _world(bench)
-    before_statement = 0
+    before_statement, healthy = 0, bench.ledger
     while True:
-        schema = f"{bench.schema}_{before_statement}"
-        async with (
-            Ledger.open(bench.dsn, clock=bench.clock, rng=random.Random(7), schema=schema, size=2) as healthy,
-            make_pool(bench.dsn, schema=schema, size=2) as pool,
-        ):
-            scene = Bench(healthy, bench.clock, bench.dsn, schema)
+        async with make_pool(bench.dsn, schema=bench.schema, size=2) as pool:
+            scene = Bench(healthy, bench.clock, bench.dsn, bench.schema)
+            await scene.blank()
             await _scene(scene)
             doomed = _Doomed(pool, scene, before_statement)
             ledger = Ledger(pool, bench.clock, random.Random(7))

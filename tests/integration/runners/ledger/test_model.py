@@ -6,6 +6,7 @@ import random
 from contextlib import AsyncExitStack
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from integration.runners.ledger.model import VCPUS, Model
@@ -227,16 +228,17 @@ class BothLedgers(RuleBasedStateMachine):
         assert dict(sessions) == self.model.sessions
 
 
-def test_random_histories_agree_with_the_model(server: EmbeddedPostgres):
+@pytest.mark.parametrize("histories", [5, pytest.param(40, marks=pytest.mark.slow)])
+def test_random_histories_agree_with_the_model(server: EmbeddedPostgres, histories: int):
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        clock = StandingClock()
+        clock, schema = StandingClock(), f"ledger_model_{histories}"
 
         async def enter() -> Bench:
             ledger = await stack.enter_async_context(
-                Ledger.open(server.dsn, clock=clock, rng=random.Random(3), schema="ledger_model", size=2)
+                Ledger.open(server.dsn, clock=clock, rng=random.Random(3), schema=schema, size=2)
             )
-            return Bench(ledger, clock, server.dsn, "ledger_model")
+            return Bench(ledger, clock, server.dsn, schema)
 
         BothLedgers.runner = runner
         BothLedgers.bench = runner.run(enter())
@@ -244,7 +246,7 @@ def test_random_histories_agree_with_the_model(server: EmbeddedPostgres):
             run_state_machine_as_test(
                 BothLedgers,
                 settings=settings(
-                    max_examples=25,
+                    max_examples=histories,
                     stateful_step_count=30,
                     deadline=None,
                     # A history is short enough to read as it is, and shrinking it would take minutes of database time.

@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded

@@ -7,6 +7,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from doubles.clocks import SteppedClock
 from scaleway import Client
 from scaleway.applesilicon.v1alpha1 import ApplesiliconV1Alpha1API
 from scaleway.applesilicon.v1alpha1.types import (
@@ -18,7 +19,6 @@ from scaleway.iam.v1alpha1 import IamV1Alpha1API
 from scaleway.product_catalog.v2alpha1 import ProductCatalogV2Alpha1PublicCatalogAPI
 from scaleway.product_catalog.v2alpha1.types import ListPublicCatalogProductsRequestProductType
 from scaleway_core.api import ScalewayException
-from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.simulator.cloud import SimulatedCloud
 

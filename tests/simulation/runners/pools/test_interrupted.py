@@ -1,6 +1,8 @@
 """A pool's work interrupted at every effect: no claimed Pod is deleted, no ServiceAccount is left, all comes right."""
 
-from simulation.hosts.interrupting import from_here, interrupt_everywhere
+from collections.abc import Sequence
+
+from simulation.hosts.interrupting import Kind, from_here, interrupt_everywhere, interrupted_by
 from simulation.runners.pools.pool_world import PoolWorld
 
 from paddock.runners.api import RunnerPool
@@ -14,8 +16,9 @@ async def _a_pool_is_filled(world: World) -> None:
     await pools.settled("mac", 2)
 
 
-def test_filling_a_pool_survives_every_interruption() -> None:
-    assert interrupt_everywhere(_a_pool_is_filled) >= 20
+@interrupted_by
+def test_filling_a_pool_survives_every_interruption(kinds: Sequence[Kind]) -> None:
+    assert interrupt_everywhere(_a_pool_is_filled, kinds=kinds, seeds=2) >= 10
 
 
 async def _a_pool_shrinks_while_jobs_arrive(world: World) -> None:
@@ -42,8 +45,9 @@ async def _a_pool_shrinks_while_jobs_arrive(world: World) -> None:
     assert _there(pools) == kept
 
 
-def test_shrinking_a_pool_survives_every_interruption() -> None:
-    assert interrupt_everywhere(_a_pool_shrinks_while_jobs_arrive) >= 20
+@interrupted_by
+def test_shrinking_a_pool_survives_every_interruption(kinds: Sequence[Kind]) -> None:
+    assert interrupt_everywhere(_a_pool_shrinks_while_jobs_arrive, kinds=kinds) >= 10
 
 
 async def _a_pool_is_deleted(world: World) -> None:
@@ -63,8 +67,9 @@ async def _a_pool_is_deleted(world: World) -> None:
     await pools.eventually("nothing is left", lambda: not pools.accounts() and not _there(pools), within=480)
 
 
-def test_deleting_a_pool_survives_every_interruption() -> None:
-    assert interrupt_everywhere(_a_pool_is_deleted) >= 15
+@interrupted_by
+def test_deleting_a_pool_survives_every_interruption(kinds: Sequence[Kind]) -> None:
+    assert interrupt_everywhere(_a_pool_is_deleted, kinds=kinds) >= 7
 
 
 async def _a_pool_rolls(world: World) -> None:
@@ -89,8 +94,9 @@ async def _a_pool_rolls(world: World) -> None:
     assert taken.metadata.uid in _there(pools)
 
 
-def test_a_roll_survives_every_interruption() -> None:
-    assert interrupt_everywhere(_a_pool_rolls) >= 20
+@interrupted_by
+def test_a_roll_survives_every_interruption(kinds: Sequence[Kind]) -> None:
+    assert interrupt_everywhere(_a_pool_rolls, kinds=kinds) >= 10
 
 
 def _there(pools: PoolWorld) -> set[str]:

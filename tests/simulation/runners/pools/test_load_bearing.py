@@ -1,5 +1,6 @@
-"""T16 to T20 of the list of behaviours: the tests that pin what the pool controller must never lose."""
+"""What the pool controller must never lose: reports before deletions, capped rolls and starts, busy Pods."""
 
+import pytest
 from simulation.runners.pools.pool_world import PoolWorld
 
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, FINALIZER, POLLER, Provisioning, RunnerPool
@@ -8,8 +9,8 @@ from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
 
-@simulated(3)
-async def test_t16_the_stop_is_reported_before_the_pod_is_deleted(world: World) -> None:
+@simulated(1)
+async def test_the_stop_is_reported_before_the_pod_is_deleted(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 1)
     await pools.settled("mac", 1)
@@ -21,8 +22,8 @@ async def test_t16_the_stop_is_reported_before_the_pod_is_deleted(world: World) 
     await pools.settled("mac", 1)
 
 
-@simulated(3)
-async def test_t16_the_pod_is_deleted_even_if_its_stop_cannot_be_reported(world: World) -> None:
+@simulated(1)
+async def test_the_pod_is_deleted_even_if_its_stop_cannot_be_reported(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 1)
     await pools.settled("mac", 1)
@@ -37,8 +38,9 @@ async def test_t16_the_pod_is_deleted_even_if_its_stop_cannot_be_reported(world:
     )
 
 
-@simulated(2)
-async def test_t17_a_new_image_rolls_within_its_cap_and_touches_no_claimed_pod(world: World) -> None:
+@pytest.mark.slow
+@simulated(1)
+async def test_a_new_image_rolls_within_its_cap_and_touches_no_claimed_pod(world: World) -> None:
     """Forty Pods and five percent: never more than two of them are unavailable."""
     pools = PoolWorld(world, nodes=25)
     await pools.pool("mac", 40)
@@ -62,8 +64,8 @@ async def test_t17_a_new_image_rolls_within_its_cap_and_touches_no_claimed_pod(w
     assert {each.metadata.uid for each in taken} <= {each.metadata.uid for each in pools.pods("mac")}
 
 
-@simulated(2)
-async def test_t17_a_new_runtime_class_revision_rolls_as_well(world: World) -> None:
+@simulated(1)
+async def test_a_new_runtime_class_revision_rolls_as_well(world: World) -> None:
     pools = PoolWorld(world, linux=2)
     await pools.pool("lin", 4, os="linux")
     await pools.settled("lin", 4)
@@ -79,8 +81,8 @@ async def test_t17_a_new_runtime_class_revision_rolls_as_well(world: World) -> N
     assert lowest == 3
 
 
-@simulated(3)
-async def test_t18_two_pools_that_want_eight_each_start_four_at_once(world: World) -> None:
+@simulated(1)
+async def test_two_pools_that_want_eight_each_start_four_at_once(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     pools.boot = 10_000.0
     ceiling = Provisioning(max_concurrent_per_node=4, start_timeout_seconds=0)
@@ -96,8 +98,8 @@ async def test_t18_two_pools_that_want_eight_each_start_four_at_once(world: Worl
         assert len(pools.pods()) == more
 
 
-@simulated(3)
-async def test_t19_a_cordoned_node_loses_its_idle_pods_and_keeps_the_others(world: World) -> None:
+@simulated(1)
+async def test_a_cordoned_node_loses_its_idle_pods_and_keeps_the_others(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     await pools.pool("lin", 3, os="linux")
     await pools.settled("lin", 3)
@@ -114,8 +116,8 @@ async def test_t19_a_cordoned_node_loses_its_idle_pods_and_keeps_the_others(worl
     assert pools.ready_condition("lin").reason == "NoHealthyNode"
 
 
-@simulated(3)
-async def test_t20_a_deleted_pool_is_held_until_its_busy_pod_is_done(world: World) -> None:
+@simulated(1)
+async def test_a_deleted_pool_is_held_until_its_busy_pod_is_done(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 2)
     await pools.settled("mac", 2)

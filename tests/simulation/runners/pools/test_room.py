@@ -96,8 +96,10 @@ def _not_the_first(name: str) -> bool:
     return name not in {"", "mac-0", "lin-0"}
 
 
-@pytest.mark.parametrize("lag", [0.0, 3.0])
-@pytest.mark.parametrize("how", ["cordoned", "silent", "vanished"])
+@pytest.mark.parametrize("lag", [0.0, pytest.param(3.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "how", ["cordoned", *(pytest.param(how, marks=pytest.mark.slow) for how in ("silent", "vanished"))]
+)
 @simulated(1)
 async def test_one_mac_out_of_service_costs_one_mac(world: World, how: str, lag: float) -> None:
     pools = PoolWorld(world, nodes=10, lag=lag)
@@ -158,7 +160,7 @@ async def test_a_roll_with_a_mac_out_of_service_keeps_the_others_in_use(world: W
     assert {pod.spec.containers[0].image for pod in pools.pods("mac")} == {"runner:2"}
 
 
-@pytest.mark.parametrize("lag", [0.0, 3.0])
+@pytest.mark.parametrize("lag", [0.0, pytest.param(3.0, marks=pytest.mark.slow)])
 @simulated(1)
 async def test_one_linux_node_out_of_service_costs_one_node(world: World, lag: float) -> None:
     pools = PoolWorld(world, linux=5, lag=lag)

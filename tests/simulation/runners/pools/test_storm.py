@@ -41,8 +41,8 @@ async def _dispatch(pools: PoolWorld, seconds: float) -> None:
         await pools.end(pod)
 
 
-@pytest.mark.parametrize("lag", [0.0, 5.0])
-@simulated(2)
+@pytest.mark.parametrize("lag", [0.0, pytest.param(5.0, marks=pytest.mark.slow)])
+@simulated(1)
 async def test_no_job_is_lost_in_a_storm_and_all_comes_right_after_it(world: World, lag: float) -> None:
     pools = PoolWorld(world, nodes=3, linux=2, lag=lag)
     quick = Provisioning(max_concurrent_per_node=3, start_timeout_seconds=60)

@@ -1,5 +1,6 @@
 """The autoscaler killed, or left without an answer, at each of its writes: it ends where it would have, and no sooner."""
 
+import pytest
 from simulation.runners.scaling.rig import ScalingWorld
 
 from paddock.simulator.interruptions import interruptions
@@ -24,6 +25,7 @@ async def _grow_and_shrink(world: World) -> tuple[float, str]:
     return took, fleet.said("xcode").message
 
 
+@pytest.mark.slow
 def test_wherever_a_write_is_interrupted_the_pool_grows_and_shrinks_and_never_before_its_cooldown() -> None:
     runs = interruptions(
         _grow_and_shrink, only=lambda call: call.name.startswith("PATCH") and "/runnerpools/" in call.path

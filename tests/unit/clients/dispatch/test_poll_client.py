@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import httpx2
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.base.secrets import Secret
 from paddock.cli.poll import hand_over

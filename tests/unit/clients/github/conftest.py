@@ -1,7 +1,7 @@
 import pytest
+from doubles.clocks import SteppedClock
 from unit.clients.github.scripted_github import ScriptedGitHub
 from unit.clients.scaleway.conftest import clock
-from unit.clients.scaleway.stepped_clock import SteppedClock
 
 __all__ = ["clock", "github"]
 

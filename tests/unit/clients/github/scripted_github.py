@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.base.clock import rfc3339
 from paddock.base.rng import seeded

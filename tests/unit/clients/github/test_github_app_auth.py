@@ -7,6 +7,7 @@ import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from doubles.clocks import SteppedClock
 from unit.clients.github.scripted_github import (
     INSTALLATION,
     JOB,
@@ -20,7 +21,6 @@ from unit.clients.github.scripted_github import (
     refused,
     until,
 )
-from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.clients.github import (
     BudgetSpent,

@@ -4,6 +4,7 @@ import asyncio
 
 import httpx2
 import pytest
+from doubles.clocks import SteppedClock
 from unit.clients.github.scripted_github import (
     INSTALLATION,
     JOB,
@@ -16,7 +17,6 @@ from unit.clients.github.scripted_github import (
     refused,
     until,
 )
-from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.clients.github import APP, BudgetSpent, Priority, RateLimited, RunnerPlace
 from paddock.clients.github.budget import MUTATION_POINTS, READ_POINTS, Budget

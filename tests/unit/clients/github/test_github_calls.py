@@ -6,6 +6,7 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
+from doubles.clocks import SteppedClock
 from unit.clients.github.scripted_github import (
     INSTALLATION,
     JIT,
@@ -18,7 +19,6 @@ from unit.clients.github.scripted_github import (
     ok,
     refused,
 )
-from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.base.secrets import Secret
 from paddock.clients.github import (

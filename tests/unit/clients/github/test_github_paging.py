@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 
 import httpx2
 import pytest
+from doubles.clocks import SteppedClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.clients.github.scripted_github import INSTALLATION, ScriptedGitHub, ok, refused
-from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.clients.github import IncompleteList, RunnerPlace, Unavailable
 

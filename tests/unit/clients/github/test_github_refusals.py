@@ -6,6 +6,7 @@ from email.utils import format_datetime
 
 import httpx2
 import pytest
+from doubles.clocks import SteppedClock
 from unit.clients.github.scripted_github import (
     INSTALLATION,
     JOB,
@@ -17,7 +18,6 @@ from unit.clients.github.scripted_github import (
     ok,
     refused,
 )
-from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.clients.github import (
     Conflict,

@@ -1,7 +1,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.base.rng import seeded
 from paddock.clients.scaleway import ScalewayClient

@@ -3,9 +3,9 @@
 import asyncio
 
 import httpx2
+from doubles.clocks import SteppedClock
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.base.rng import seeded
 from paddock.clients.scaleway import IncompleteList, ScalewayClient

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.base.rng import seeded
 from paddock.base.secrets import Password, Secret
@@ -28,7 +28,7 @@ from paddock.clients.scaleway.connection import shaped
 from paddock.simulator.cloud import SimulatedCloud
 
 ZONE = "fr-par-1"
-RECORDINGS = Path(__file__).resolve().parents[4] / "shared" / "fixtures" / "scaleway"
+RECORDINGS = Path(__file__).resolve().parents[5] / "shared" / "fixtures" / "scaleway"
 
 pytestmark = pytest.mark.skipif(
     not RECORDINGS.is_dir(), reason="the recorded traffic (../shared/fixtures/scaleway) is not beside this checkout"

@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.clients.scaleway import RateLimited, RequestBudget
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import httpx2
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from doubles.clocks import SteppedClock
 from scaleway import Client
 from scaleway.applesilicon.v1alpha1 import ApplesiliconV1Alpha1API
 from scaleway.applesilicon.v1alpha1 import types as apple
@@ -15,7 +16,6 @@ from scaleway.iam.v1alpha1 import IamV1Alpha1API
 from scaleway.iam.v1alpha1 import types as iam
 from scaleway.product_catalog.v2alpha1 import ProductCatalogV2Alpha1PublicCatalogAPI
 from scaleway.product_catalog.v2alpha1 import types as catalogue
-from unit.clients.scaleway.stepped_clock import SteppedClock
 
 from paddock.clients.scaleway import (
     Diagnostic,

@@ -5,18 +5,11 @@ import json
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from doubles.clocks import SteppedClock
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from paddock.kube.errors import ForbiddenError
 from paddock.runners.dispatch.cluster import KeysUnavailableError, PublishedKeys
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def monotonic(self) -> float:
-        return self.at
 
 
 class Cluster:
@@ -44,8 +37,8 @@ def published(kid: str, *, kind: str = "EC", **more: str) -> dict:
     return {**key, "kid": kid, "use": "sig", **more}
 
 
-def make() -> tuple[Cluster, HandClock, PublishedKeys]:
-    cluster, clock = Cluster(), HandClock()
+def make() -> tuple[Cluster, SteppedClock, PublishedKeys]:
+    cluster, clock = Cluster(), SteppedClock()
     return cluster, clock, PublishedKeys(cluster, clock)  # pyright: ignore[reportArgumentType]
 
 
@@ -67,7 +60,7 @@ async def test_an_unknown_key_is_looked_for_once_a_minute():
     for _ in range(100):
         assert await keys.of("b") is None
     assert cluster.asked == 1
-    clock.at = 60.0
+    clock.step(60.0 - clock.monotonic())
     assert await keys.of("b") is not None
     assert cluster.asked == 2
 
@@ -77,7 +70,7 @@ async def test_a_key_that_was_withdrawn_is_forgotten():
     cluster.keys = [published("a"), published("b")]
     assert await keys.of("a") is not None
     cluster.keys = [published("b")]
-    clock.at = 600.0
+    clock.step(600.0 - clock.monotonic())
     assert await keys.of("a") is None
 
 
@@ -86,7 +79,7 @@ async def test_keys_that_were_read_stay_while_the_cluster_is_away():
     cluster.keys = [published("a")]
     await keys.of("a")
     cluster.keys = None
-    clock.at = 700.0
+    clock.step(700.0 - clock.monotonic())
     assert await keys.of("a") is not None
 
 
@@ -97,7 +90,7 @@ async def test_without_ever_having_read_keys_nothing_is_known():
         with pytest.raises(KeysUnavailableError):
             await keys.of("a")
     assert cluster.asked == 1
-    clock.at = 61.0
+    clock.step(61.0 - clock.monotonic())
     cluster.keys = [published("a")]
     assert await keys.of("a") is not None
 

@@ -58,7 +58,7 @@ def test_a_pool_with_all_its_pods_does_nothing_and_says_so() -> None:
     assert (made.counts.idle, made.counts.busy, made.counts.starting) == (1, 1, 0)
 
 
-# Scaling down, G16
+# Scaling down
 
 
 def test_scale_down_takes_idle_pods_only_however_many_are_too_many() -> None:
@@ -99,7 +99,7 @@ def test_a_pod_that_is_let_go_is_replaced_only_after_it_is_gone() -> None:
     assert (let_go(made), made.create) == ({"a": "operator_drain"}, 0)
 
 
-# Rolls, T17
+# Rolls
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_pod_without_its_service_account_is_replaced() -> None:
     assert let_go(made) == {"a": "no_service_account"}
 
 
-# Start timeouts, L15
+# Start timeouts
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_a_sibling_that_cannot_make_pods_is_kept_no_place() -> None:
     assert planned(_linux("one"), [], node(os="linux"), siblings=[other]).create == 4
 
 
-# Apple's licence, G21
+# Apple's licence
 
 
 def test_never_more_than_two_vms_are_planned_for_a_mac() -> None:

@@ -134,7 +134,7 @@ def test_a_mac_pod_is_one_vm_with_a_token_for_dispatch() -> None:
 
 
 def test_no_two_vms_with_one_seat_share_a_mac() -> None:
-    """Apple's licence allows two VMs on a Mac (G21): two seats, and each refuses its like."""
+    """Apple's licence allows two VMs on a Mac: two seats, and each refuses its like."""
     made = pod_of(pool(), "p", SETTINGS, seat="2")
     assert made["metadata"]["labels"][SEAT_LABEL] == "2"
     (rule,) = made["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.clients.scaleway import ScalewayClient
 from paddock.simulator.cloud import Fault, FaultKind, SimulatedCloud

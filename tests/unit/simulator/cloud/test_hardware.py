@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.base.rng import seeded
 from paddock.clients.scaleway import ScalewayClient

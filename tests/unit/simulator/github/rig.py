@@ -9,7 +9,7 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 
 from paddock.base.rng import seeded
 from paddock.simulator.github import RunnerSession, SimulatedGitHub, SimulatedJob

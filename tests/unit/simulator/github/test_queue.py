@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from unit.clients.scaleway.stepped_clock import SteppedClock
+from doubles.clocks import SteppedClock
 from unit.simulator.github.rig import LABELS, Rig
 
 from paddock.base.rng import seeded

@@ -1,4 +1,4 @@
-"""Seed 002: an operator's cleanup must not race the claim. Its test, and the recipe that it makes safe."""
+"""An operator's cleanup must not race the claim. The test of that, and the recipe that it makes safe."""
 
 from incidents.hosts.story import Machine, asked, cloud_host, mutations, one, settings, until_gone
 from unit.hosts.made import machine
@@ -45,7 +45,7 @@ def test_the_gate_is_below_the_deletion_and_above_everything_else() -> None:
 
 @simulated(seeds=1)
 async def test_a_paused_machine_without_a_host_can_be_deleted(world: World) -> None:
-    """hosts.md §8.3 `PausedAnnotationDoesNotBlockDelete`: the finalizer drops with an empty serverID."""
+    """`PausedAnnotationDoesNotBlockDelete`: the finalizer drops with an empty serverID."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     await fleet.machine("m-1")
     await fleet.all_ready(1)

@@ -1,4 +1,4 @@
-"""Seed 000: stranded hosts come back to the pool. Its validation section, sentence by sentence."""
+"""Stranded hosts (their Machine was deleted by force, or had a spec of an older version) come back to the pool."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -19,8 +19,10 @@ def never_reloads_pf_conf(rig: Rig) -> bool:
     return all(" -a " in line for line in loads)
 
 
-@pytest.mark.parametrize("scope", ["anchor", "main", "both"])
-@pytest.mark.parametrize("anchor", [ANCHOR, "com.apple/tuist.runners"])
+@pytest.mark.parametrize(
+    "scope", [pytest.param("anchor", marks=pytest.mark.slow), pytest.param("main", marks=pytest.mark.slow), "both"]
+)
+@pytest.mark.parametrize("anchor", [ANCHOR, pytest.param("com.apple/tuist.runners", marks=pytest.mark.slow)])
 async def test_tables_that_persist_in_any_scope_are_recovered_from(rig: Rig, scope, anchor: str):
     rig.mac.persist_tables(scope, anchor=anchor)
     await rig.ready()
@@ -34,7 +36,9 @@ async def test_tables_that_persist_in_any_scope_are_recovered_from(rig: Rig, sco
     assert rig.mac.effects == []
 
 
-@pytest.mark.parametrize("scope", ["anchor", "main", "both"])
+@pytest.mark.parametrize(
+    "scope", [pytest.param("anchor", marks=pytest.mark.slow), pytest.param("main", marks=pytest.mark.slow), "both"]
+)
 async def test_they_are_recovered_from_on_a_live_host_too(rig: Rig, scope):
     await rig.ready()
     rig.mac.persist_tables(scope)
@@ -68,6 +72,7 @@ async def test_pf_conf_of_an_earlier_version_ends_with_one_block_and_apples_anch
     assert 'nat-anchor "com.apple/*"' in "\n".join(rig.mac.pf.translations())
 
 
+@pytest.mark.slow
 async def test_rules_are_evaluated_before_the_first_reboot_and_only_once_after_it(rig: Rig):
     await rig.ready()
     # The main rules do not name our anchor yet; Apple's own line evaluates what is below com.apple.
@@ -101,6 +106,7 @@ async def test_without_a_usable_password_sudo_is_never_asked_with_one(rig: Rig):
     assert not any("-S" in line.split() for line in rig.lines() if line.startswith("sudo"))
 
 
+@pytest.mark.slow
 async def test_without_a_password_a_host_that_has_sudo_ends_ready_and_says_what_was_left_out(rig: Rig):
     await rig.ready()
     content = rig.mac.read("/etc/kcpassword")
@@ -163,6 +169,7 @@ async def test_every_way_of_not_answering_has_its_own_name_and_a_reboot_heals_it
     await rig.ready()
 
 
+@pytest.mark.slow
 async def test_a_wedged_sshd_hangs_over_a_real_connection_too(rig: Rig):
     host = rig.host()
     rig.mac.wedge_sshd("hang")
@@ -171,6 +178,7 @@ async def test_a_wedged_sshd_hangs_over_a_real_connection_too(rig: Rig):
     assert outcome.kind is FailureKind.HANGS
 
 
+@pytest.mark.slow
 async def test_a_host_that_is_still_starting_is_waited_for(rig: Rig):
     rig.mac.wedge_sshd("refuse")
     dials = 0
@@ -194,6 +202,7 @@ async def test_a_host_that_is_still_starting_is_waited_for(rig: Rig):
     assert dials == 3
 
 
+@pytest.mark.slow
 async def test_the_watchdog_on_the_host_opens_a_wedged_port_again(rig: Rig):
     await rig.ready()
     rig.mac.wedge_sshd("hang")

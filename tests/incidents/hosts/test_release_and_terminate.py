@@ -1,4 +1,4 @@
-"""Seed 001: release to the pool instead of destroying, and a billing-floor fallback that works. Its test plan."""
+"""Release to the pool instead of destroying, and a billing-floor fallback that works."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Seed 004: a sealed password never reaches sudo, and a host that stays broken is rebooted once and then given back."""
+"""A sealed password never reaches sudo, and a host that stays broken is rebooted once and then given back."""
 
 from typing import Any
 
@@ -240,7 +240,7 @@ async def test_a_release_that_the_cloud_refuses_never_forgets_the_host(world: Wo
 
 @simulated(seeds=2)
 async def test_a_reboot_that_the_cloud_refuses_does_not_use_up_the_one_shot(world: World) -> None:
-    """`TestHandleBootstrapFailure_RebootAPIErrorDoesNotConsumeOneShot`, and hosts.md `RebootRetriesAfterAPIError`."""
+    """`TestHandleBootstrapFailure_RebootAPIErrorDoesNotConsumeOneShot`, and its sister `RebootRetriesAfterAPIError`."""
     fleet, server_id = await broken_fleet(world)
     fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("reboot",), times=1))
     third = await until_attempts(fleet, 3)
@@ -279,7 +279,7 @@ async def test_thresholds_of_zero_disable_both_tiers(world: World) -> None:
 
 
 def test_a_threshold_that_an_api_error_skipped_is_still_a_threshold() -> None:
-    """hosts.md L7: `==` never retried a failed reboot call."""
+    """`==` never retried a failed reboot call."""
     at_four = after_failure(4, reboot_issued=False, can_release=True, tiers=Tiers())
     assert isinstance(at_four, Reboot)
     assert isinstance(after_failure(4, reboot_issued=True, can_release=True, tiers=Tiers()), Retry)
