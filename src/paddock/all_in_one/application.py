@@ -50,7 +50,7 @@ class Options:
 
 @dataclass(slots=True)
 class Application:
-    """Options, clock, chance, folder and registry: one each for all rooms. `dsn` and `page` are known once they exist."""
+    """Options, clock, rng, folder and registry: one each for all parts. `dsn` and `page` are known once they exist."""
 
     options: Options
     clock: Clock

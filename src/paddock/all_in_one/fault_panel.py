@@ -1,4 +1,4 @@
-"""Faults for the simulation, over its twins: each says what should be seen, and how long it takes to heal."""
+"""Faults for the simulation, over its simulators: each says what should be seen, and how long it takes to heal."""
 
 import asyncio
 import random
@@ -109,7 +109,7 @@ class SimulatedFaults:
                     "force-delete-machine",
                     "Force-delete a machine",
                     "Its finalizer is taken away and the object deleted, so that nobody gives its Mac back.",
-                    "The Mac turns stranded within seconds and is a problem with its price; the fleet makes another machine.",
+                    "The Mac is orphaned within seconds and listed as a problem with its price; the fleet creates another machine.",
                     end,
                 ),
                 self._force_delete,
@@ -150,7 +150,7 @@ class SimulatedFaults:
                     "Wedge a Mac's SSH",
                     "An idle Mac is given back. When it is claimed next, its sshd accepts connections and says nothing.",
                     "The tile goes through reinstalling and stays at reach-ssh. Three attempts of five minutes fail, then the Mac is rebooted once.",
-                    "about 20 minutes: Paddock's own patience runs in real time here, too",
+                    "about 20 minutes: Paddock's own timeouts run in real time here, too",
                 ),
                 self._wedge,
             ),

@@ -76,7 +76,7 @@ async def _suspects(reached: Reached) -> list[Suspect]:
 
 
 async def _orphaned(reached: Reached) -> list[Suspect]:
-    """Hosts that the inventory calls stranded; whether they are reclaimed is the operator's setting."""
+    """Hosts that the inventory calls orphaned; whether they are reclaimed is the operator's setting."""
     from paddock.base.clock import SystemClock
     from paddock.hosts.api import ScalewayAppleSiliconHost
     from paddock.hosts.orphans import HostState

@@ -219,7 +219,7 @@ async def _add_runners(
     rng: "random.Random",
     metrics: "KubeMetrics",
 ) -> None:
-    """Pools and their autoscaler, with the dispatch process's books: no live Pod is deleted without its leave."""
+    """Pools and their autoscaler, with the dispatch process's retirement API: no live Pod is deleted without its consent."""
     from paddock.runners.pools.retirement_http import HttpRetirementApi
     from paddock.runners.pools.settings import PoolSettings
     from paddock.runners.processes.operator import RunnerOperator

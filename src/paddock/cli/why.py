@@ -65,7 +65,7 @@ async def _why(kind: str, name: str, output: str, reach: Reach) -> int:
 
 
 async def explanation_of(reached: Reached, kind: str, name: str) -> "Explanation":
-    """The explanation, from whichever half knows the thing; Problem where nobody does."""
+    """The explanation, from the subsystem that knows the thing; Problem where none does."""
     return await (_of_the_ledger if kind in _OF_THE_LEDGER else _of_the_hosts)(reached, kind, name)
 
 

@@ -38,7 +38,7 @@ RUNNER_LABEL: Final = "tuist.dev/runner"
 POOL_LABEL: Final = "tuist.dev/runner-pool"
 """The pool's name, on Pod and ServiceAccount. Dispatch trusts the one on the ServiceAccount."""
 OWNER_LABEL: Final = "tuist.dev/runner-pool-owner"
-"""The stamp: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
+"""The assignment label: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
 ACCOUNT_LABEL: Final = "tuist.dev/runner-account"
 """The account's id, only after the dispatch was committed."""
 DRAIN_ELIGIBLE_LABEL: Final = "tuist.dev/drain-eligible"
@@ -167,4 +167,4 @@ class RunnerPool(KubeObject, frozen=True, kw_only=True):
 
 
 KINDS: tuple[type[KubeObject], ...] = (RunnerPool,)
-"""Every kind of this half."""
+"""Every kind of this subsystem."""

@@ -152,7 +152,7 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> 
         return Explanation(
             about=about,
             sentence=(
-                f"stamped for {labels[OWNER_LABEL]}, and the ledger holds neither claim nor session for it;"
+                f"assigned to {labels[OWNER_LABEL]}, and the ledger holds neither claim nor session for it;"
                 f" it is there {ago(pod.metadata.creation_timestamp, now)}"
             ),
             evidence=evidence,

@@ -45,7 +45,7 @@ STATES: Final[Mapping[str, TileState]] = {
         TileState("draining", "draining", "D", "takes no more jobs; what runs finishes"),
         TileState("failing", "recovering", "!", "its bootstrap failed, or its Node is quiet; it is being brought back"),
         TileState("quarantined", "quarantined", "Q", "set aside by a person; nobody claims it"),
-        TileState("stranded", "stranded", "X", "nobody owns it, and it bills"),
+        TileState("stranded", "stranded", "X", "orphaned: no machine owns it, and it bills"),
         TileState("foreign", "foreign", "\u2013", "not ours; never touched"),
         TileState("gone", "gone", "✕", "the cloud does not show it any more"),
         TileState("unknown", "unknown", "?", "not judged yet"),

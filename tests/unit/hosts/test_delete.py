@@ -17,7 +17,7 @@ from unit.hosts.made import (
     release,
 )
 
-from paddock.hosts.delete import RecordRelease, SkipRelease, ending
+from paddock.hosts.delete import HostUnknown, RecordRelease, SkipRelease, ending
 
 
 class TestEnding:

@@ -468,7 +468,7 @@ def test_a_draining_pod_is_given_no_job_and_replaced(label: str) -> None:
 def test_a_stamp_without_claim_and_session_is_a_suspect_that_is_fenced_before_it_is_reaped() -> None:
     said = of_pod(a_pod(labels={OWNER_LABEL: "acme"}), pod_page(session=a_session(ended_at=ago(minutes=1))))
     assert said.sentence == (
-        "stamped for acme, and the ledger holds neither claim nor session for it; it is there for 3 h 00 min"
+        "assigned to acme, and the ledger holds neither claim nor session for it; it is there for 3 h 00 min"
     )
     assert said.next == "Reaped once that is proven: it is fenced first, so that it can win no job meanwhile."
     assert (said.healthy, said.commands) == (False, ("paddock leaks",))
@@ -500,7 +500,7 @@ def test_a_pod_that_ended_says_when_and_how(phase: str, code: int, healthy: bool
         (a_pod(), pod_page(session=a_session(), claim=a_claim()), "was handed"),
         (a_pod(labels={OPERATOR_DRAIN_LABEL: "true"}), pod_page(claim=a_claim()), "claimed"),
         (a_pod(labels={OPERATOR_DRAIN_LABEL: "true", OWNER_LABEL: "acme"}), pod_page(), "draining"),
-        (a_pod(labels={OWNER_LABEL: "acme"}, node=""), pod_page(), "stamped"),
+        (a_pod(labels={OWNER_LABEL: "acme"}, node=""), pod_page(), "assigned"),
     ],
 )
 def test_of_several_truths_the_one_that_decides_is_told(pod: Pod, page: PodPage, begins: str) -> None:

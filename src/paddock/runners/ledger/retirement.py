@@ -1,4 +1,4 @@
-"""The pool controller's books over the ledger itself: inside `paddock up`, and behind the internal HTTP interface."""
+"""The pool controller's retirement API over the ledger itself: inside `paddock up`, and behind the internal HTTP interface."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +16,7 @@ Recheck = Callable[[Sequence[int], str], Awaitable[object]]
 """`recheck(job_ids, pod_uid)`: these jobs ran on a Pod that ended; ask GitHub about them."""
 
 _BY = "operator"
-_log = get_logger("books")
+_log = get_logger("retirement")
 
 
 class LedgerRetirementApi:

@@ -223,7 +223,7 @@ class PoolEffects:
             return  # deleted already, or another one: the next look sees a Pod without its account and replaces it
 
     async def keep_accounts(self, pool: RunnerPool, accounts: Sequence[ServiceAccount], pods: Sequence[Pod]) -> None:
-        """Finish what a crash left half done. `accounts` were listed after `pods`, both fresh."""
+        """Finish what a crash interrupted. `accounts` were listed after `pods`, both fresh."""
         by_name = {pod.metadata.name: pod for pod in pods}
         for account in accounts:
             meta = account.metadata

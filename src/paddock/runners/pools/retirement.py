@@ -1,7 +1,7 @@
 """What the pool controller asks of the ledger: the contract between the operator's process and the dispatch process.
 
 The controller sees Pods, the ledger sees claims; neither alone knows that a Pod is idle. So the controller never deletes
-a Pod that could still win a claim: it asks for a fence first, and deletes what was fenced. `Ledger` books are used inside
+a Pod that could still win a claim: it asks for a fence first, and deletes what was fenced. The ledger itself is used inside
 `paddock up`; over HTTP they are the dispatch process's (`/api/internal/runners/...`).
 """
 

@@ -100,7 +100,7 @@ async def test_a_stamp_that_fails_is_warned_of_each_time_with_the_pods_name(rig:
     await rig.bench.queue(job(1))
     with capture_logs() as written:
         assert (await dispatcher.ask(pod, wait=5)).status_code == 200
-    warned = [line for line in written if line["event"] == "a Pod could not be stamped"]
+    warned = [line for line in written if line["event"] == "a Pod could not be assigned"]
     assert [(line["log_level"], line["pod"], line["attempt"]) for line in warned] == [
         ("warning", pod.name, attempt) for attempt in (1, 2, 3)
     ]
