@@ -1,4 +1,4 @@
-"""What the rooms of `paddock up` share while the house is open."""
+"""What the parts of `paddock up` share while it runs."""
 
 import asyncio
 import random

@@ -87,7 +87,7 @@ async def _orphaned(reached: Reached) -> list[Suspect]:
         if host.status.state == HostState.ORPHANED and host.spec.release is None:
             said = get_condition(host.status.conditions, "Ready")
             since = said.last_transition_time if said is not None else None
-            sentence = said.message if said is not None and said.message else "it belongs to nobody"
+            sentence = said.message if said is not None and said.message else "no machine owns it"
             seconds = (now - since).total_seconds() if since is not None else 0.0
             found.append(Suspect(_ORPHANED, host.metadata.name, sentence, False, seconds, _RECLAIM))
     return found

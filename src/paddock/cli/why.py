@@ -100,7 +100,7 @@ async def _of_the_ledger(reached: Reached, kind: str, name: str) -> "Explanation
         raise Problem(f"{name} is not a job: give its number at GitHub; `paddock get jobs` lists them")
     answer = await reached.ledger.get(f"why/{kind}/{name}")
     if answer is None:
-        raise Problem(f"nobody has heard of {kind} {name}: `paddock get {kind}s` lists what there is")
+        raise Problem(f"no ledger knows {kind} {name}: `paddock get {kind}s` lists what there is")
     return msgspec.convert(answer, Explanation)
 
 

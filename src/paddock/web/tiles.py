@@ -44,7 +44,7 @@ STATES: Final[Mapping[str, TileState]] = {
         TileState("wiping", "reinstalling", "W", "given back: its disk is wiped before anybody else gets it"),
         TileState("draining", "draining", "D", "takes no more jobs; what runs finishes"),
         TileState("failing", "recovering", "!", "its bootstrap failed, or its Node is quiet; it is being brought back"),
-        TileState("quarantined", "quarantined", "Q", "set aside by a person; nobody claims it"),
+        TileState("quarantined", "quarantined", "Q", "set aside by a person; no machine claims it"),
         TileState("stranded", "stranded", "X", "orphaned: no machine owns it, and it bills"),
         TileState("foreign", "foreign", "\u2013", "not ours; never touched"),
         TileState("gone", "gone", "✕", "the cloud does not show it any more"),

@@ -126,7 +126,7 @@ def drain_since(pod: Pod) -> datetime | None:
     try:
         return datetime.fromisoformat(pod.metadata.annotations.get(DRAIN_SINCE, ""))
     except ValueError:
-        return None  # somebody else's mark: there is no telling how long it has been there
+        return None  # another writer's mark: its age is unknown
 
 
 def operator_drained(pod: Pod) -> bool:

@@ -1,4 +1,4 @@
-"""The answer strip: eight numbers that say whether anybody has to look further."""
+"""The summary bar: eight numbers that say whether a person has to look further."""
 
 import htpy as h
 from htpy import Node
