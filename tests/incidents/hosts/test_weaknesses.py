@@ -152,7 +152,7 @@ async def test_a_password_that_is_sealed_again_does_not_disturb_a_ready_machine(
 
 @simulated(seeds=1)
 async def test_a_finished_bootstrap_is_not_followed_by_an_update(world: World) -> None:
-    """G10: the first success did not stamp the configuration hash, so a drift push followed at once."""
+    """G10: the first success did not record the configuration hash, so a drift push followed at once."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     await fleet.machine("m-1")
     await fleet.all_ready(1)

@@ -1,4 +1,4 @@
-"""A reclaim that is interrupted at every effect: the stranded host comes home, and only that one."""
+"""A reclaim that is interrupted at every effect: the orphaned host comes back, and only that one."""
 
 from simulation.hosts.interrupting import Ward, from_here, interrupt_everywhere, quick, small_fleet
 

@@ -11,7 +11,7 @@ from paddock.simulator.seeds import simulated
 
 @simulated(3)
 async def test_g9_a_claimed_mac_without_a_stamp_survives_scale_down(world: World) -> None:
-    """The stamp is best effort, and on macOS it is all that can be seen; the ledger knows better."""
+    """The label is best effort, and on macOS it is all that can be seen; the ledger knows better."""
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 3)
     await pools.settled("mac", 3)
