@@ -12,7 +12,7 @@ from .table import Row, amount
 
 __all__ = ["burst", "handing_over"]
 
-_HOW = "service in its own process, HTTP on loopback, real Postgres, TokenReview and stamp included, mint excluded"
+_HOW = "service in its own process, HTTP on loopback, real Postgres, TokenReview and assignment label included, mint excluded"
 _FIRST_JOB = 1_000_000
 _TELLERS = 16
 
@@ -109,9 +109,9 @@ async def _at_once(door: DispatchDoor, jobs: int) -> tuple[_Handed, float, Spent
 
 
 async def _check(door: DispatchDoor) -> None:
-    """Every Pod was stamped: an attempt that fails costs time that is none of dispatch's."""
+    """Every Pod was assigned: an attempt that fails costs time that is none of dispatch's."""
     assigned = (await door.state("stamped"))["stamped"]
-    assert assigned == len(door.tokens), f"{assigned} of {len(door.tokens)} Pods were stamped"
+    assert assigned == len(door.tokens), f"{assigned} of {len(door.tokens)} Pods were assigned"
 
 
 async def _waiting(door: DispatchDoor) -> list[Asker]:

@@ -1,4 +1,4 @@
-"""How long each kind of leak stays, beyond the grace that its proof needs: the real healing, at its real pace, hurried.
+"""How long each kind of leak stays, beyond the grace that its proof needs: the real healing, at its real pace, on a scaled clock.
 
 Settings are those of production. The clock runs faster than the machine's, so that half an hour can be waited for; what
 the work itself takes is therefore told too large, never too small.

@@ -140,7 +140,7 @@ class Leaks:
         claim = await self._claim(pod)
         await self._assign(pod)
         await self._rig.ledger.claims.release(claim, by="claims", why="stale")
-        how = "stamped, then its dispatcher died"
+        how = "assigned, then its dispatcher died"
         return [self._leak("orphaned_stamped_pod", pod.metadata.name, self._settings.stamp_grace, how)]
 
     async def _finished_and_still_there(self) -> list[Leak]:

@@ -62,7 +62,7 @@ def components() -> str:
     """The namespace, the definitions, the rights and the operator."""
     values: dict[str, Any] = {name: {"machine": {"zone": ZONE}} for name in _FLEETS}
     values["macosFleet"]["adoptPoolPrefix"] = POOL
-    # Empty unless given, and then stranded hosts are reported only.
+    # Empty unless given, and then orphaned hosts are reported only.
     values["operator"] = {"extraArgs": ["--orphan-reclaim-claim-name-prefix=${PADDOCK_CLAIM_NAME_PREFIX:=}"]}
     secret = {
         "apiVersion": "v1",

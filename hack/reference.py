@@ -130,7 +130,7 @@ def _default(param: click.Option) -> str:
 _MEANS: Final = {
     "SCW_SECRET_KEY": "the Scaleway API key's secret",
     "SCW_DEFAULT_PROJECT_ID": "the Scaleway project that holds the Macs",
-    "SCW_ACCESS_KEY": "the API key's public half; optional",
+    "SCW_ACCESS_KEY": "the API key's public part; optional",
     "SCW_API_URL": "another address of the Scaleway API",
     "PADDOCK_GITHUB_APP_ID": "the GitHub App's number, or its client ID",
     "PADDOCK_GITHUB_PRIVATE_KEY": "the App's private key in PEM form",

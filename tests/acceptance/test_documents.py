@@ -125,7 +125,7 @@ def type_all(page: Path, instance: Instance, terminal: Terminal) -> dict[str, st
         assert "Traceback" not in shown, f"{each}: {shown}"
         said[each.line] = shown
         if line.startswith("kubectl delete"):
-            eventually("the stranded Mac is seen", lambda: not set(instance.states().values()) <= {"owned"}, within=60)
+            eventually("the orphaned Mac is seen", lambda: not set(instance.states().values()) <= {"owned"}, within=60)
         if line.endswith("-w"):
             healed(instance)
     return said

@@ -1,4 +1,4 @@
-"""A machine forced past its finalizer: its host is stranded, seen, and brought back only where that is allowed."""
+"""A machine forced past its finalizer: its host is orphaned, seen, and brought back only where that is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real browsers on real servers: `paddock up --simulate`, and a painted world of a thousand Macs."""
+"""Real browsers on real servers: `paddock up --simulate`, and a fixture world of a thousand Macs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a painted world of a thousand Macs and five thousand Pods."""
+    """The address of a fixture world of a thousand Macs and five thousand Pods."""
     port = _free_port()
     command = [sys.executable, str(HERE / "painted_server.py"), str(port), "1000", "5000"]
     with _running(command, tmp_path_factory.mktemp("large") / "log", f"http://127.0.0.1:{port}") as address:

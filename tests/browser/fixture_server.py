@@ -1,4 +1,4 @@
-"""Serves a painted world of any size on loopback, in which a few jobs end and begin every second.
+"""Serves a fixture world of any size on loopback, in which a few jobs end and begin every second.
 
 python tests/browser/fixture_server.py PORT HOSTS PODS
 """
@@ -24,7 +24,7 @@ _TURNS = 30
 
 
 async def main(port: int, hosts: int, pods: int) -> None:
-    # Painted beforehand: what is measured is the page, and not the painter. A real process holds one world and not thirty,
+    # Made beforehand: what is measured is the page, and not the fixture. A real process holds one world and not thirty,
     # so the collector of garbage does not go through the others.
     now = SystemClock().now()
     worlds = [painted(hosts, pods, now, turn=turn) for turn in range(_TURNS)]

@@ -15,7 +15,7 @@ async def served(app: Any) -> AsyncIterator[str]:
     # The protocol is named because asyncio sends small packets at once (TCP_NODELAY) only on sockets that say they are TCP.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
-    # Twins that know the time say so themselves.
+    # Simulators that know the time say so themselves.
     config = uvicorn.Config(
         app, log_level="critical", access_log=False, lifespan="off", loop="asyncio", date_header=False
     )

@@ -44,7 +44,7 @@ def home(programs: "tuple[Path, Assets]", tmp_path_factory: pytest.TempPathFacto
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(home: "Site") -> "AsyncIterator[World]":
-    """Three Macs, an operator that takes stranded ones back, and the chart's fleet. Each test says how many it needs."""
+    """Three Macs, an operator that reclaims orphaned ones, and the chart's fleet. Each test says how many it needs."""
     from kube.cluster_api_world import at_work, delivered
 
     async with (
@@ -274,7 +274,7 @@ async def test_a_kubeconfig_made_by_hand_is_never_written(world: "World"):
 async def test_a_move_by_clusterctl_takes_the_macs_along_and_wipes_none(
     programs: "tuple[Path, Assets]", tmp_path_factory: pytest.TempPathFactory
 ):
-    """Two real sites, one cloud, both operators at work all the time; the source's only reports what it thinks stranded."""
+    """Two real sites, one cloud, both operators at work all the time; the source's only reports what it takes for orphans."""
     from kube.cluster_api_core import move
     from kube.cluster_api_world import at_work, delivered, site
 

@@ -55,12 +55,12 @@ app.kubernetes.io/component: {{ .component }}
 {{- required "macosFleet.adoptPoolPrefix is empty: give the prefix of the names of free hosts, such as tuist-pool-" .Values.macosFleet.adoptPoolPrefix -}}
 {{- end -}}
 
-{{/* Machines of this release have names that start with this; free hosts must not, or they would look stranded. */}}
+{{/* Machines of this release have names that start with this; free hosts must not, or they would look orphaned. */}}
 {{- define "paddock.claimNamePrefix" -}}
 {{- $prefix := printf "%s-" (include "paddock.fullname" .) -}}
 {{- $pool := include "paddock.poolPrefix" . -}}
 {{- if or (hasPrefix $prefix $pool) (hasPrefix $pool $prefix) -}}
-{{- fail (printf "macosFleet.orphanReclaim.activeReclaim: machines' names start with %s and free hosts' with %s (macosFleet.adoptPoolPrefix), so free hosts would look stranded: install under another release name, or set fullnameOverride" $prefix $pool) -}}
+{{- fail (printf "macosFleet.orphanReclaim.activeReclaim: machines' names start with %s and free hosts' with %s (macosFleet.adoptPoolPrefix), so free hosts would look orphaned: install under another release name, or set fullnameOverride" $prefix $pool) -}}
 {{- end -}}
 {{- $prefix -}}
 {{- end -}}

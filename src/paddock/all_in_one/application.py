@@ -1,4 +1,4 @@
-"""What the rooms of `paddock up` share while the house is open."""
+"""What the parts of `paddock up` share while it runs."""
 
 import asyncio
 import random
@@ -50,7 +50,7 @@ class Options:
 
 @dataclass(slots=True)
 class Application:
-    """Options, clock, chance, folder and registry: one each for all rooms. `dsn` and `page` are known once they exist."""
+    """Options, clock, rng, folder and registry: one each for all parts. `dsn` and `page` are known once they exist."""
 
     options: Options
     clock: Clock

@@ -1,4 +1,4 @@
-"""Faults for the simulation, over its twins: each says what should be seen, and how long it takes to heal."""
+"""Faults for the simulation, over its simulators: each says what should be seen, and how long it takes to heal."""
 
 import asyncio
 import random
@@ -99,7 +99,7 @@ class SimulatedFaults:
 
     def _of_macs(self, *, reclaims: bool) -> Sequence[_Fault]:
         end = (
-            "the sweep proves that nobody owns it, wipes it and pools it: about two minutes"
+            "the sweep proves that no machine owns it, wipes it and pools it: about two minutes"
             if reclaims
             else "never by itself here, because reclaiming is off: start with --orphan-reclaim-claim-name-prefix mac-fleet- to see it wiped and pooled"
         )
@@ -108,8 +108,8 @@ class SimulatedFaults:
                 Breakage(
                     "force-delete-machine",
                     "Force-delete a machine",
-                    "Its finalizer is taken away and the object deleted, so that nobody gives its Mac back.",
-                    "The Mac turns stranded within seconds and is a problem with its price; the fleet makes another machine.",
+                    "Its finalizer is taken away and the object deleted, so that no machine gives its Mac back.",
+                    "The Mac is orphaned within seconds and listed as a problem with its price; the fleet creates another machine.",
                     end,
                 ),
                 self._force_delete,
@@ -150,7 +150,7 @@ class SimulatedFaults:
                     "Wedge a Mac's SSH",
                     "An idle Mac is given back. When it is claimed next, its sshd accepts connections and says nothing.",
                     "The tile goes through reinstalling and stays at reach-ssh. Three attempts of five minutes fail, then the Mac is rebooted once.",
-                    "about 20 minutes: Paddock's own patience runs in real time here, too",
+                    "about 20 minutes: Paddock's own timeouts run in real time here, too",
                 ),
                 self._wedge,
             ),
@@ -168,7 +168,7 @@ class SimulatedFaults:
                     "lose-webhook",
                     "Lose a webhook",
                     "GitHub's next “queued” does not arrive.",
-                    "A job that nobody here knows of. Then a line in Healed: GitHub is asked which deliveries failed, and sends it again.",
+                    "A job that the ledger does not know. Then a line in Healed: GitHub is asked which deliveries failed, and sends it again.",
                     f"within {healing.redelivery_every:.0f} to {2 * healing.redelivery_every:.0f} s",
                 ),
                 self._lose_webhook,
@@ -228,7 +228,7 @@ class SimulatedFaults:
         bare = {"metadata": {"uid": meta.uid, "finalizers": None}}
         await self._client.merge_patch(Machine, meta.name, bare, namespace=meta.namespace)
         await self._client.delete(Machine, meta.name, meta.namespace, uid=meta.uid)
-        return f"Machine {meta.name} is gone past its finalizer; nobody gave its Mac back.", href(
+        return f"Machine {meta.name} is gone past its finalizer; no machine gave its Mac back.", href(
             "host", machine.status.host_name
         )
 
@@ -312,4 +312,4 @@ class SimulatedFaults:
         task = asyncio.create_task(self._outage.last(_AWAY), name="outage")
         self._later.add(task)
         task.add_done_callback(self._later.discard)
-        return f"Dispatch answers nobody for {_AWAY:.0f} s.", "/"
+        return f"Dispatch answers no request for {_AWAY:.0f} s.", "/"

@@ -24,7 +24,7 @@ __all__ = ["SimulatedHosts", "hosts_subsystem"]
 
 @dataclass(frozen=True, slots=True)
 class SimulatedHosts:
-    """The twins of the host subsystem, for whoever wants to break them."""
+    """The simulators of the host subsystem, for the fault panel."""
 
     world: SimulatedWorld
     cloud: SimulatedCloud

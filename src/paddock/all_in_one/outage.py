@@ -1,4 +1,4 @@
-"""A door that can be shut: what a killed process looks like from outside, while this one lives on."""
+"""A switch in front of an application: off, it behaves like a killed process, while this process goes on."""
 
 import asyncio
 from collections.abc import Sequence

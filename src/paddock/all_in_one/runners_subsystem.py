@@ -30,7 +30,7 @@ log = get_logger("up")
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRunners:
-    """The twins of the runner subsystem, for whoever wants to break them."""
+    """The simulators of the runner subsystem, for the fault panel."""
 
     github: SimulatedGitHub
     pods: SimulatedPods

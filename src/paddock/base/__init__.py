@@ -1,1 +1,1 @@
-"""What every room of the house stands on: time, chance, secrets, settings, logs and metrics."""
+"""What every package builds on: time, random numbers, secrets, settings, logs and metrics."""

@@ -1,6 +1,6 @@
 """The answer to "why?": one sentence, what each ledger says, what happens next, and what a person may do.
 
-Made by pure functions of either half; the command line and the page only print it, so that both say the same.
+Made by pure functions of either subsystem; the command line and the page only print it, so that both say the same.
 """
 
 from datetime import datetime, timedelta

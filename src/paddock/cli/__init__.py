@@ -27,7 +27,7 @@ _COMMANDS = {
     "release": ("paddock.cli.release", "command", "Give a Mac back to the pool."),
     "terminate": ("paddock.cli.release", "terminate_command", "Give a Mac back to the cloud for good."),
     "detach": ("paddock.cli.detach", "command", "Delete a machine without releasing its host."),
-    "quarantine": ("paddock.cli.quarantine", "command", "Let nobody claim a host any more."),
+    "quarantine": ("paddock.cli.quarantine", "command", "Keep a host from being claimed."),
     "unquarantine": ("paddock.cli.quarantine", "unquarantine_command", "Let a host be claimed again."),
     "drain": ("paddock.cli.drain", "command", "Let a Mac or a Pod finish, and take no more jobs."),
     "undrain": ("paddock.cli.drain", "undrain_command", "Let a Mac take jobs again."),
@@ -72,4 +72,4 @@ Exit codes:
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
 @click.version_option(__version__, prog_name="paddock")
 def main() -> None:
-    """Runs Apple-silicon CI fleets: every host, claim, Pod and job is accounted for."""
+    """Runs Apple-silicon CI fleets: accounts for every host, claim, Pod and job."""

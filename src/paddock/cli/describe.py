@@ -183,7 +183,7 @@ async def _of_job(reached: Reached, name: str) -> Description:
 
 
 async def _why(reached: Reached, kind: str, name: str) -> "Explanation | None":
-    """None where the ledger is away: the cluster's half of the description is worth having alone."""
+    """None where the ledger is away: the cluster's part of the description is useful alone."""
     if kind == "node":
         return None
     try:

@@ -110,7 +110,7 @@ def _afterwards(machine: "Machine", host: "Host | None") -> tuple[str, ...]:
         return (whose, f"It stays with machine {claim.machine_namespace}/{claim.machine_name}, which claims it.")
     lines = [
         whose,
-        "It belongs to nobody then: it bills, the sweep reports it, and reclaims it where the operator has",
+        "No machine owns it then: it bills, the sweep reports it, and reclaims it where the operator has",
         "--orphan-reclaim-claim-name-prefix. To keep it out of every pool, `paddock quarantine` it.",
     ]
     fleet = next((ref for ref in machine.metadata.owner_references if ref.kind == "MacFleet"), None)

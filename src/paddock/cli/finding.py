@@ -32,7 +32,7 @@ async def read_mac(reached: Reached, name: str) -> "Mac":
 
 
 async def read_busy_pods(reached: Reached, node: str) -> "list[Pod]":
-    """The runner Pods on a Node that are stamped for somebody and have not ended."""
+    """The runner Pods on a Node that are assigned to an account and have not ended."""
     from paddock.kube.builtin import Pod
     from paddock.runners.api import RUNNER_LABEL
     from paddock.views.finding import busy_pods

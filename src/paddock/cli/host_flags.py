@@ -47,8 +47,8 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
     return [
         click.option("--default-adopt-pool-prefix", default=pool_prefix, show_default=bool(pool_prefix), help="Cloud names of free hosts start with this, unless a machine says otherwise."),
         click.option("--orphan-reclaim-zones", default="fr-par-1", show_default=True, help="Zones that are always swept, separated by commas; those of the machines are swept anyway."),
-        click.option("--orphan-reclaim-claim-name-prefix", default="", help="Reclaim stranded hosts whose name starts with this; without it they are only reported."),
-        click.option("--orphan-reclaim-interval", type=Duration(), default="15m", show_default=True, help="How often the cloud is swept for stranded hosts."),
+        click.option("--orphan-reclaim-claim-name-prefix", default="", help="Reclaim orphaned hosts whose name starts with this; without it they are only reported."),
+        click.option("--orphan-reclaim-interval", type=Duration(), default="15m", show_default=True, help="How often the cloud is swept for orphaned hosts."),
         click.option("--bootstrap-reboot-after", type=click.IntRange(0), default=3, show_default=True, help="Reboot a host once after this many failed bootstraps; 0 never."),
         click.option("--bootstrap-max-attempts", type=click.IntRange(0), default=8, show_default=True, help="Give a host back after this many failed bootstraps; 0 never."),
         click.option("--fleet-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file: what is put on every Mac (payloads, firewall, agent)."),
@@ -74,7 +74,7 @@ def host_settings(flags: dict[str, Any], **more: Any) -> "HostSettings":
     if claim_prefix and prefix and (prefix.startswith(claim_prefix) or claim_prefix.startswith(prefix)):
         raise click.UsageError(
             f"--orphan-reclaim-claim-name-prefix {claim_prefix!r} and the pool prefix {prefix!r} must not overlap: "
-            "free hosts would look stranded"
+            "free hosts would look orphaned"
         )
     if claim_prefix and not prefix:
         raise click.UsageError(

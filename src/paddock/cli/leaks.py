@@ -76,7 +76,7 @@ async def _suspects(reached: Reached) -> list[Suspect]:
 
 
 async def _orphaned(reached: Reached) -> list[Suspect]:
-    """Hosts that the inventory calls stranded; whether they are reclaimed is the operator's setting."""
+    """Hosts that the inventory calls orphaned; whether they are reclaimed is the operator's setting."""
     from paddock.base.clock import SystemClock
     from paddock.hosts.api import ScalewayAppleSiliconHost
     from paddock.hosts.orphans import HostState
@@ -87,7 +87,7 @@ async def _orphaned(reached: Reached) -> list[Suspect]:
         if host.status.state == HostState.ORPHANED and host.spec.release is None:
             said = get_condition(host.status.conditions, "Ready")
             since = said.last_transition_time if said is not None else None
-            sentence = said.message if said is not None and said.message else "it belongs to nobody"
+            sentence = said.message if said is not None and said.message else "no machine owns it"
             seconds = (now - since).total_seconds() if since is not None else 0.0
             found.append(Suspect(_ORPHANED, host.metadata.name, sentence, False, seconds, _RECLAIM))
     return found

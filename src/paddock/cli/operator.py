@@ -38,7 +38,7 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
     "--leader-elect/--no-leader-elect",
     default=True,
     show_default=True,
-    help="Take turns with other operators; without it, only one may ever run.",
+    help="Elect a leader among several operators; without it, only one may ever run.",
 )
 @click.option(
     "--manage-kubeconfig/--no-manage-kubeconfig",

@@ -18,7 +18,7 @@ _CLAIMS: Final = "--orphan-reclaim-claim-name-prefix="
 
 @dataclass(frozen=True, slots=True)
 class Sweeping:
-    """An empty `claim_name_prefix`: stranded hosts are reported only."""
+    """An empty `claim_name_prefix`: orphaned hosts are reported only."""
 
     pool_prefix: str
     claim_name_prefix: str

@@ -63,7 +63,7 @@ def _password(*, from_stdin: bool) -> "Password":
         return Password(text)
     except click.Abort:
         raise click.UsageError(
-            "nobody typed a password: where there is no terminal, pipe it in with --password-stdin"
+            "no password was typed: where there is no terminal, pipe it in with --password-stdin"
         ) from None
     except UnusablePasswordError as error:
         raise click.UsageError(f"{error}: give the password that the user of the Mac has now") from None

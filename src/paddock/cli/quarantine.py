@@ -16,7 +16,7 @@ __all__ = ["command", "unquarantine_command"]
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @reach_flags
 def command(name: str, reason: str, yes: bool, reach: Reach) -> None:
-    """Let nobody claim the host NAME from now on.
+    """Keep every machine from claiming the host NAME from now on.
 
     A machine that has it keeps it, and so does the job that runs on it; once released it is not claimed again.
     """

@@ -37,7 +37,7 @@ def command(name: str, yes: bool, force_kill_job: bool, reach: Reach) -> None:
 def terminate_command(name: str, yes: bool, force_kill_job: bool, reach: Reach) -> None:
     """Give the Mac NAME back to the cloud for good, for example because its hardware is broken.
 
-    Below its billing floor the cloud refuses the deletion; it is then scheduled, and nobody waits for it.
+    Below its billing floor the cloud refuses the deletion; the operator then schedules it, and the command does not wait for it.
     """
     run(_give_back(name, reach, yes=yes, force=force_kill_job, terminate=True))
 

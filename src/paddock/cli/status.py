@@ -26,7 +26,7 @@ _HOUR = timedelta(hours=1)
 _CHANGES = {
     "Adopted": "hosts adopted",
     "Released": "hosts back in the pool",
-    "Reclaimed": "stranded hosts reclaimed",
+    "Reclaimed": "orphaned hosts reclaimed",
     "BootstrapFailed": "failed bootstraps",
     "RebootingForRecovery": "recovery reboots",
     "BootstrapExhausted": "hosts given up",

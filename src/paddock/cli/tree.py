@@ -33,7 +33,7 @@ class Branch:
 @click.option("--all", "everything", is_flag=True, help="Fold nothing.")
 @reach_flags
 def command(fleet: str | None, everything: bool, reach: Reach) -> None:
-    """Show each fleet, or only FLEET, with its machines, hosts, Nodes, Pods and jobs; then the hosts of nobody."""
+    """Show each fleet, or only FLEET, with its machines, hosts, Nodes, Pods and jobs; then the hosts without an owner."""
     run(_tree(fleet, reach, everything=everything))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _SIMULATED_REQUEST_TIMEOUT = 2.0
-# What a newcomer wants to see without asking: a sweep that comes within seconds, and that gives stranded Macs back.
+# What a newcomer wants to see without asking: a sweep that comes within seconds, and that reclaims orphaned Macs.
 _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix": "mac-fleet-"}
 
 

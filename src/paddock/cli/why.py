@@ -65,7 +65,7 @@ async def _why(kind: str, name: str, output: str, reach: Reach) -> int:
 
 
 async def explanation_of(reached: Reached, kind: str, name: str) -> "Explanation":
-    """The explanation, from whichever half knows the thing; Problem where nobody does."""
+    """The explanation, from the subsystem that knows the thing; Problem where none does."""
     return await (_of_the_ledger if kind in _OF_THE_LEDGER else _of_the_hosts)(reached, kind, name)
 
 
@@ -100,7 +100,7 @@ async def _of_the_ledger(reached: Reached, kind: str, name: str) -> "Explanation
         raise Problem(f"{name} is not a job: give its number at GitHub; `paddock get jobs` lists them")
     answer = await reached.ledger.get(f"why/{kind}/{name}")
     if answer is None:
-        raise Problem(f"nobody has heard of {kind} {name}: `paddock get {kind}s` lists what there is")
+        raise Problem(f"no ledger knows {kind} {name}: `paddock get {kind}s` lists what there is")
     return msgspec.convert(answer, Explanation)
 
 

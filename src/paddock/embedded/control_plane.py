@@ -29,7 +29,7 @@ _MANAGER = Write(manager="paddock")
 
 
 class ControlPlane:
-    """One API server, its garbage collector, its namespace and definition housekeeping, and its binder.
+    """One API server, its garbage collector, its namespace and definition housekeeping, and its scheduler.
 
     `app` is the ASGI application. Nothing is served correctly before `running()` has been entered: that is where stored
     kinds are loaded and the first namespaces are made.

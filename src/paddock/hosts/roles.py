@@ -55,7 +55,7 @@ OPERATOR_CLUSTER_RULES: Final = (
         ("patch",),
     ),
     Rule(
-        "The inventory is watched and listed as a whole: the sweep must see every Host before it calls one stranded.",
+        "The inventory is watched and listed as a whole: the sweep must see every Host before it calls one orphaned.",
         _HOSTS.group,
         (_HOSTS.plural,),
         ("list", "watch"),

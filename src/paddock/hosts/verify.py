@@ -83,7 +83,7 @@ def ownership(
 ) -> Ownership:
     """Whose the server is that this machine names. `rivals` are other machines that name the same server.
 
-    Two machines that name one server cannot come from us, but from hands and backups they can: the one whose name the
+    Two machines that name one server cannot come from us, but from people and backups they can: the one whose name the
     cloud shows keeps it, the other lets go.
     """
     server = machine.status.server_id

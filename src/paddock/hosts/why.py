@@ -48,7 +48,7 @@ def why_machine(
         return replace(
             said,
             sentence=f"being deleted {ago(meta.deletion_timestamp, now)}: {_message(ready, 'its host is being given back')}",
-            next="The machine goes as soon as the release is recorded on its host; the wipe needs nobody to wait.",
+            next="The machine goes as soon as the release is recorded on its host; the machine does not wait for the wipe.",
         )
     if PAUSED in meta.annotations:
         return replace(
@@ -96,7 +96,7 @@ def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanat
     if spec.quarantine:
         return replace(
             answer,
-            sentence=f"quarantined: {spec.quarantine}; it is not claimed by anybody",
+            sentence=f"quarantined: {spec.quarantine}; no machine claims it",
             next="" if spec.claim is None else "It stays with its machine; once released it is not claimed again.",
             commands=(f"paddock unquarantine {name}",),
             healthy=False,

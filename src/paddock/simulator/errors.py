@@ -32,7 +32,7 @@ class RealWaitError(SimulationError):
     """Simulated code reached for the real world: a thread, a socket, a child process or a blocking sleep.
 
     Such a wait takes no virtual time and ends in an order no seed decides. Put the effect behind its client Protocol and
-    give the simulation a twin of it. The run ends with this error even where the code under test swallows it.
+    give the simulation a simulator of it. The run ends with this error even where the code under test swallows it.
     """
 
 

@@ -1,4 +1,4 @@
-"""Macs on paper: a bootstrap without SSH that is as strict as the real one about passwords, host keys and dark hosts."""
+"""Fake Macs: a bootstrap without SSH that is as strict as the real one about passwords, host keys and dark hosts."""
 
 from dataclasses import dataclass, field
 
@@ -57,10 +57,10 @@ class FakeBootstrap:
         self._macs = macs
         self._cloud = cloud
 
-    async def prepare_claim(self, machine: Machine) -> str | None:  # noqa: ARG002 - paper has no keys
+    async def prepare_claim(self, machine: Machine) -> str | None:  # noqa: ARG002 - a fake Mac has no keys
         return None
 
-    async def identity_due(self, machine: Machine) -> bool:  # noqa: ARG002 - paper has no tokens
+    async def identity_due(self, machine: Machine) -> bool:  # noqa: ARG002 - a fake Mac has no tokens
         return False
 
     async def host_key(self, host: Host) -> str | None:

@@ -1,4 +1,4 @@
-"""Faults: what may happen to any effect on its way to the world, by plan or by chance.
+"""Faults: what may happen to any effect on its way to the world, by plan or at random.
 
 Every effect that a simulation should be able to disturb is announced to one `Faults`: HTTP calls by wrapping their
 transport in `FaultyTransport`, everything else (SSH commands, a store) through `call` or `effect`. Each gets a number, in
@@ -69,7 +69,7 @@ class Fail:
 
 @dataclass(frozen=True)
 class Delay:
-    """Let the call start that much later; a caller that loses patience in the meantime has had no effect."""
+    """Let the call start that much later; a caller that times out in the meantime has had no effect."""
 
     seconds: float
 
@@ -83,7 +83,7 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class LoseAnswer:
-    """Perform the effect to its end, then fail: with a reset at once, or with a timeout after the caller's patience."""
+    """Perform the effect to its end, then fail: with a reset at once, or after the caller's timeout."""
 
     error: Literal["reset", "timeout"] = "reset"
 

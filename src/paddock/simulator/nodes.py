@@ -1,4 +1,4 @@
-"""The node agent's twin: a Mac on which the agent's job runs shows up as a Node, and goes quiet when it stops.
+"""The simulated node agent: a Mac on which the agent's job runs shows up as a Node, and goes quiet when it stops.
 
 The agent itself is a small program that the bootstrap puts on every Mac like any other payload; what it would tell the
 cluster is told here, from the state of the simulated launchd.
@@ -23,7 +23,7 @@ __all__ = ["SimulatedNodes", "with_simulated_agent"]
 log = get_logger("simulated nodes")
 LABEL = "dev.paddock.node-agent"
 PROGRAM = "/usr/local/bin/paddock-node-agent"
-_AGENT = b"#!/bin/sh\n# The node agent of the simulated Macs: what it would do is done by its twin.\nexec sleep 86400\n"
+_AGENT = b"#!/bin/sh\n# The node agent of the simulated Macs: the simulation does its work.\nexec sleep 86400\n"
 _LOOK_EVERY = 2.0
 _HEARTBEAT = 60.0
 _QUIET_AFTER = 40.0

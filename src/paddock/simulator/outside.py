@@ -91,7 +91,7 @@ async def first_fleet(
 
 
 async def keep_saved(file: Path, state: Callable[[], bytes], clock: Clock) -> None:
-    """Save a twin whenever it changed, so that even a killed process finds it as it left it."""
+    """Save a simulator whenever it changed, so that even a killed process finds it as it left it."""
     last = b""
     draft = file.with_suffix(".draft")
     while True:

@@ -1,4 +1,4 @@
-"""The agents' twin for runner Pods: Pods that are bound to a simulated Node boot, wait for a job, run it, and end.
+"""The simulated agents for runner Pods: Pods that are bound to a simulated Node boot, wait for a job, run it, and end.
 
 It is the kubelet (status, exit codes, deletion) and the VM behind it. Inside a Pod runs the real poll client against the
 real dispatch service, and then a runner that is connected to the simulated GitHub.

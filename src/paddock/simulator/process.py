@@ -169,7 +169,7 @@ class Process:
 
 
 class _Outside:
-    """The host of what belongs to no process: twins of the outside world, late arrivals."""
+    """The host of what belongs to no process: simulators of the outside world, late arrivals."""
 
     def __init__(self) -> None:
         self.life: ProcessLife | None = ProcessLife("world")

@@ -63,7 +63,7 @@ def current_life() -> ProcessLife | None:
 def require_alive() -> ProcessLife | None:
     """The current life, unless it is over: nothing leaves a dead process, whatever its clean-up tries.
 
-    Every way out of a process asks this first: transports and `Faults` do, an in-memory twin that is called directly must.
+    Every way out of a process asks this first: transports and `Faults` do, an in-memory simulator that is called directly must.
     """
     life = LIFE.get()
     if life is not None and not life.alive:

@@ -71,12 +71,12 @@ def pods_on(pods: Iterable[Pod], node: str) -> list[Pod]:
 
 
 def busy_pods(pods: Iterable[Pod], node: str) -> list[Pod]:
-    """Those of them that are stamped for somebody."""
+    """Those of them that are assigned to an account."""
     return [pod for pod in pods_on(pods, node) if works(pod)]
 
 
 def works(pod: Pod) -> bool:
-    """Whether it is stamped for somebody; the ledger knows for which job."""
+    """Whether it is assigned to an account; the ledger knows for which job."""
     return bool(pod.metadata.labels.get(OWNER_LABEL))
 
 

@@ -62,7 +62,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The answer strip. None where the ledger cannot be asked."""
+    """The summary bar. None where the ledger cannot be asked."""
 
     oldest_dispatchable_seconds: float | None
     waiting: int | None

@@ -149,7 +149,7 @@ def _quarantine(mac: Mac, name: str, *, on: bool) -> ActionPlan:
             undo="To undo it, quarantine it again.",
             about=host,
         )
-    steps = [f"nobody claims host {host.metadata.name} any more"]
+    steps = [f"no machine claims host {host.metadata.name} any more"]
     if host.spec.claim is not None:
         steps.append(f"machine {host.spec.claim.machine_name} keeps it, and its jobs, until it is released")
     return replace(

@@ -149,7 +149,7 @@ class _Dispatcher:
                 what = (
                     f"{kind} {name} is gone. This is what was last heard of it."
                     if lines
-                    else f"Nobody has heard of {kind} {name}: it may be gone, or the name is another."
+                    else f"No ledger knows {kind} {name}: it may be gone, or the name is another."
                 )
                 near = spelt_alike(seen, kind, name)
                 return self._html(misc_pages.missing_page(pages.site, what, near, lines), 404)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import htpy as h
 from htpy import Node
 
-__all__ = ["KINDS", "about_href", "command", "href", "linked", "of_object", "same_as"]
+__all__ = ["KINDS", "about_href", "command", "href", "linked", "of_object", "same_as", "sentence_case"]
 
 KINDS = {
     "host": "hosts",
@@ -25,6 +25,14 @@ _BY_OBJECT = {
     "Pod": "pod",
 }
 _NAMED = re.compile(r"\b(host|machine|fleet|pool|[Pp]od|job) ([A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9])")
+
+
+_WORD = re.compile(r"[a-z]+(?=[\s,:;.!?]|$)")
+
+
+def sentence_case(text: str) -> str:
+    """The sentence with a capital first letter, unless it begins with a name such as `acme/app`: names keep their spelling."""
+    return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 
 def href(kind: str, name: str | int) -> str:

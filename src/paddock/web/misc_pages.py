@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import htpy as h
 from htpy import Node
 
-from paddock.web.links import command, href
+from paddock.web.links import command, href, sentence_case
 from paddock.web.object_pages import told
 from paddock.web.shell import Site, document
 from paddock.web.timeline import TimelineEntry
@@ -49,7 +49,7 @@ def missing_page(
         "Not found · Paddock",
         h.nav(".crumbs", aria_label="Where you are")[h.a(href="/")["Fleet"], " / not found"],
         h.h1(".object")["It is gone" if lines else "There is nothing here"],
-        h.p(".lead")[what[:1].upper() + what[1:]],
+        h.p(".lead")[sentence_case(what)],
         h.section(".card", aria_labelledby="heard-title")[h.h2("#heard-title")["Last heard of it"], told(lines)]
         if lines
         else None,
@@ -88,7 +88,7 @@ def refused_page(site: Site, why: str) -> Node:
         site,
         "Not done · Paddock",
         h.h1(".object")["That was not done"],
-        h.p(".lead")[why[:1].upper(), why[1:], "."],
+        h.p(".lead")[sentence_case(why), "."],
         h.p[h.a(href="/")["Back to the fleet"]],
     )
 

@@ -10,7 +10,7 @@ from htpy import Node
 from paddock.base.explanation import span
 from paddock.web.actions import VERBS, ActionPlan
 from paddock.web.faults import FaultPanel
-from paddock.web.links import command, href, linked, same_as
+from paddock.web.links import command, href, linked, same_as, sentence_case
 from paddock.web.objects import ObjectPage
 from paddock.web.parts.drawing import clock_time, since
 from paddock.web.phases import Phase
@@ -36,7 +36,7 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
         h.section(".card.why", data_kind="good" if why.healthy else "bad", aria_labelledby="why-title")[
             h.h2("#why-title")["Why it is as it is"],
             h.p(".sentence")[
-                h.span(".lamp", aria_hidden="true")["✓" if why.healthy else "!"], linked(_sentence(why.sentence))
+                h.span(".lamp", aria_hidden="true")["✓" if why.healthy else "!"], linked(sentence_case(why.sentence))
             ],
             h.ul(".evidence")[[h.li[h.span(".tag")[fact.ledger], h.span[linked(fact.fact)]] for fact in why.evidence]],
             h.p(".doing")[h.b["What happens next: "], linked(why.next)] if why.next else None,
@@ -67,10 +67,6 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
             ],
         ],
     )
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _actions(site: Site, page: ObjectPage) -> Node:

@@ -254,7 +254,7 @@ async def _pod(name: str, seen: PageData, ledger: LedgerReader | None) -> Object
     facts = [
         ("phase", pod.status.phase if pod is not None else "gone"),
         ("Node", pod.spec.node_name if pod is not None else ""),
-        ("stamped for", pod.metadata.labels.get(OWNER_LABEL, "") if pod is not None else ""),
+        ("assigned to", pod.metadata.labels.get(OWNER_LABEL, "") if pod is not None else ""),
         ("made", _moment(pod.metadata.creation_timestamp) if pod is not None else ""),
         ("runner", session.runner_name if session is not None else ""),
         ("uid", page.uid if page is not None else asked),

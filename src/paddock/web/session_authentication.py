@@ -4,7 +4,7 @@ The session is a signed cookie, so that any number of processes that share the t
 nothing is kept. It is HttpOnly and SameSite=Strict; a form moreover carries a token made from the cookie, and its Origin
 must be ours. The token itself is never put into a page, a log or a cookie.
 
-In simulation there is nothing real to break and the server listens on loopback only, so the door is open: a session is
+In simulation there is nothing real to break and the server listens on loopback only, so no sign-in is needed: a session is
 given to whoever asks, under the name "somebody at this machine". Forms need their token and Origin there just the same.
 """
 
@@ -82,7 +82,7 @@ class SessionAuthentication:
         return Visitor(who, cookie, self._form_token(self._token, cookie))
 
     def welcome(self, request: Request) -> Visitor | None:
-        """The visitor, or a new one where the house is open. Put the session on the answer with `remember`."""
+        """The visitor, or a new one where no sign-in is needed. Put the session on the answer with `remember`."""
         if (visitor := self.visitor(request)) is not None or not self.open_house or self._token is None:
             return visitor
         return self._new(self._token, _ANYBODY)

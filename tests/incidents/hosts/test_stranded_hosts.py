@@ -191,7 +191,7 @@ async def test_deleting_a_legacy_machine_releases_its_host_through_the_operators
 async def test_without_any_default_the_release_is_skipped_with_a_warning_and_the_machine_still_goes(
     world: World,
 ) -> None:
-    """`the existing skip-when-no-default test still passes`. The host is left running, and is visible as stranded."""
+    """`the existing skip-when-no-default test still passes`. The host is left running, and is visible as an orphan."""
     fleet = FleetWorld(world, hosts=1, settings=settings(default_adopt_pool_prefix=""))
     await fleet.machine("m-1", adopt_pool_prefix=POOL)
     await fleet.all_ready(1)

@@ -31,7 +31,7 @@ async def _minutes(healing_rig: HealingRig, number: int, *also: LeftClaims | Orp
 
 
 async def test_11060_a_deploy_in_the_midst_of_dispatching_leaks_no_pod_for_good(healing_rig: HealingRig) -> None:
-    """28 stamped Pods pinned 448 GiB for hours: the dispatcher died between stamp and mint."""
+    """28 assigned Pods pinned 448 GiB for hours: the dispatcher died between assignment and mint."""
     dispatcher = await healing_rig.ledger.dispatchers.register("before the deploy")
     warm = [await healing_rig.idle() for _ in range(12)]
     leaked: list[Pod] = []
@@ -54,7 +54,7 @@ async def test_11060_a_deploy_in_the_midst_of_dispatching_leaks_no_pod_for_good(
 
 
 async def test_11133_a_claim_that_ends_early_does_not_kill_the_job(healing_rig: HealingRig) -> None:
-    """The reaper of the incident above held "stamped without a claim" for proof, and killed live builds."""
+    """The reaper of the incident above took "assigned, without a claim" for proof, and killed live builds."""
     alive: list[Pod] = []
     for linux in (True, False):
         for heard in (True, False):
@@ -103,7 +103,7 @@ async def test_12295_a_reap_always_closes_the_session(healing_rig: HealingRig) -
 
 
 async def test_arc_4197_a_runner_does_not_stay_running_after_its_node_was_drained(healing_rig: HealingRig) -> None:
-    """Also ARC#4138, #3821: the books went on saying "running" for Pods that were gone."""
+    """Also ARC#4138, #3821: the ledger went on saying "running" for Pods that were gone."""
     pod, job_id = await healing_rig.busy()
     await healing_rig.vanish(pod)
     healing_rig.at_github(job_id, "queued")

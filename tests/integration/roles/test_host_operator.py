@@ -162,7 +162,7 @@ async def _fleet_of_two(fleet: FleetWorld) -> None:
 
 
 async def _bootstrap_of_a_mac(fleet: RecordedFleet) -> None:
-    """What a real bootstrap asks of the cluster; on paper Macs there is none of it."""
+    """What a real bootstrap asks of the cluster; on fake Macs there is none of it."""
     client = fleet.client()
     await FleetKeys(client, Keys(), namespace="default").ensure("minis")  # pyright: ignore[reportArgumentType]
     identities = NodeIdentities(client, fleet.clock, ApiEndpoint("https://api"), namespace="default")

@@ -1,4 +1,4 @@
-"""A reclaim that is interrupted at every effect: the stranded host comes home, and only that one."""
+"""A reclaim that is interrupted at every effect: the orphaned host comes back, and only that one."""
 
 from collections.abc import Sequence
 

@@ -13,7 +13,7 @@ from paddock.simulator.seeds import simulated
 
 
 def _two_clusters(world: World, hosts: int) -> tuple[FleetWorld, FleetWorld]:
-    """Both reclaim what is stranded, each in its own namespace of names; one bench of Macs keeps both their books."""
+    """Both reclaim orphans, each in its own namespace of names; one set of fake Macs serves both."""
     first = small_fleet(world, hosts=hosts, settings=quick(claim_name_prefix="a-", reclaim_interval=20.0))
     second = small_fleet(
         world,

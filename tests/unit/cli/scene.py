@@ -1,4 +1,4 @@
-"""A cluster and a ledger with one of everything: a ready Mac, a stranded one, a machine without a host, a pool, Pods, jobs."""
+"""A cluster and a ledger with one of everything: a ready Mac, an orphaned one, a machine without a host, a pool, Pods, jobs."""
 
 from dataclasses import dataclass
 from typing import Any

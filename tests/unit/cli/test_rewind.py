@@ -87,7 +87,7 @@ def test_scripts_get_everything_as_json(asked: Scene):
 
 
 def test_a_moment_before_the_log_began_is_said_and_fails(asked: Scene):
-    answer = {**rewound(), "known": False, "sentence": "nobody can tell any more: the log begins at 2026-11-10"}
+    answer = {**rewound(), "known": False, "sentence": "it is not known any more: the log begins at 2026-11-10"}
     asked.ledger.json["at/2026-11-15T03:12:00Z"] = answer
     outcome = asked.type("rewind", "03:12")
     assert (outcome.exit_code, outcome.output.strip()) == (1, answer["sentence"])

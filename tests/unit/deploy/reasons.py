@@ -34,7 +34,7 @@ _REASON: Final = re.compile(r"[A-Z][A-Za-z]+")
 
 
 def reasons(half: str) -> set[str]:
-    """The reasons of a half of the house: `hosts` or `runners`."""
+    """The reasons of a subsystem: `hosts` or `runners`."""
     found = {reason for path in sorted((SOURCE / half).rglob("*.py")) for reason in _in_module(path)}
     if half == "hosts":
         # Written as they are where neither a reboot nor a wipe of the host could help.

@@ -1,4 +1,4 @@
-"""The alerts: what they name exists, each has its page and its twin, and each is tested."""
+"""The alerts: what they name exists, each has its page and its Absent alert, and each is tested."""
 
 import re
 from typing import Any

@@ -139,7 +139,7 @@ def test_a_value_that_is_missing_is_named(values: dict[str, Any], named: str):
 
 def test_a_release_whose_name_begins_the_pool_s_names_cannot_reclaim():
     templates({}, "tuist")
-    with pytest.raises(helm_python.HelmRenderError, match=r"activeReclaim.*free hosts would look stranded"):
+    with pytest.raises(helm_python.HelmRenderError, match=r"activeReclaim.*free hosts would look orphaned"):
         templates({"macosFleet": {"orphanReclaim": {"activeReclaim": True}}}, "tuist")
 
 

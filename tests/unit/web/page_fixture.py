@@ -1,4 +1,4 @@
-"""A painted world: everything that a page can show, of any size, without anything behind it."""
+"""A fixture world: everything that a page can show, of any size, without anything behind it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ACCOUNTS = ("acme", "bolt", "crux")
 
 
 def painted(hosts: int = 24, pods: int = 0, now: datetime = NOW, *, turn: int = 0) -> PageData:
-    """A fleet in the middle of its day, with one stranded Mac. Every `turn` a few jobs end and a few begin."""
+    """A fleet in the middle of its day, with one orphaned Mac. Every `turn` a few jobs end and a few begin."""
     macs, machines, nodes, runners, running = [], [], [], [], []
     fleet = MacFleet(
         metadata=ObjectMeta(name="mac-fleet", namespace="default", uid="fleet"),
@@ -258,7 +258,7 @@ def _ledger(running: list[RunningJob], now: datetime) -> LedgerData:
 
 
 class PaintedWatch(Watched):
-    """Sees what is painted."""
+    """Sees the fixture."""
 
     def __init__(self, paint: Callable[[], PageData], clock: Clock | None = None) -> None:
         clock, rng = clock or SystemClock(), seeded(1)

@@ -28,7 +28,7 @@ MACHINE, HOST = "mac-fleet-00000", "00000000-0000-4000-8000-000000000000"
 
 
 class Cluster:
-    """Remembers what it was asked to change. Its Pods are those of the painted world, unless a test adds one."""
+    """Remembers what it was asked to change. Its Pods are those of the fixture world, unless a test adds one."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, str, Any]] = []

@@ -237,7 +237,7 @@ async def test_objects_have_pages_that_say_why_and_what_is_around_them(browser: 
     assert 'href="/jobs/40000000000"' in machine
     assert (await browser.get("/pools/macos")).status_code == 200
     assert (await browser.get("/fleets/mac-fleet")).status_code == 200
-    assert "stamped for" in (await browser.get("/pods/macos-runner-00000")).text
+    assert "assigned to" in (await browser.get("/pods/macos-runner-00000")).text
 
 
 async def test_a_page_that_is_not_there_says_what_is_like_it(browser: httpx2.AsyncClient) -> None:

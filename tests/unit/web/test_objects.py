@@ -8,12 +8,15 @@ from itertools import pairwise
 from unit.hosts.made import NOW
 from unit.web.page_fixture import painted
 
+from paddock.base.explanation import Explanation
 from paddock.hosts.why import why_host
 from paddock.runners.http.readonly import JobPage
 from paddock.runners.ledger import Job, Session, Transition
-from paddock.web.links import about_href, linked
-from paddock.web.objects import page_of
+from paddock.web.links import about_href, linked, sentence_case
+from paddock.web.object_pages import object_page
+from paddock.web.objects import ObjectPage, page_of
 from paddock.web.phases import laps_of
+from paddock.web.shell import Site
 from paddock.web.timeline import of_transitions, timeline
 
 
@@ -92,3 +95,16 @@ def test_sentences_link_what_they_name_and_nothing_else() -> None:
     assert "/pools/" not in html
     assert about_href("3 machines") is None
     assert about_href("host a/b") == "/hosts/a%2Fb"
+
+
+def test_a_sentence_begins_with_a_capital_and_a_name_keeps_its_spelling() -> None:
+    assert sentence_case("over: success 5 s ago") == "Over: success 5 s ago"
+    for named in ("acme/app · build has waited 5 s", "mac-fleet-0 is ready", "8 of 8 Macs are ready", ""):
+        assert sentence_case(named) == named
+
+
+def test_a_job_page_spells_the_repository_as_github_does() -> None:
+    why = Explanation(about="job 1", sentence="acme/app · build has waited 5 s: the account is at its limit")
+    html = str(object_page(Site("here"), ObjectPage("job", "1", why), lambda _: None))
+    assert "acme/app · build has waited 5 s" in html
+    assert "Acme/app" not in html

@@ -145,10 +145,10 @@ async def _operator(reached: Reached) -> Check:
     except KubeError as error:
         return unknown("operator", f"its lease cannot be read: {error}", f"ask for the right to get leases in {where}")
     if not lease.holder_identity or lease.renew_time is None:
-        return bad("operator", "nobody leads: the last one gave its lease back", fix)
+        return bad("operator", "no operator leads: the last one gave its lease back", fix)
     silent = SystemClock().now() - parse_rfc3339(lease.renew_time)
     if silent > timedelta(seconds=lease.lease_duration_seconds or 15) + timedelta(seconds=_SKEW):
-        return bad("operator", f"nobody leads: {lease.holder_identity} was last heard of {span(silent)} ago", fix)
+        return bad("operator", f"no operator leads: {lease.holder_identity} was last heard of {span(silent)} ago", fix)
     return good("operator", f"{lease.holder_identity.partition('_')[0]} leads")
 
 

@@ -12,7 +12,7 @@ __all__ = ["KeyPair", "fingerprint", "new_key_pair", "public_key_of"]
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """An ed25519 pair: the private half as an OpenSSH PEM text, the public half as one line of `authorized_keys`."""
+    """An ed25519 pair: the private key as an OpenSSH PEM text, the public key as one line of `authorized_keys`."""
 
     private: Secret
     public: str

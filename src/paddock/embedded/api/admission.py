@@ -82,7 +82,7 @@ def check_version_named(kind: Kind, name: str, body: Json) -> None:
 def restore_system_fields(kind: Kind, old: Json, new: Json, subresource: str) -> Json:
     """`new` with what only the server may set taken from `old`.
 
-    Through the status door only the status travels: whatever else the client sent is what it read, maybe long ago.
+    A write to the status subresource changes the status only: whatever else the client sent is what it read, maybe long ago.
     A binding travels with the condition that tells of it.
     """
     meta, old_meta = dict(new.get("metadata") or {}), old["metadata"]

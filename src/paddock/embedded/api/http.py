@@ -1,4 +1,4 @@
-"""The API's front door: one ASGI application that answers what kubectl and our controllers ask."""
+"""The API over HTTP: one ASGI application that answers what kubectl and our controllers ask."""
 
 import asyncio
 import random

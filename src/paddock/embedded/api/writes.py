@@ -151,7 +151,7 @@ class Writes:
         )
 
     async def _finalize(self, kind: Kind, target: Target, body: Json, write: Write) -> WriteOutcome:
-        """A namespace's own finalizers live in its spec and are emptied through this door only."""
+        """A namespace's own finalizers live in its spec and are emptied through this subresource only."""
         if kind.resource != "namespaces":
             raise _no_such_page()
 

@@ -151,7 +151,7 @@ class EmbeddedPostgres:
             self._lock = None
 
     async def _make_data(self, placement: Placement) -> None:
-        """Make a new database beside its place and move it there complete: half a database is never found later."""
+        """Make a new database beside its place and move it there complete: a partial database is never found later."""
         draft = placement.data.with_name("data.new")
         await asyncio.to_thread(shutil.rmtree, draft, ignore_errors=True)
         make_home(placement.data, self._folder)

@@ -1,4 +1,4 @@
-"""The reading half of a store: everything but how a change becomes durable."""
+"""The read side of a store: everything but how a change becomes durable."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

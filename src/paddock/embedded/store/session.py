@@ -20,7 +20,7 @@ from paddock.embedded.store.interface import (
 
 __all__ = ["RefusedError", "SessionLostError", "StoreSession"]
 
-_LOCK_CLASS = 0x7061_6464  # "padd"; the other half of the lock's name is the schema's
+_LOCK_CLASS = 0x7061_6464  # "padd"; the second key of the lock is the schema's
 
 
 class SessionLostError(StoreError):

@@ -76,4 +76,4 @@ KINDS: tuple[type[KubeObject], ...] = (
     ScalewayAppleSiliconHost,
     MacFleet,
 )
-"""Every kind of this half, in the order in which their definitions are written."""
+"""Every kind of this subsystem, in the order in which their definitions are written."""

@@ -76,7 +76,7 @@ class ClusterStatus(Struct, frozen=True):
 
 
 class ScalewayAppleSiliconCluster(KubeObject, frozen=True):
-    """The infrastructure half of a Cluster API Cluster; there is nothing to build, so it is ready when it exists."""
+    """The infrastructure part of a Cluster API Cluster; there is nothing to build, so it is ready when it exists."""
 
     RESOURCE: ClassVar[Resource] = Resource(
         CLUSTER_API_GROUP,
@@ -91,7 +91,7 @@ class ScalewayAppleSiliconCluster(KubeObject, frozen=True):
             Column("Ready", ".status.ready", "boolean"),
             AGE,
         ),
-        description="The infrastructure half of a Cluster API Cluster.",
+        description="The infrastructure part of a Cluster API Cluster.",
     )
 
     spec: ClusterSpec = ClusterSpec()

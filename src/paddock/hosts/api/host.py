@@ -90,7 +90,9 @@ class FirstContact(Struct, frozen=True):
 class HostStatus(Struct, frozen=True):
     """What the cloud shows, and what that means. Written only when something changed."""
 
-    state: Annotated[str, Meta(description="pooled, claiming, owned, releasing, foreign, stranded or gone.")] = ""
+    state: Annotated[
+        str, Meta(description="pooled, claiming, owned, releasing, foreign, stranded (orphaned) or gone.")
+    ] = ""
     cloud_name: str = ""
     cloud_status: str = ""
     type: str = ""

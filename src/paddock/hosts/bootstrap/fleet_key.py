@@ -41,7 +41,7 @@ class FleetKeys:
         self._registered: dict[str, str] = {}
 
     async def ensure(self, fleet: str) -> KeyPair:
-        """The fleet's pair, with its public half registered in the cloud's project.
+        """The fleet's pair, with its public key registered in the cloud's project.
 
         The cloud is asked once for each process and key, because a key can be removed there by hand; the Secret is read
         every time. Raises KubeError or ScalewayError; repeating it is always right.
@@ -85,7 +85,7 @@ class FleetKeys:
 
 
 def _pair_of(stored: SecretObject, fleet: str) -> KeyPair:
-    """The pair in the Secret. The public half is derived from the private one: two halves that differ lock us out."""
+    """The pair in the Secret. The public key is derived from the private one: a pair that does not match locks us out."""
     private = stored.data.get(PRIVATE, b"")
     if not private:
         raise PlanError(

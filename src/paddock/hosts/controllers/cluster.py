@@ -69,7 +69,7 @@ class ClusterReconciler:
                 await self._withdraw(infra)
                 return Done()
             case Declare():
-                said = _condition(True, "NotManaged", "the kubeconfig of this cluster is made by somebody else")
+                said = _condition(True, "NotManaged", "the operator does not manage the kubeconfig of this cluster")
                 await self._save(infra, said, provisioned=True)
                 return Done()
             case Provide(name):

@@ -1,4 +1,4 @@
-"""The sweep: every host that the cloud shows gets one verdict; what is stranded is reported, and reclaimed if allowed."""
+"""The sweep: every host that the cloud shows gets one verdict; it reports orphans, and reclaims them if allowed."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class SweepMetrics:
             "scaleway_orphan_servers", "Servers that no machine owns and that are not in the pool.", registry=registry
         )
         self.reclaimed = Counter(
-            "scaleway_orphan_servers_reclaimed", "Stranded servers whose release was recorded.", registry=registry
+            "scaleway_orphan_servers_reclaimed", "Orphaned servers whose release was recorded.", registry=registry
         )
         self.zones_failed = Counter(
             "paddock_sweep_zone_failures", "Zones that could not be listed.", ["zone"], registry=registry
@@ -117,7 +117,7 @@ class Sweep:
                 done += await self._heal(finding)
             except (ScalewayError, KubeError) as error:
                 log.warning(
-                    "a stranded host was not reclaimed; tried again in the next cycle",
+                    "an orphaned host was not reclaimed; tried again in the next cycle",
                     server=finding.server.id,
                     why=str(error),
                 )

@@ -133,4 +133,4 @@ class RunnerPool(KubeObject, frozen=True, kw_only=True):
 
 
 KINDS: tuple[type[KubeObject], ...] = (RunnerPool,)
-"""Every kind of this half."""
+"""Every kind of this subsystem."""

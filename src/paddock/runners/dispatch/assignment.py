@@ -1,7 +1,7 @@
-"""The stamp on a Pod: for whom it was claimed. It says "busy" to people and to the pool controller; the ledger is the proof.
+"""The assignment label on a Pod: for whom it was claimed. It says "busy" to people and to the pool controller; the ledger is the proof.
 
-The stamp is a label, with the claim's generation in an annotation beside it. Taking it off tests the generation, so that a
-late hand never takes off the stamp of the claim that came after.
+The label has the claim's generation in an annotation beside it. Taking it off tests the generation, so that a
+late request never takes off the label of the claim that came after.
 """
 
 import re
@@ -20,7 +20,7 @@ from paddock.runners.ledger import Claim
 __all__ = ["CLAIM_ANNOTATION", "Assigned", "Assignments"]
 
 CLAIM_ANNOTATION: Final = "tuist.dev/runner-claim"
-"""The generation of the claim that the stamp stands for."""
+"""The generation of the claim that the label stands for."""
 
 _TRIES: Final = 3
 _PAUSE: Final = 0.1
@@ -42,7 +42,7 @@ class Assignments:
         self._clock = clock
 
     async def put(self, pod: PodIdentity, claim: Claim) -> Assigned:
-        """Stamp this very Pod (uid as precondition), in three tries."""
+        """Label this very Pod (uid as precondition), in three tries."""
         patch = {
             "metadata": {
                 "uid": pod.uid,
@@ -56,7 +56,7 @@ class Assignments:
             except (NotFoundError, ConflictError):
                 return Assigned.POD_GONE  # a merge patch without a version conflicts over the uid alone
             except KubeError as error:
-                log.warning("a Pod could not be stamped", pod=pod.name, attempt=attempt, error=str(error))
+                log.warning("a Pod could not be assigned", pod=pod.name, attempt=attempt, error=str(error))
                 if attempt < _TRIES:
                     await self._clock.sleep(_PAUSE)
             else:
@@ -64,9 +64,9 @@ class Assignments:
         return Assigned.UNKNOWN
 
     async def take_off(self, pod: PodIdentity, claim: Claim, *, certain: bool) -> bool:
-        """Take off the stamp of this claim and no other; False if it may still be there (the reaper's business then).
+        """Take off the label of this claim and no other; False if it may still be there (the reaper removes the Pod then).
 
-        Unless it is `certain` that the stamp arrived, "not there" is not believed at once: it may still be on its way.
+        Unless it is `certain` that the label arrived, "not there" is not believed at once: it may still be on its way.
         """
         label, annotation = _pointer("labels", OWNER_LABEL), _pointer("annotations", CLAIM_ANNOTATION)
         operations: list[dict[str, Any]] = [
@@ -83,12 +83,12 @@ class Assignments:
             except NotFoundError:
                 return True
             except InvalidError:
-                answered = True  # another's stamp, or none
+                answered = True  # another claim's label, or none
                 if certain:
                     return True
             except KubeError as error:
                 answered = False
-                log.warning("a stamp could not be taken off", pod=pod.name, attempt=attempt, error=str(error))
+                log.warning("an assignment label could not be removed", pod=pod.name, attempt=attempt, error=str(error))
             else:
                 return True
             if attempt < _TRIES:

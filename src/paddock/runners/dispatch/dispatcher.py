@@ -1,4 +1,4 @@
-"""The desk: hears that there is work, claims it for Pods that wait, and has each won claim served.
+"""The dispatcher: hears that there is work, claims it for Pods that wait, and has each won claim served.
 
 A Pod that enters a pool known to be dry costs no statement; a pool with Pods is asked about every two seconds at least,
 so that a lost hint costs seconds and never a job.

@@ -1,8 +1,8 @@
-"""Serving a won claim: review and stamp, mint, commit, answer. What fails on the way is undone on the spot.
+"""Serving a won claim: review and assign, mint, commit, answer. What fails on the way is undone on the spot.
 
 Where the process may die, and what is left (docs/design/dispatch.md has the table):
 
-- after the claim: a claim, perhaps a stamp. Our silence frees the claim, the next claim or the reaper sees to the stamp;
+- after the claim: a claim, perhaps a label. Our silence frees the claim; the next claim or the reaper removes the label;
 - after the mint: also a runner at GitHub that nobody has. A commit by anybody else is impossible, so it is never used;
 - after the commit: an open session. The Pod asks again, is told to exit, and GitHub is asked about the job.
 
@@ -102,7 +102,7 @@ class Handover:
         """The Pod's answer, or None if it goes on waiting.
 
         With a runner in the answer the claim is committed; with anything else, an exception and a cancellation included,
-        the claim is given back (now, or as soon as the ledger answers), the stamp is off and the runner unregistered,
+        the claim is given back (now, or as soon as the ledger answers), the label is off and the runner unregistered,
         as far as the others can be reached.
         """
         progress = _Progress()
@@ -147,7 +147,7 @@ class Handover:
 
     async def _look(self, waiter: Waiter, claim: Claim, progress: _Progress) -> tuple[RunnerPool, Account]:
         """Everything that must be known and done before the mint, at once. All of it is finished before any of it counts:
-        a stamp that is still on its way while it is being taken off would stay.
+        a label that is still on its way while it is being taken off would stay.
         """
         progress.assign = Assigned.UNKNOWN
         async with self._timed("prepare"):
@@ -251,15 +251,15 @@ class Handover:
             raise cancelled
 
     async def _undo(self, waiter: Waiter, claim: Claim, progress: _Progress, ending: GivenUpError) -> None:
-        """Stamp off first, while the claim still keeps everybody else from the Pod; then the claim; then the runner."""
+        """Label off first, while the claim still keeps every other claim from the Pod; then the claim; then the runner."""
         try:
             async with asyncio.timeout(_UNDO_PATIENCE):
                 if progress.assign in (Assigned.YES, Assigned.UNKNOWN):
                     certain = progress.assign is Assigned.YES
                     if not await self._assignments.take_off(waiter.pod, claim, certain=certain):
-                        log.warning("a stamp is left for the reaper", pod=claim.pod_name)
+                        log.warning("an assignment label is left for the reaper", pod=claim.pod_name)
         except TimeoutError:
-            log.warning("a stamp is left for the reaper", pod=claim.pod_name)
+            log.warning("an assignment label is left for the reaper", pod=claim.pod_name)
         await self._pending_releases.pay(Release(claim, ending.why, ending.scope, ending.retry_after))
         if progress.minted is not None:
             try:

@@ -20,7 +20,7 @@ class DispatchMetrics:
         )
         self.stage = Histogram(
             "paddock_dispatch_stage_seconds",
-            "How long each part of serving a claim took; `queued` is from the job's announcement to its claim.",
+            "How long each part of serving a claim took; `queued` is from the job's webhook to its claim.",
             ("stage",),
             registry=registry,
             buckets=_SECONDS,

@@ -165,7 +165,7 @@ class WaitingPods:
         waiter.settle(answer)
 
     def rejoin(self, line: WaitQueue) -> None:
-        """Those aside may try again, except where their Pod is in our own hands."""
+        """Those aside may try again, except where this process serves their Pod."""
         for uid in [uid for uid in line.aside if uid not in self._in_hand]:
             waiter = line.aside.pop(uid)
             waiter.place = Place.LINE

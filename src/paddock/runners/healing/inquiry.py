@@ -71,7 +71,7 @@ class Inquiry:
     def believed(self, job_id: int, age: timedelta) -> bool:
         """Whether the last answer is fresh enough: for a tenth of the job's age, at most five minutes.
 
-        What changes a job is announced by GitHub itself; asking again is for announcements that were lost.
+        GitHub sends an event for each change of a job; asking again is for events that were lost.
         """
         return self.clock.now() - self.last_asked(job_id) < min(age / 10, _LONGEST_BELIEF)
 

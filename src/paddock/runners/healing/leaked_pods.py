@@ -1,4 +1,4 @@
-"""Pods that are leaks: stamped and forgotten, done but not ended, or hung. See `paddock.runners.healing.verdicts.pod`."""
+"""Pods that are leaks: assigned and forgotten, done but not ended, or hung. See `paddock.runners.healing.verdicts.pod`."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ _LOG = get_logger("healing")
 _ODD = frozenset({"contradicted", "reports", "started", "unremembered", "ageless"})
 """Reasons for keeping a Pod that a person should hear of."""
 _NOT_OURS = frozenset({"contradicted", "started", "reports", "unremembered"})
-"""Stamped Pods of which this ledger knows nothing at all."""
+"""Assigned Pods of which this ledger knows nothing at all."""
 
 
 class LeakedPods:
     """Kinds `orphaned_stamped_pod`, `finished_job_pod` and `hung_runner`.
 
     No pass deletes anything unless its list of Pods was complete, and the ledger has not even been asked before. A ledger
-    that knows nothing of most stamped Pods is taken for the wrong one, and nothing is done.
+    that knows nothing of most assigned Pods is taken for the wrong one, and nothing is done.
     """
 
     name = "pods"
@@ -93,7 +93,7 @@ class LeakedPods:
         if implausible(pass_report.looked, strangers, self._settings):
             self._metrics.refused.labels("breaker").inc()
             pass_report.refuse(
-                f"this ledger knows nothing of {strangers} of {pass_report.looked} Pods that are stamped or handed out:"
+                f"this ledger knows nothing of {strangers} of {pass_report.looked} Pods that are assigned or handed out:"
                 " is it the right database? Nothing was done"
             )
             return pass_report.report()
@@ -134,7 +134,7 @@ class LeakedPods:
         return tuple(reported), put_off
 
     async def _resume(self, pods: Sequence[Pod], pass_report: PassReport) -> None:
-        """Reaps that were left half done: of Pods that are gone now, the rest is done; others are judged anew below."""
+        """Reaps that were interrupted: of Pods that are gone now, the rest is done; others are judged anew below."""
         there = {pod.metadata.uid for pod in pods}
         intents = {heal.pod_uid: heal for heal in await self._ledger.heals.intended() if heal.kind in KINDS}
         fences = {fence.pod_uid: fence for fence in await self._ledger.fences.standing()}

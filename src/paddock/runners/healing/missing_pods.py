@@ -1,4 +1,4 @@
-"""Claims and sessions whose Pod is gone: the ledger's side of a Pod that ended without anybody telling.
+"""Claims and sessions whose Pod is gone: the ledger's side of a Pod that ended without a report.
 
 `on_pod_gone` heals at once what a watch saw end. The sweep is the backstop: it needs a Pod to be missing from complete lists
 for five minutes, and then asks for that very Pod once more. Releasing a claim too early takes an account over its limit and

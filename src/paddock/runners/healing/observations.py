@@ -97,7 +97,7 @@ async def list_runner_pods(reader: FreshReader, namespace: str) -> list[Pod]:
 
 
 def count_pods(reader: FreshReader, namespace: str) -> CountPods:
-    """The census that the workers on the job side ask for: complete and fresh, or an error."""
+    """The Pod snapshot that the workers on jobs ask for: complete and fresh, or an error."""
 
     async def count() -> PodSnapshot:
         pods = await list_runner_pods(reader, namespace)
@@ -163,7 +163,7 @@ class PodObserver:
         pod = await self._reader.get(Pod, name, self._namespace)
         if pod is None or pod.metadata.uid != uid:
             return None
-        # The Pod first, then the books: what was claimed since the Pod was read protects it.
+        # The Pod first, then the ledger: what was claimed since the Pod was read protects it.
         fence = await ledger.fences.of_pod(uid)
         claim = await ledger.claims.of_pod(uid)
         session = await ledger.sessions.of_pod(uid)
@@ -205,7 +205,7 @@ class PodObserver:
         return seen
 
     async def _forgotten(self, seen: PodObservation) -> PodObservation:
-        """Stamped, and neither claim nor session: does the ledger remember how that came about?"""
+        """Assigned, and neither claim nor session: does the ledger remember how that came about?"""
         facts = seen.facts
         waits = facts.runner in (RunnerFact.NONE, RunnerFact.WAITING) and facts.poller is not PollerFact.TERMINATED
         stuck_since = None

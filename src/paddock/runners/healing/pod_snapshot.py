@@ -21,4 +21,4 @@ class PodSnapshot:
 
 
 CountPods = Callable[[], Awaitable[PodSnapshot]]
-"""Reads a census, or raises: a list that is not complete must not come back as one."""
+"""Reads a snapshot of the Pods, or raises: a list that is not complete must not come back as one."""

@@ -18,12 +18,12 @@ __all__ = ["Announce", "LongQueued", "UnheardJobs"]
 Announce = Callable[[int, str, GitHubJob], Awaitable[bool]]
 """Treat a job as if its `queued` had just arrived: (installation, "owner/name", job). True: it waits here from now on.
 
-Must be repeatable, as announcements are; False says that no pool of ours runs such a job, or that it was known.
+Must be repeatable, as events are; False says that no pool of ours runs such a job, or that it was known.
 """
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 _ON_ITS_WAY = timedelta(seconds=60)
-"""An announcement may take so long; only then is a job at GitHub that is unknown here one whose announcement was lost."""
+"""An event may take so long; only then is a job at GitHub that is unknown here one whose event was lost."""
 _REPOSITORIES_KEPT = timedelta(minutes=5)
 _ROUND = 20.0
 
@@ -32,7 +32,7 @@ class LongQueued:
     """Kinds `queued_completed`, `queued_started` and `queued_gave_up`: jobs that have waited suspiciously long.
 
     A job that GitHub says is in progress is never ended; where GitHub names the runner it is bound to that, as its
-    announcement would have done. Giving up holds only while the job still waits: whoever took it meanwhile keeps it.
+    event would have done. Giving up holds only while the job still waits: whoever took it meanwhile keeps it.
     """
 
     name = "queued"
@@ -135,7 +135,7 @@ class UnheardJobs:
 
     The second source beside webhooks, for what GitHub never tried to deliver. One repository a pass and at the lowest
     priority, so that it costs little and yields to everything else. Announcing is repeatable and never brings a finished
-    job back, so that an announcement that arrives after all does no harm.
+    job back, so that an event that arrives after all does no harm.
     """
 
     name = "unheard"

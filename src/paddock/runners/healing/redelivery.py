@@ -124,7 +124,7 @@ class Redelivery:
 
 
 def undelivered(attempts: Sequence[HookDelivery]) -> list[HookDelivery]:
-    """The latest attempt of every job announcement of which no attempt arrived, oldest first. Pure.
+    """The latest attempt of every job event of which no attempt arrived, oldest first. Pure.
 
     All attempts are needed, successes included: a list of failures alone hides that a later attempt arrived.
     """

@@ -72,7 +72,7 @@ def why_job(
             about=about,
             sentence=f"{what} is running on Pod {job.pod_name} for {span(now - began)}",
             evidence=evidence,
-            next="GitHub says when it is over; until then nobody touches its Pod.",
+            next="GitHub says when it is over; until then Paddock leaves its Pod alone.",
             commands=(f"paddock why pod {job.pod_name}",),
         )
     late = now - since > healing.registration_deadline
@@ -80,7 +80,7 @@ def why_job(
         about=about,
         sentence=f"{what} was handed to Pod {job.pod_name} {span(now - since)} ago, and GitHub has not said that it runs",
         evidence=evidence,
-        next=f"{'GitHub is asked every minute' if late else f'After {span(healing.registration_deadline)} GitHub is asked'}; if nobody runs it, it waits again in its old place.",
+        next=f"{'GitHub is asked every minute' if late else f'After {span(healing.registration_deadline)} GitHub is asked'}; if no runner runs it, it waits again in its old place.",
         commands=(f"paddock why pod {job.pod_name}",),
         healthy=not late,
     )
@@ -152,7 +152,7 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> 
         return Explanation(
             about=about,
             sentence=(
-                f"stamped for {labels[OWNER_LABEL]}, and the ledger holds neither claim nor session for it;"
+                f"assigned to {labels[OWNER_LABEL]}, and the ledger holds neither claim nor session for it;"
                 f" it is there {ago(pod.metadata.creation_timestamp, now)}"
             ),
             evidence=evidence,
@@ -332,7 +332,7 @@ def _of_github(page: JobPage, now: datetime) -> tuple[Evidence, ...]:
                 "GitHub", f"said in progress {span(now - heard.job_started_at)} ago, on runner {heard.runner_name}"
             ),
         )
-    return (Evidence("GitHub", "has not said that anybody runs it"),) if page.job is not None else ()
+    return (Evidence("GitHub", "has not said that a runner runs it"),) if page.job is not None else ()
 
 
 def _exit(pod: Pod) -> str:

@@ -72,7 +72,7 @@ async def pod_page(ledger: Ledger, uid_or_name: str) -> PodPage | None:
 
 
 def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary]]) -> list[Route]:
-    """The routes; `numbers` gives the strip. 400 names the parameter, 404 what is not known; 503 with Retry-After while the ledger is away."""
+    """The routes; `numbers` gives the summary. 400 names the parameter, 404 what is not known; 503 with Retry-After while the ledger is away."""
     overview = ledger.overview
 
     async def strip(_: Request) -> Response:

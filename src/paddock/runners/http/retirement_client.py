@@ -1,4 +1,4 @@
-"""The pool controller's books over HTTP: how `paddock operator` asks `paddock dispatch`."""
+"""The pool controller's retirement API over HTTP: how `paddock operator` asks `paddock dispatch`."""
 
 from collections.abc import Sequence
 from datetime import datetime

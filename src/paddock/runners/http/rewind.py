@@ -61,7 +61,7 @@ def sentence_of(then: Then, now: datetime) -> str:
 def _forgotten(then: Then) -> str:
     kept = then.kept_since
     since = "it is empty" if kept is None else f"it begins at {kept:%Y-%m-%d %H:%M:%S} UTC"
-    return f"nobody can tell any more: the log does not go back to {then.at:%Y-%m-%d %H:%M:%S} UTC, {since}"
+    return f"it is not known any more: the log does not go back to {then.at:%Y-%m-%d %H:%M:%S} UTC, {since}"
 
 
 def _jobs(number: int) -> str:

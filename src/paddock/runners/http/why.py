@@ -81,7 +81,7 @@ def why_routes(explainer: Explainer) -> list[Route]:
                 sentence = "ask about a job by its number, or about a pod, claim or pool"
                 return refusal(400, "bad_field", sentence, field="kind")
         if found is None:
-            return refusal(404, f"unknown_{kind}", f"nobody has heard of {kind} {name}")
+            return refusal(404, f"unknown_{kind}", f"no ledger knows {kind} {name}")
         return answer(found)
 
     return [Route(f"{PREFIX}/why/{{kind}}/{{name}}", guarded(why, LedgerError), methods=["GET"])]

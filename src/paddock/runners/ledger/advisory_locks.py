@@ -1,4 +1,4 @@
-"""Turns: work of which one process at a time should do a pass, told by an advisory lock of the database.
+"""Advisory locks of the database: for work of which one process at a time should do a pass.
 
 A turn saves work, it does not make anything safe: a connection that breaks gives the turn away while its holder goes on,
 so everything that is done under one must be safe beside a second one that does the same.

@@ -1,6 +1,6 @@
 """New jobs, many at a time: what is announced while others are being written goes into one transaction with the next.
 
-A burst of GitHub's is a burst of announcements, and each alone would cost a lock, a row and a commit.
+A burst of GitHub's is a burst of events, and each alone would cost a lock, a row and a commit.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class EnqueueBatcher:
         return await self._announcing.ask((job, by))
 
     async def _add(self, said: Sequence[tuple[NewJob, str]]) -> list[Moved | None]:
-        """Many announcements in one transaction. None for a job that is being spoken of elsewhere at this very moment: to
+        """Many events in one transaction. None for a job whose lock another transaction holds at this very moment: to
         wait for that would be to wait with the locks of all the others in hand.
         """
         async with self._database.transaction() as connection:

@@ -89,5 +89,5 @@ class Fences:
         return await self._database.value(LIFT, params) == 1
 
     async def standing(self, raised_before: datetime | None = None) -> list[Fence]:
-        """Fences that stand, oldest first: reaps that are under way, or were left half done."""
+        """Fences that stand, oldest first: reaps that are under way, or were interrupted."""
         return await self._database.rows(Fence, STANDING, [raised_before or self._clock.now()])

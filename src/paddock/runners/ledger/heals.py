@@ -57,7 +57,7 @@ WITHDRAW = """
 DELETE FROM heals WHERE kind = %s AND pod_uid = %s AND done_at IS NULL
 """
 INTENDED = f"""
--- intended_heals: under way, or left half done
+-- intended_heals: under way, or interrupted
 SELECT {columns(Heal)} FROM heals WHERE done_at IS NULL ORDER BY at, id
 """
 NEWEST = f"""

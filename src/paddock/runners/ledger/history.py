@@ -1,6 +1,6 @@
 """What is over: finished jobs with their tombstones and ended sessions, forgotten by age.
 
-A tombstone keeps a late announcement from bringing a finished job back, and a session keeps its Pod from a second tenant. So
+A tombstone keeps a late event from bringing a finished job back, and a session keeps its Pod from a second tenant. So
 neither may be forgotten while GitHub could still speak of the job, or while the Pod could still ask: keep months, not days.
 """
 

@@ -1,6 +1,6 @@
 """What GitHub says about jobs, in any order, repeated, late or not at all.
 
-Every announcement about a job first waits for the job's own lock, holding nothing else; so of two that arrive together
+Every event about a job first waits for the job's own lock, holding nothing else; so of two that arrive together
 one is written completely before the other is looked at. A row of `completions` is final: nothing queues the job again.
 """
 

@@ -57,7 +57,7 @@ class ClaimState(StrEnum):
 
 
 class Moved(StrEnum):
-    """What an announcement did to a job."""
+    """What an event did to a job."""
 
     QUEUED = "queued"
     KNOWN = "known"  # there is a row already: nothing changed

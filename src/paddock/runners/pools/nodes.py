@@ -84,7 +84,7 @@ def suspicion(
     listed = ", ".join(f"{name} ({recent[name]} Pods)" for name in suspects)
     if 2 * len(suspects) < len(names):
         return Suspicion(
-            suspects, suspects, f"Pods do not start on {listed}: new ones avoid it for half an hour; look at that Node"
+            suspects, suspects, f"Pods do not start on {listed}: new ones avoid it for 30 minutes; look at that Node"
         )
     return Suspicion(
         suspects,

@@ -34,7 +34,7 @@ LONGEST_POOL_NAME: Final = 63
 
 
 def runner_name(pool: str, rng: random.Random) -> str:
-    """A new name for a Pod and its ServiceAccount: the pool's, and 32 bits of chance."""
+    """A new name for a Pod and its ServiceAccount: the pool's, and 32 random bits."""
     return f"{pool}-runner-{rng.getrandbits(32):08x}"
 
 

@@ -1,6 +1,6 @@
 """What can be told from looking at a Pod. Pure; and what is told here is never proof that nobody uses it.
 
-A Pod may hold a claim that nothing on it shows: stamps are best effort. `busy` is therefore for counting and for leaving
+A Pod may hold a claim that nothing on it shows: assignment labels are best effort. `busy` is therefore for counting and for leaving
 alone; that a Pod is idle is proven by the ledger alone (`RetirementApi.retire`).
 """
 
@@ -62,9 +62,9 @@ def alive(pod: Pod) -> bool:
 
 
 def busy(pod: Pod) -> bool:
-    """Looks taken: it carries the stamp, or the account, or its poller is done, which on Linux needs no label.
+    """Looks taken: it carries the assignment label, or the account, or its poller is done, which on Linux needs no label.
 
-    Two signals that fail independently, because the stamp is best effort.
+    Two signals that fail independently, because the label is best effort.
     """
     labels = pod.metadata.labels
     poller = _status(pod, POLLER)
@@ -73,9 +73,9 @@ def busy(pod: Pod) -> bool:
 
 
 def stalled_since(pod: Pod) -> datetime | None:
-    """Since when a Linux Pod that nobody has stamped is between its poller and a runner that does not start.
+    """Since when a Linux Pod without an assignment label is between its poller and a runner that does not start.
 
-    Its poller was drained, or its job's stamp was lost, and the runner's image cannot be had: only the ledger can tell
+    Its poller was drained, or its job's label was lost, and the runner's image cannot be had: only the ledger can tell
     which of the two, so this is a reason to ask, and no more.
     """
     labels, poller, runner = pod.metadata.labels, _status(pod, POLLER), _status(pod, RUNNER)
@@ -126,7 +126,7 @@ def drain_since(pod: Pod) -> datetime | None:
     try:
         return datetime.fromisoformat(pod.metadata.annotations.get(DRAIN_SINCE, ""))
     except ValueError:
-        return None  # somebody else's mark: there is no telling how long it has been there
+        return None  # another writer's mark: its age is unknown
 
 
 def operator_drained(pod: Pod) -> bool:

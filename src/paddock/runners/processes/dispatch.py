@@ -146,5 +146,5 @@ class RunnerService:
         return [f"{i.name}: {i.problem or 'the first list is under way'}" for i in informers if not i.synced.is_set()]
 
     def _known_pools(self) -> Sequence[RunnerPool] | None:
-        """None until they were read once: without pools every announcement would be ignored for want of one."""
+        """None until they were read once: without pools every event would be ignored for want of one."""
         return self.pools.reader.list() if self.pools.synced.is_set() else None

@@ -92,7 +92,7 @@ _DISPATCH_CLUSTER_RULES: Final = (
 _DISPATCH_RUNNERS_RULES: Final = (
     Rule("Which label leads to which pool.", _POOLS.group, (_POOLS.plural,), ("get", "list", "watch")),
     Rule(
-        "Pods that ask for work must exist; they are stamped when they get some; one that is proven to be a leak is "
+        "Pods that ask for work must exist; they are assigned when they get some; one that is proven to be a leak is "
         "deleted. Without `delete` the reaper runs every minute and can do nothing.",
         "",
         (_PODS,),

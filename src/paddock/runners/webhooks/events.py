@@ -1,4 +1,4 @@
-"""Telling the ledger what one delivery says.
+"""Applies one webhook delivery to the ledger.
 
 The ledger makes late, repeated and reordered words end alike; here is decided only whom a delivery concerns. Three cases
 for a job that no pool of ours was chosen for: it has a row (its pool changed or went since), or it was given to a runner

@@ -23,7 +23,7 @@ Pools = Callable[[], Sequence[RunnerPool] | None]
 _BATCH = 128
 _AT_ONCE = 8
 """Deliveries told at once that need a transaction of their own, so that the ledger's connections stay free for dispatch.
-Announcements of new jobs need none: the ledger takes those that are told at once together.
+Events about new jobs need none: the ledger groups those that arrive together.
 """
 _LOOK_AGAIN = 2.0
 _AWAY = Backoff(base=0.5, cap=30.0)

@@ -1,4 +1,4 @@
-"""A twin of Scaleway's Apple-silicon API: the same paths, shapes, delays and bad habits, on an injected clock."""
+"""A simulator of Scaleway's Apple-silicon API: the same paths, shapes, delays and bad habits, on an injected clock."""
 
 from paddock.simulator.cloud.cloud import SimulatedCloud
 from paddock.simulator.cloud.faults import Fault, FaultKind

@@ -1,4 +1,4 @@
-"""A twin of GitHub as a fleet of runners sees it: App, runners, jobs, webhooks and bad habits, on an injected clock."""
+"""A simulator of GitHub as a fleet of runners sees it: App, runners, jobs, webhooks and bad habits, on an injected clock."""
 
 from paddock.simulator.github.app_keys import new_app_key
 from paddock.simulator.github.behaviour import GitHubBehaviour

@@ -24,7 +24,7 @@ def throwaway_app_key() -> str:
 
 @functools.lru_cache(maxsize=8)
 def public_key_of(pem: str) -> rsa.RSAPublicKey:
-    """The half that verifies. Remembered, because a run of many seeds asks for the same one each time."""
+    """The public key, which verifies. Remembered, because a run of many seeds asks for the same one each time."""
     key = serialization.load_pem_private_key(pem.encode(), password=None)
     if not isinstance(key, rsa.RSAPrivateKey):
         raise TypeError("the App's key must be an RSA key, because GitHub takes RS256 only")

@@ -13,7 +13,7 @@ who answers to `pfctl`. So every script keeps three rules, which cost nothing on
 Not simulated: who may *read* a file, `sudo` tickets, interactive sessions, and any program that is not named in `tools`.
 
 `mac.effects` lists every command with an effect and every file that changed, so that a test can state that a second run
-changes nothing. What a reboot clears (packet filter, jobs, sessions, tally of wrong passwords, a wedged sshd) and what only a
+changes nothing. What a reboot clears (packet filter, jobs, sessions, count of wrong passwords, a wedged sshd) and what only a
 reinstall clears (the disk, its host key, its users) are kept apart as on a real Mac.
 """
 

@@ -122,7 +122,7 @@ class SimulatedMac(Scenarios):
             self._folder, self._disk = None, None
 
     def reboot(self) -> None:
-        """Down and up again: processes, packet filter, tally of wrong passwords and a wedged sshd are gone; files stay."""
+        """Down and up again: processes, packet filter, count of wrong passwords and a wedged sshd are gone; files stay."""
         self.power_off()
         self.power_on()
 

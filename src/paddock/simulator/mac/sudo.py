@@ -1,7 +1,7 @@
-"""Who may become root on a simulated Mac: its sudoers files, and the tally of wrong passwords that locks an account.
+"""Who may become root on a simulated Mac: its sudoers files, and the count of wrong passwords that locks an account.
 
 Modelled on what was seen: a wrong password is answered by "Sorry, try again."; after a handful of them the directory
-service locks the account, and then the right password is refused too, until a reboot clears the tally.
+service locks the account, and then the right password is refused too, until a reboot clears the count.
 """
 
 import re

@@ -10,6 +10,7 @@ from paddock.base.clock import rfc3339
 from paddock.base.explanation import span
 from paddock.clients.github import BudgetView
 from paddock.views.health import ASIDE, FleetHealth
+from paddock.web.links import sentence_case
 from paddock.web.page_data import PageData
 from paddock.web.parts.drawing import bar
 
@@ -27,7 +28,7 @@ def light(health: FleetHealth) -> Node:
         h.span(".lamp", aria_hidden="true")["✓" if health.ok else "!"],
         # Only the word is announced when it changes; the sentence counts seconds.
         h.strong(role="status")[word],
-        h.span(".light-why")[sentence[:1].upper() + sentence[1:]],
+        h.span(".light-why")[sentence_case(sentence)],
     ]
 
 

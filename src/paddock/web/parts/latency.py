@@ -12,7 +12,7 @@ __all__ = ["latency"]
 
 _WORDS = {
     "queued_to_claimed": ("queued → claimed", "waits for a free runner"),
-    "claimed_to_running": ("claimed → handed over", "stamp, mint, answer"),
+    "claimed_to_running": ("claimed → handed over", "assign, mint, answer"),
     "running_to_started": ("handed over → started", "the runner registers"),
     "total": ("in all", "queued until GitHub says it runs"),
 }

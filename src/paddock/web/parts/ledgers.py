@@ -12,7 +12,7 @@ from htpy import Node
 from paddock.kube.builtin import Event
 from paddock.runners.ledger import Heal
 from paddock.runners.ledger.views import AccountView
-from paddock.web.links import command, href, linked, of_object
+from paddock.web.links import command, href, linked, of_object, sentence_case
 from paddock.web.money import Money
 from paddock.web.parts.drawing import bar, clock_time, empty, lasting, many, seconds, since, split_bar
 
@@ -115,7 +115,7 @@ def _heal(line: Heal, now: datetime, more: int = 0) -> Node:
         h.details(id=f"heal-{line.id}")[
             h.summary[
                 h.span(".tag")[_kind(line.kind)],
-                h.span(".heal-what")[line.sentence[:1].upper() + line.sentence[1:]],
+                h.span(".heal-what")[sentence_case(line.sentence)],
                 h.small[f"{state} ", lasting(line.done_at or line.at, now), after],
             ],
             h.p[linked(f"About {line.subject}.")],

@@ -7,7 +7,7 @@ import htpy as h
 from htpy import Node
 
 from paddock.views.health import ASIDE, Problem
-from paddock.web.links import about_href, command, linked
+from paddock.web.links import about_href, command, linked, sentence_case
 from paddock.web.parts.drawing import lasting
 
 __all__ = ["problems"]
@@ -38,7 +38,7 @@ def _problem(problem: Problem, now: datetime, runbook: Callable[[str], str | Non
             h.a(href=href)[problem.about] if href else problem.about,
             h.small[" for ", lasted] if lasted else None,
         ],
-        h.p[linked(problem.sentence[:1].upper() + problem.sentence[1:])],
+        h.p[linked(sentence_case(problem.sentence))],
         h.p(".doing")[h.b["Already under way: "], linked(problem.doing)] if problem.doing else None,
         h.p(".typed")[
             [[command(text), " "] for text in problem.commands[:2]],

@@ -1,4 +1,4 @@
-"""The answer strip: eight numbers that say whether anybody has to look further."""
+"""The summary bar: eight numbers that say whether a person has to look further."""
 
 import htpy as h
 from htpy import Node
@@ -25,7 +25,7 @@ def strip(numbers: Numbers, *, runners: bool) -> Node:
         ]
     cells += [
         _cell("Macs ready", str(numbers.hosts_ready), f"of {numbers.hosts}"),
-        _cell("stranded", str(numbers.orphaned), "Macs that nobody owns", bad=numbers.orphaned > 0),
+        _cell("stranded", str(numbers.orphaned), "orphaned Macs that no machine owns", bad=numbers.orphaned > 0),
     ]
     if runners:
         killed = numbers.live_jobs_killed

@@ -1,7 +1,7 @@
 """Interrupt serving at every effect, in every way, heal as documented, and look at what is left.
 
 After each: the job was run once by one Pod, and by no second one; no limit was exceeded (the bench checks that); and what
-failed in a process that lives on was undone by it: neither claim nor stamp is left behind on a Pod that got nothing.
+failed in a process that lives on was undone by it: neither claim nor assignment label is left behind on a Pod that got nothing.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ async def scenario(rig: Rig, number: int, effect: str, how: Disturbance, *, mint
         spent = await rig.ledger.sessions.of_pod(pod.uid) is not None
         labels = (await rig.cluster.seen(pod)).metadata.labels
         assert spent or held is None, f"a claim was left: {held}"
-        assert spent or OWNER_LABEL not in labels, "a stamp was left"
+        assert spent or OWNER_LABEL not in labels, "an assignment label was left"
     await dispatcher.kill()
 
     # Time passes: the process is silent, or was stopped; rests are over; the rest of the world goes on.

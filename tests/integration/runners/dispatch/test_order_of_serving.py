@@ -71,7 +71,7 @@ async def test_the_claim_is_committed_before_the_stamp_the_stamp_before_the_mint
 
 
 async def test_a_mint_that_fails_is_undone_in_the_opposite_order(rig: Rig):
-    """The stamp comes off while the claim still keeps everybody else from the Pod."""
+    """The label comes off while the claim still keeps every other claim from the Pod."""
     await rig.accounts(ACME)
     dispatcher, effects = await watched(rig)
     pod = await rig.cluster.pod(1)
@@ -88,7 +88,7 @@ async def test_a_mint_that_fails_is_undone_in_the_opposite_order(rig: Rig):
     await rig.bench.queue(job(1))
     assert (await dispatcher.ask(pod, wait=1)).status_code == 204
     await until(lambda: clean(rig, pod))
-    assert held == [1], "the claim still held the Pod when its stamp came off"
+    assert held == [1], "the claim still held the Pod when its label came off"
     done = [name for name in effects.seen if name in ("mint", "unstamp", "mint_failed", "commit", "label")]
     assert done == ["mint", "unstamp", "mint_failed"]
 
@@ -100,7 +100,7 @@ async def test_a_stamp_that_fails_is_warned_of_each_time_with_the_pods_name(rig:
     await rig.bench.queue(job(1))
     with capture_logs() as written:
         assert (await dispatcher.ask(pod, wait=5)).status_code == 200
-    warned = [line for line in written if line["event"] == "a Pod could not be stamped"]
+    warned = [line for line in written if line["event"] == "a Pod could not be assigned"]
     assert [(line["log_level"], line["pod"], line["attempt"]) for line in warned] == [
         ("warning", pod.name, attempt) for attempt in (1, 2, 3)
     ]
@@ -109,7 +109,7 @@ async def test_a_stamp_that_fails_is_warned_of_each_time_with_the_pods_name(rig:
 
 @pytest.mark.parametrize("login", ["x" * 64, "-acme-", "acme_corp_", "Ümlaut"])
 async def test_an_owner_whose_name_is_no_label_is_stamped_by_number(rig: Rig, login: str):
-    """Labels hold sixty-three characters of few kinds; a stamp that the server refuses would be no stamp at all."""
+    """Labels hold sixty-three characters of few kinds; a label that the server refuses would be no label at all."""
     await rig.accounts(ACME)
     await rig.ledger.accounts.enrol(ACME, login, installation_id=1001)
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)

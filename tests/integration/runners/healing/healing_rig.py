@@ -1,6 +1,6 @@
 """What the tests of healing are written with: a real ledger, a real API in process, a GitHub made of dictionaries.
 
-A Pod is put into any state that an incident left one in, by the same steps that led there: queued, claimed, stamped, minted,
+A Pod is put into any state that an incident left one in, by the same steps that led there: queued, claimed, assigned, minted,
 handed out, and then whatever broke.
 """
 
@@ -220,7 +220,7 @@ class HealingRig:
         return await self.hands.merge_patch(Pod, pod.metadata.name, patch, NAMESPACE)
 
     async def claimed(self, *, linux: bool = False, pool: str = POOL) -> tuple[Pod, Claim]:
-        """A Pod that is being served: claim and stamp."""
+        """A Pod that is being served: claim and assignment label."""
         pod = await self.idle(linux=linux, pool=pool)
         number = next(self._numbers)
         await self.ledger.jobs.enqueue(job(number, ACME, pool=pool, platform="linux" if linux else "macos"))
@@ -229,7 +229,7 @@ class HealingRig:
         return await self.label(pod, owner="org1"), claim
 
     async def leaked(self, *, linux: bool = False, pool: str = POOL, age: float = 10 * MINUTE) -> Pod:
-        """The leak of the seed: its dispatcher died after the stamp, and the claim was taken back since."""
+        """The leak of the seed: its dispatcher died after the assignment, and the claim was taken back since."""
         pod, claim = await self.claimed(linux=linux, pool=pool)
         await self.ledger.claims.release(claim, by="claims", why="stale")
         self.clock.advance(age)

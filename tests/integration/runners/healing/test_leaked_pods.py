@@ -1,4 +1,4 @@
-"""Stamped and forgotten, done but not ended, hung: reaped on proof, and nothing else is."""
+"""Assigned and forgotten, done but not ended, hung: reaped on proof, and nothing else is."""
 
 from datetime import timedelta
 
@@ -50,7 +50,7 @@ async def test_a_claim_that_ended_this_moment_leaves_time_to_take_the_stamp_off(
     await healing_rig.label(pod, owner=None)
     healing_rig.clock.advance(3600)
     assert (await healing_rig.heal()).healed == ()
-    assert await healing_rig.there(pod), "a healthy Pod that lost its stamp in time waits on"
+    assert await healing_rig.there(pod), "a healthy Pod that lost its label in time waits on"
 
 
 async def test_in_a_mixed_batch_only_the_leak_goes(healing_rig: HealingRig) -> None:
@@ -132,7 +132,7 @@ async def test_the_end_of_a_session_does_not_make_a_pod_that_runs_a_leak(healing
 
 
 async def test_a_ledger_that_lost_its_memory_kills_nothing(healing_rig: HealingRig) -> None:
-    """A plausible answer from the wrong database: many stamped Pods, none of which it has ever heard of."""
+    """A plausible answer from the wrong database: many assigned Pods, none of which it has ever heard of."""
     pods = []
     for _ in range(12):
         pod = await healing_rig.idle()

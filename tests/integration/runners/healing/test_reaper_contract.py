@@ -58,7 +58,7 @@ async def test_pods_are_listed_before_claims_and_sessions_are_read(healing_rig: 
 
 
 async def test_no_worker_ever_takes_a_stamp_off_or_writes_to_a_pod(healing_rig: HealingRig) -> None:
-    """A zombie without its stamp looks warm, and blocks the line: Pods are reaped, or left as they are."""
+    """A zombie without its label looks warm, and blocks the queue: Pods are reaped, or left as they are."""
     leaked = await healing_rig.leaked()
     claimed, _ = await healing_rig.claimed()
     finished, _ = await healing_rig.finished()

@@ -284,7 +284,7 @@ class World:
         return {heal.kind for heal in await self.ledger.heals.newest(100)}
 
     async def nothing_is_left(self) -> None:
-        """After everything has settled: one Pod a Mac, one account a Pod, no stamp without its claim or session."""
+        """After everything has settled: one Pod a Mac, one account a Pod, no assignment label without its claim or session."""
 
         async def settled() -> bool:
             pods = (await self.client.list(Pod)).items

@@ -1,4 +1,4 @@
-"""Who goes first: fairness between accounts, and patience with what keeps failing."""
+"""Who goes first: fairness between accounts, and backoff for what keeps failing."""
 
 import itertools
 from datetime import timedelta

@@ -50,7 +50,7 @@ class PaperIdentity:
 
 
 class Office:
-    """Books over the ledger with the interface before them."""
+    """The retirement API over the ledger, behind its HTTP interface."""
 
     def __init__(self, bench: Bench) -> None:
         self.checks: list[tuple[Sequence[int], str]] = []

@@ -1,4 +1,4 @@
-"""Runner pools in virtual time: a real API, the real controller, and twins of ledger, scheduler's Nodes and node agents."""
+"""Runner pools in virtual time: a real API, the real controller, and simulators of ledger, scheduler's Nodes and node agents."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

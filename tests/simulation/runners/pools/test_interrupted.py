@@ -22,7 +22,7 @@ def test_filling_a_pool_survives_every_interruption(kinds: Sequence[Kind]) -> No
 
 
 async def _a_pool_shrinks_while_jobs_arrive(world: World) -> None:
-    """One Pod is claimed with a stamp, one without, one is idle, one has ended: only the last two may go."""
+    """One Pod is claimed with an assignment label, one without, one is idle, one has ended: only the last two may go."""
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 4)
     await pools.settled("mac", 4)

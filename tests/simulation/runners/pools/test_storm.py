@@ -12,7 +12,7 @@ from paddock.simulator.seeds import simulated
 
 
 async def _dispatch(pools: PoolWorld, seconds: float) -> None:
-    """Give jobs to warm Pods and let them finish, with stamps that are lost now and then, until the time is over."""
+    """Give jobs to warm Pods and let them finish, with labels that are lost now and then, until the time is over."""
     rng, clock = pools.world.rng("dispatcher"), pools.clock
     running: list[tuple[float, Pod]] = []
     until = clock.monotonic() + seconds

@@ -34,7 +34,7 @@ ADMIN = Secret("scaling-admin")
 
 
 class PaperBooks:
-    """A ledger on paper: says of each pool what the test wrote down, or nothing at all."""
+    """A fake ledger: says of each pool what the test wrote down, or nothing at all."""
 
     def __init__(self) -> None:
         self.load: dict[str, PoolSignals] = {}

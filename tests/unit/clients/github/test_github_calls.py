@@ -1,4 +1,4 @@
-"""Each call of the Forge: what is asked, and what is made of the answer."""
+"""Each call of the GitHub client: what is asked, and what is made of the answer."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -219,7 +219,7 @@ def test_a_waiting_job_says_how_long_it_has_waited_and_why() -> None:
     assert said.next == "1 Pods of its pool are warm; it is handed to one within a second or two."
     assert said.commands == ("paddock why pool mac", "paddock get jobs")
     assert facts(said, "cluster") == ["pool mac: 1 warm, 0 busy, 0 starting"]
-    assert facts(said, "GitHub") == ["has not said that anybody runs it"]
+    assert facts(said, "GitHub") == ["has not said that a runner runs it"]
 
 
 def test_a_job_that_the_line_does_not_show_any_more_is_about_to_be_taken() -> None:
@@ -338,7 +338,7 @@ def test_a_job_that_github_says_runs_is_running_since_then_and_is_left_alone() -
     heard = a_session(executed_job_id=JOB, job_started_at=ago(minutes=3))
     said = of_job(job_page(job, sessions=[heard]))
     assert said.sentence == f"{WHAT} is running on Pod {NAME} for 3 min"
-    assert said.next == "GitHub says when it is over; until then nobody touches its Pod."
+    assert said.next == "GitHub says when it is over; until then Paddock leaves its Pod alone."
     assert said.commands == (f"paddock why pod {NAME}",)
     assert facts(said, "GitHub") == ["said in progress 3 min ago, on runner mac-runner-1-aa"]
 
@@ -347,7 +347,7 @@ def test_where_github_gave_no_moment_the_handing_over_is_the_beginning() -> None
     job = a_job("running", started_at=ago(minutes=4), pod_name=NAME)
     said = of_job(job_page(job, sessions=[a_session(executed_job_id=JOB)]))
     assert said.sentence == f"{WHAT} is running on Pod {NAME} for 4 min"
-    assert facts(said, "GitHub") == ["has not said that anybody runs it"]
+    assert facts(said, "GitHub") == ["has not said that a runner runs it"]
 
 
 @pytest.mark.parametrize(
@@ -364,14 +364,14 @@ def test_a_job_that_was_handed_over_and_is_not_known_to_run_says_so(session: Ses
     job = a_job("running", started_at=ago(seconds=100), pod_name=NAME)
     said = of_job(job_page(job, sessions=[session] if session else []))
     assert said.sentence == f"{WHAT} was handed to Pod {NAME} 100 s ago, and GitHub has not said that it runs"
-    assert said.next == "After 5 min GitHub is asked; if nobody runs it, it waits again in its old place."
+    assert said.next == "After 5 min GitHub is asked; if no runner runs it, it waits again in its old place."
     assert (said.healthy, said.commands) == (True, (f"paddock why pod {NAME}",))
 
 
 def test_after_the_deadline_github_is_asked_every_minute_and_the_job_is_not_well() -> None:
     job = a_job("running", started_at=ago(minutes=5, seconds=1), pod_name=NAME)
     said = of_job(job_page(job, sessions=[a_session()]))
-    assert said.next == "GitHub is asked every minute; if nobody runs it, it waits again in its old place."
+    assert said.next == "GitHub is asked every minute; if no runner runs it, it waits again in its old place."
     assert not said.healthy
 
 
@@ -468,7 +468,7 @@ def test_a_draining_pod_is_given_no_job_and_replaced(label: str) -> None:
 def test_a_stamp_without_claim_and_session_is_a_suspect_that_is_fenced_before_it_is_reaped() -> None:
     said = of_pod(a_pod(labels={OWNER_LABEL: "acme"}), pod_page(session=a_session(ended_at=ago(minutes=1))))
     assert said.sentence == (
-        "stamped for acme, and the ledger holds neither claim nor session for it; it is there for 3 h 00 min"
+        "assigned to acme, and the ledger holds neither claim nor session for it; it is there for 3 h 00 min"
     )
     assert said.next == "Reaped once that is proven: it is fenced first, so that it can win no job meanwhile."
     assert (said.healthy, said.commands) == (False, ("paddock leaks",))
@@ -500,7 +500,7 @@ def test_a_pod_that_ended_says_when_and_how(phase: str, code: int, healthy: bool
         (a_pod(), pod_page(session=a_session(), claim=a_claim()), "was handed"),
         (a_pod(labels={OPERATOR_DRAIN_LABEL: "true"}), pod_page(claim=a_claim()), "claimed"),
         (a_pod(labels={OPERATOR_DRAIN_LABEL: "true", OWNER_LABEL: "acme"}), pod_page(), "draining"),
-        (a_pod(labels={OWNER_LABEL: "acme"}, node=""), pod_page(), "stamped"),
+        (a_pod(labels={OWNER_LABEL: "acme"}, node=""), pod_page(), "assigned"),
     ],
 )
 def test_of_several_truths_the_one_that_decides_is_told(pod: Pod, page: PodPage, begins: str) -> None:

@@ -1,4 +1,4 @@
-"""The webhook's door: who is let in, how much, how fast, and what GitHub is told. The inbox behind it is a paper one."""
+"""The webhook endpoint: what it accepts, how much, how fast, and what it answers GitHub. The inbox behind it is a fake."""
 
 import asyncio
 import hashlib

@@ -228,7 +228,7 @@ def prepare_create(kind: Kind, obj: _Json, now: datetime) -> _Json:
 def prepare_update(kind: Kind, old: _Json, new: _Json, subresource: str = "") -> _Json:
     """The object as it replaces the old one; 422 for a change that the kind does not allow.
 
-    `subresource` names the door through which the change came: a Pod's node is set through `binding` only, and a
+    `subresource` names the subresource through which the change came: a Pod's node is set through `binding` only, and a
     Namespace's finalizers are emptied through `finalize` only.
     """
     new = _readable(kind, new, old)

@@ -52,7 +52,7 @@ LabelSelectorRequirement | One condition on a label.
 """
 
 CORE = """
-Namespace | A room of its own for names: most objects live in one.
+Namespace | A scope for names: most objects live in one.
   spec NamespaceSpec | How the namespace behaves.
   status NamespaceStatus | In which state it is.
 NamespaceSpec | How a namespace behaves.

@@ -170,7 +170,7 @@ class ClaimHost:
                 return await self._bind(machine, host, server, now)
 
     async def _bind(self, machine: Machine, host: ScalewayAppleSiliconHost, server: Server, now: datetime) -> Machine:
-        """Write down the server at once: from here on a lost claim would be a stranded host."""
+        """Write down the server at once: from here on a lost claim would be an orphaned host."""
         context = self._context
         status = replace(
             machine.status,

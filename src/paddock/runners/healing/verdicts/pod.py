@@ -9,10 +9,10 @@ Two promises hold in every state there can be, and a test goes through all of th
 
 Three kinds of leak are known. In each, what could still be alive, and why it is not:
 
-`orphaned_stamped_pod`: stamped for an account, and never handed a runner. Only a Pod that was answered can run a job, and it
+`orphaned_stamped_pod`: assigned to an account, and never handed a runner. Only a Pod that was answered can run a job, and it
 is answered after its session was recorded; so "no session, no claim" is the proof, *if the ledger that says it is the one
-that stamped the Pod*: it must remember the claim, and how it ended. On Linux the Pod shows by itself that no runner ever
-started; one that has stood so, stamped, for much longer than serving takes, needs no memory. A Mac's container is `started`
+that assigned the Pod*: it must remember the claim, and how it ended. On Linux the Pod shows by itself that no runner ever
+started; one that has stood so, assigned, for much longer than serving takes, needs no memory. A Mac's container is `started`
 from the VM's boot, which says nothing, so that there the ledger's memory is everything.
 
 `finished_job_pod`: GitHub says that this very runner finished its job, and does not see it any more. A runner of ours executes
@@ -127,7 +127,7 @@ def sign_of_life(facts: PodFacts) -> Keep | None:
 
 
 def _before_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:
-    """The ledger has neither claim nor session: a Pod that waits, or one that was stamped and forgotten."""
+    """The ledger has neither claim nor session: a Pod that waits, or one that was assigned and forgotten."""
     if not facts.assigned:
         return _IDLE
     if facts.committed:
@@ -146,21 +146,21 @@ def _before_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:
         return _AGELESS
     ended = facts.unclaimed_since
     if ended is not None:
-        # Who gives a claim back in the process takes the stamp off, too, and is given the time to.
+        # A process that releases its claim removes the assignment label, too, and is given the time to.
         ripe = max(facts.created_at + settings.stamp_grace, ended + settings.silent_dispatcher)
         told = f"its claim ended {_span(facts.now - ended)} ago, and it was never handed a runner"
     elif facts.stuck_since is not None:
-        # Serving takes seconds: nobody is serving a Pod that has been stamped and waiting through the whole grace.
+        # Serving takes seconds: no process is serving a Pod that has been assigned and waiting through the whole grace.
         ripe = max(facts.created_at, facts.stuck_since) + settings.stamp_grace
         told = "no claim, and it was never handed a runner"
     else:
         return _UNREMEMBERED
     if facts.now < ripe:
-        return Watch("stamped_lately", "stamped and without a claim, but not for long enough to be sure", ripe)
+        return Watch("stamped_lately", "assigned and without a claim, but not for long enough to be sure", ripe)
     shape = "no runner ever started in it" if facts.machine is VmFact.LINUX else "it is not marked as handed a runner"
-    proof = ((LedgerName.K, f"stamped, {_span(facts.now - facts.created_at)} old, {shape}"), (LedgerName.P, told))
+    proof = ((LedgerName.K, f"assigned, {_span(facts.now - facts.created_at)} old, {shape}"), (LedgerName.P, told))
     since = max(facts.created_at, ended or facts.created_at)
-    return Reap(ORPHANED_STAMP, f"stamped for an account, but {told}", proof, since)
+    return Reap(ORPHANED_STAMP, f"assigned to an account, but {told}", proof, since)
 
 
 def _after_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:
@@ -273,7 +273,7 @@ _REPORTS = Keep("reports", "a runner reports from it, though the ledger handed o
 _RAN = Keep("ran", "its runner has ended, so that the Pod is about to")
 _STARTED = Keep("started", "its runner has started, or is about to, though the ledger handed out none")
 _UNREMEMBERED = Keep(
-    "unremembered", "it is stamped, and this ledger remembers no claim of it: is it the right database?"
+    "unremembered", "it is assigned, and this ledger remembers no claim of it: is it the right database?"
 )
 _AGELESS = Keep("ageless", "it does not say how old it is")
 _UNASKED = Keep("unasked", "it was handed a runner, and GitHub has not said what became of the job")

@@ -136,7 +136,7 @@ class PodFacts(Struct, frozen=True, kw_only=True):
     unclaimed_since: datetime | None = None
     """P: when the last claim ended that the ledger remembers for this Pod; None: it remembers none."""
     stuck_since: datetime | None = None
-    """K, over time: since when every look found it stamped, unclaimed and without a runner that ever started."""
+    """K, over time: since when every look found it assigned, unclaimed and without a runner that ever started."""
     finish_recorded: bool = False
     """P: the completion of the job below, by this runner, is in the ledger."""
     job: JobFact = JobFact.UNKNOWN
