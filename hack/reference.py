@@ -178,7 +178,13 @@ def values_of(text: str) -> Iterator[tuple[str, str, str]]:
 
 # Metrics.
 
-_SHOWN_BY: Final = {"hosts": "operator", "kube": "both", "runners": "dispatch", "runners/controllers": "operator"}
+_SHOWN_BY: Final = {
+    "base": "both",
+    "hosts": "operator",
+    "kube": "both",
+    "runners": "dispatch",
+    "runners/controllers": "operator",
+}
 
 
 def metrics_page() -> str:
