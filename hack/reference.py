@@ -179,11 +179,12 @@ def values_of(text: str) -> Iterator[tuple[str, str, str]]:
 # Metrics.
 
 _SHOWN_BY: Final = {
+    "base": "both",
     "hosts": "operator",
     "kube": "both",
     "node": "node-agent",
     "runners": "dispatch",
-    "runners/controllers": "operator",
+    "runners/pools": "operator",
 }
 
 

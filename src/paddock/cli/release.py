@@ -46,6 +46,7 @@ async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, termina
     from paddock.hosts.api import ScalewayAppleSiliconMachine
     from paddock.hosts.cluster_api import machine_owner, machine_resource
     from paddock.hosts.delete import RELEASE_POLICY
+    from paddock.hosts.disruption import FORCE
 
     async with connected(reach) as reached:
         mac = await read_mac(reached, name)
@@ -65,9 +66,11 @@ async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, termina
         if not confirmed(plan(mac, busy, terminate=terminate), "Go on?", yes=yes):
             return DECLINED
         meta, kind = machine.metadata, ScalewayAppleSiliconMachine
-        if terminate:
-            policy = {"metadata": {"uid": meta.uid, "annotations": {RELEASE_POLICY: "terminate"}}}
-            await reached.client.merge_patch(kind, meta.name, policy, namespace=meta.namespace)
+        # Forced only where a job was shown and given up: one that comes after this look is waited for.
+        marks = {**({RELEASE_POLICY: "terminate"} if terminate else {}), **({FORCE: "true"} if busy else {})}
+        if marks:
+            marked = {"metadata": {"uid": meta.uid, "annotations": marks}}
+            await reached.client.merge_patch(kind, meta.name, marked, namespace=meta.namespace)
         owner = machine_owner(machine)
         if owner is not None:
             version = owner.api_version.rpartition("/")[2]

@@ -4,7 +4,16 @@ from dataclasses import dataclass
 
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 
-__all__ = ["RELEASE_POLICY", "HostUnknown", "RecordRelease", "SkipRelease", "ending"]
+__all__ = [
+    "RELEASE_POLICY",
+    "Ending",
+    "HostUnknown",
+    "RecordRelease",
+    "SkipRelease",
+    "ending",
+    "gives_back",
+    "may_end_jobs",
+]
 
 RELEASE_POLICY = "tuist.dev/release-policy"
 
@@ -32,9 +41,10 @@ class SkipRelease:
     message: str
 
 
-def ending(
-    machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost | None, default_prefix: str
-) -> RecordRelease | SkipRelease | HostUnknown | None:
+Ending = RecordRelease | SkipRelease | HostUnknown | None
+
+
+def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost | None, default_prefix: str) -> Ending:
     """What happens to the host of a machine that is deleted; None when it has none.
 
     Only a host whose claim names this very machine, or which nobody claims while the machine names it, is given back.
@@ -67,3 +77,25 @@ def ending(
             "it keeps running, and the sweep reports it",
         )
     return RecordRelease("pool", prefix)
+
+
+def may_end_jobs(decided: Ending) -> bool:
+    """Whether what was decided could end a job on the Mac, so that the machine must be drained before.
+
+    A host that nobody gives back loses its Node and its identity, which ends what runs there, too. A release that is
+    recorded passed the gate before; a host that is unknown is left alone until it is proven to be gone.
+    """
+    match decided:
+        case HostUnknown():
+            return False
+        case SkipRelease(reason, _):
+            return reason != "ReleaseRecorded"
+        case RecordRelease() | None:
+            return True
+
+
+def gives_back(decided: Ending) -> bool:
+    """Whether the host is on its way home, so that its Node ends with its disk."""
+    return isinstance(decided, RecordRelease) or (
+        isinstance(decided, SkipRelease) and decided.reason == "ReleaseRecorded"
+    )

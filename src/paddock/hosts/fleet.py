@@ -36,11 +36,13 @@ def plan(
     machines: Sequence[ScalewayAppleSiliconMachine],
     hosts: Mapping[str, ScalewayAppleSiliconHost],
     now: datetime,
+    jobs: Mapping[str, int] | None = None,
 ) -> FleetPlan:
-    """Machines to make or to delete. `machines` is a complete, fresh list; `hosts` are by name.
+    """Machines to make or to delete. `machines` is a complete, fresh list; `hosts` and `jobs` are by name.
 
-    A machine that is being deleted no longer counts: its host is on its way home without it. Scale-down prefers machines
-    that are not ready, then those whose host is past its billing floor (it could be given back for good), then the newest.
+    A machine that is being deleted no longer counts: its host is on its way home without it. Scale-down takes no machine
+    that works while there is one that does not, and of those that do the one with the fewest jobs. It prefers machines that
+    are not ready, then those whose host is past its billing floor (it could be given back for good), then the newest.
     A fleet grows as its machines get hosts: a wrong number costs at most the free hosts and ten machines that wait.
     """
     living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
@@ -49,9 +51,12 @@ def plan(
     if len(living) < wanted:
         return _growth(fleet, living, f"{ready} of {wanted} ready", now)
     if len(living) > wanted:
-        order = sorted(living, key=lambda machine: _goes_first(machine, hosts, now))
+        at_work = jobs or {}
+        order = sorted(living, key=lambda machine: _goes_first(machine, hosts, at_work, now))
         going = tuple(order[: len(living) - wanted])
-        return FleetPlan(0, going, f"{ready} ready, {wanted} wanted; {len(going)} are being given back")
+        busy = sum(at_work.get(machine.metadata.name, 0) > 0 for machine in going)
+        after = f", {busy} of them when their jobs have ended" if busy else ""
+        return FleetPlan(0, going, f"{ready} ready, {wanted} wanted; {len(going)} are being given back{after}")
     return FleetPlan(0, (), f"{ready} of {wanted} ready")
 
 
@@ -82,10 +87,14 @@ def _waits_long(machine: ScalewayAppleSiliconMachine, now: datetime) -> bool:
 
 
 def _goes_first(
-    machine: ScalewayAppleSiliconMachine, hosts: Mapping[str, ScalewayAppleSiliconHost], now: datetime
-) -> tuple[bool, bool, float, str]:
+    machine: ScalewayAppleSiliconMachine,
+    hosts: Mapping[str, ScalewayAppleSiliconHost],
+    jobs: Mapping[str, int],
+    now: datetime,
+) -> tuple[int, bool, bool, float, str]:
     host = hosts.get(machine.status.host_name)
     floor = host.status.deletable_at if host is not None else None
     below_floor = floor is not None and now < floor
     made = machine.metadata.creation_timestamp
-    return (machine.status.ready, below_floor, -(made.timestamp() if made else 0.0), machine.metadata.name)
+    at_work = jobs.get(machine.metadata.name, 0)
+    return (at_work, machine.status.ready, below_floor, -(made.timestamp() if made else 0.0), machine.metadata.name)

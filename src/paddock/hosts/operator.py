@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 
 from paddock.base.clock import Clock
+from paddock.base.metrics import live_kills
 from paddock.clients.scaleway import Cloud
 from paddock.hosts.api import (
     MacFleet,
@@ -91,6 +92,7 @@ class HostOperator:
             catalogue=catalogue,
             clock=clock,
             settings=settings,
+            live_kills=live_kills(metrics.registry),
         )
         self.inventory = Inventory(self.context, self.zones)
         self.sweep = Sweep(self.context, self.zones, SweepMetrics(metrics.registry))

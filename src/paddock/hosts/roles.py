@@ -99,10 +99,17 @@ OPERATOR_CLUSTER_RULES: Final = (
         ("get",),
     ),
     Rule(
-        "A Node that goes missing is noticed; that of a deleted Machine is removed, because the Mac cannot do it.",
+        "A Node that goes missing is noticed; one is cordoned before its Mac is taken; that of a deleted Machine is removed, "
+        "because the Mac cannot do it.",
         "",
         ("nodes",),
-        ("get", "list", "watch", "delete"),
+        ("get", "list", "watch", "patch", "delete"),
+    ),
+    Rule(
+        "Who works on a Mac is read before it is wiped, rebooted or given back; runners may be in any namespace.",
+        "",
+        ("pods",),
+        ("list",),
     ),
     Rule(
         "Each Mac's own account is given the node role, and loses it first when its Machine ends; so is Cluster API's core, "

@@ -64,7 +64,8 @@ class GlassStore(MemoryStore):
 
     def present(self, kind: type[T]) -> list[T]:
         """Every object of a kind as it is now."""
-        resource = f"{kind.RESOURCE.plural}.{kind.RESOURCE.group}"
+        group = kind.RESOURCE.group
+        resource = f"{kind.RESOURCE.plural}.{group}" if group else kind.RESOURCE.plural
         page = self._state.page(resource, None, 0, None, None)
         return [msgspec.json.decode(record.value, type=kind) for record in page.records]
 

@@ -12,6 +12,7 @@ from paddock.base.explanation import span
 from paddock.base.logs import get_logger
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import machine_owner, machine_resource
+from paddock.hosts.disruption import FORCE
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.client import Client
 from paddock.kube.events import EventRecorder
@@ -228,6 +229,9 @@ class Actor:
                 await self._nothing_new_runs(meta.name, shown)
                 assert isinstance(plan.about, ScalewayAppleSiliconMachine)
                 owner = machine_owner(plan.about)
+                if shown:  # the jobs that end were listed, and a person gave them up
+                    forced = {"metadata": {"uid": meta.uid, "annotations": {FORCE: "true"}}}
+                    await client.merge_patch(ScalewayAppleSiliconMachine, meta.name, forced, namespace=meta.namespace)
                 if owner is not None:
                     resource = machine_resource(owner.api_version.rpartition("/")[2])
                     await client.delete(resource, owner.name, meta.namespace, uid=owner.uid)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from paddock.base.clock import Clock
-from paddock.base.metrics import CollectorRegistry
+from paddock.base.metrics import KILL_PATHS, CollectorRegistry
 from paddock.clients.github import BudgetView
 from paddock.runners.http.readonly import JobPage, PodPage, job_page, pod_page
 from paddock.runners.http.why import Explainer
@@ -51,8 +51,11 @@ class LedgerReader:
 
     def live_jobs_killed(self) -> int | None:
         """As this process counted them; None where healing does not run in it."""
-        value = self._registry.get_sample_value("paddock_live_kills_total") if self._registry is not None else None
-        return None if value is None else int(value)
+        if self._registry is None:
+            return None
+        found = [self._registry.get_sample_value("paddock_live_kills_total", {"path": path}) for path in KILL_PATHS]
+        counted = [value for value in found if value is not None]
+        return int(sum(counted)) if counted else None
 
     def looked(self) -> None:
         """Somebody looks at a page."""

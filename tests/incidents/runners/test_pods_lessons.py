@@ -19,7 +19,7 @@ from paddock.runners.ledger import Outcome
 async def healing_rig(bench: Bench) -> AsyncIterator[HealingRig]:
     async with healing_of(bench) as healing_rig:
         yield healing_rig
-        assert healing_rig.counted("paddock_live_kills_total") == 0
+        assert healing_rig.counted("paddock_live_kills_total", path="reap") == 0
 
 
 async def _minutes(healing_rig: HealingRig, number: int, *also: LeftClaims | OrphanedJobs) -> None:

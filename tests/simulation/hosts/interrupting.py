@@ -25,8 +25,8 @@ from paddock.simulator.seeds import chosen_seeds
 __all__ = [
     "CRASHES",
     "Cut",
+    "FleetInvariants",
     "Kind",
-    "Ward",
     "effects",
     "from_here",
     "interrupt_everywhere",
@@ -87,7 +87,7 @@ def small_fleet(world: World, *, settings: HostSettings | None = None, **more: A
 
 
 @dataclass
-class Ward:
+class FleetInvariants:
     """Watches over a fleet: `healthy` waits until it has settled, and refuses anything unsafe on the way."""
 
     fleet: FleetWorld

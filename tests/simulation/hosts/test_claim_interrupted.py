@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from simulation.hosts.interrupting import Kind, Ward, from_here, interrupt_everywhere, interrupted_by, small_fleet
+from simulation.hosts.interrupting import (
+    FleetInvariants,
+    Kind,
+    from_here,
+    interrupt_everywhere,
+    interrupted_by,
+    small_fleet,
+)
 
 from paddock.simulator.process import World
 
@@ -12,7 +19,7 @@ async def _a_machine_claims_one_of_two_hosts(world: World) -> None:
     from_here(world)
     await fleet.machine("m-1")
     await fleet.all_ready(1, within=900)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
 
 
 @interrupted_by

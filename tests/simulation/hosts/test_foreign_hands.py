@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from simulation.hosts.interrupting import Ward, quick, small_fleet
+from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
 from paddock.hosts.api import MachineSpec, MachineStatus
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
@@ -58,7 +58,7 @@ async def test_a_host_that_was_renamed_by_hand_is_not_wiped_when_its_machine_giv
     await fleet.eventually("the first bootstrap failed", failed_once, within=300)
     fleet.cloud.foreign_rename(first, FOREIGN)
     await fleet.all_ready(1, within=900)
-    ward = Ward(fleet, elsewhere={first})
+    ward = FleetInvariants(fleet, elsewhere={first})
     await ward.healthy()
     assert fleet.wipes == []
 
@@ -75,7 +75,7 @@ async def test_a_host_that_a_rival_renames_before_the_claim_is_proven_is_let_go_
     first = (await fleet.machines())[0].status.server_id
     fleet.cloud.foreign_rename(first, FOREIGN)
     await fleet.all_ready(1, within=900)
-    await Ward(fleet, elsewhere={first}).healthy()
+    await FleetInvariants(fleet, elsewhere={first}).healthy()
     assert fleet.wipes == []
     assert all(touch.server_id != first for touch in fleet.macs.touched)
 
@@ -91,7 +91,7 @@ async def test_a_server_deleted_in_the_console_is_let_go_and_replaced(world: Wor
         return any(machine.status.ready and machine.status.server_id != first for machine in await fleet.machines())
 
     await fleet.eventually("another host serves the machine", replaced, within=600)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
 
 
 @simulated(seeds=1)
@@ -104,7 +104,7 @@ async def test_of_two_machines_that_name_one_server_the_one_whose_name_the_cloud
         Machine, "m-2", {"status": {"serverID": server, "hostName": server}}, "default", subresource="status"
     )
     await fleet.all_ready(2, within=900)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     owner = {machine.metadata.name: machine.status.server_id for machine in await fleet.machines()}
     assert owner["m-1"] == server
     assert owner["m-2"] != server
@@ -129,7 +129,7 @@ async def test_of_two_machines_from_a_backup_the_one_whose_name_the_cloud_shows_
             subresource="status",
         )
     await fleet.all_ready(2, within=900)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     owner = {machine.metadata.name: machine.status.server_id for machine in await fleet.machines()}
     assert owner == {"m-1": server, "m-0": spare}
     assert fleet.wipes == []
@@ -142,7 +142,7 @@ async def test_a_machine_whose_status_was_lost_is_bound_to_its_host_again(world:
     lost = dict.fromkeys(("serverID", "hostName", "boundAt", "claimVerified", "ready", "conditions"))
     await fleet.api.merge_patch(Machine, "m-1", {"status": lost}, "default", subresource="status")
     await fleet.all_ready(1, within=900)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     assert (await fleet.machines())[0].status.server_id == server
     assert fleet.wipes == []
 
@@ -157,7 +157,7 @@ async def test_a_wipe_installs_the_newest_image_that_is_left_of_the_family(world
     newest = fleet.cloud.publish_image("macos-tahoe-26.9", "Tahoe", "26.9")
     await fleet.api.delete(Machine, "m-1", "default")
     await _gone(fleet)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     assert fleet.cloud.host(server).image == newest.id
 
 
@@ -175,7 +175,7 @@ async def test_when_the_family_is_withdrawn_the_wipe_still_happens_and_the_next_
     await fleet.api.delete(Machine, "m-1", "default")
     await fleet.machine("m-2")
     await world.clock.sleep(240.0)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     assert fleet.cloud.host(server).image == default.id
     (machine,) = await fleet.machines()
     said = next(each for each in machine.status.conditions if each.type == "Ready")
@@ -190,7 +190,7 @@ async def test_a_password_that_stays_sealed_counts_as_a_failure_and_moves_the_ma
     fleet.cloud.seal(first, 100_000.0)
     await fleet.machine("m-1")
     await fleet.all_ready(1, within=3600)
-    ward = Ward(fleet)
+    ward = FleetInvariants(fleet)
     await ward.healthy(within=3600)
     assert (await fleet.machines())[0].status.server_id != first
     assert fleet.macs.wrong_passwords == []

@@ -1,7 +1,15 @@
 """Two operators: elected ones whose leader is killed or cut off at every effect, and two that both believe to lead."""
 
 import pytest
-from simulation.hosts.interrupting import Cut, Ward, effects, from_here, interrupt_everywhere, small_fleet, who_has_it
+from simulation.hosts.interrupting import (
+    Cut,
+    FleetInvariants,
+    effects,
+    from_here,
+    interrupt_everywhere,
+    small_fleet,
+    who_has_it,
+)
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.simulator.faults import Crash, Fail, FaultMoment, Late, LoseAnswer
@@ -22,7 +30,7 @@ async def change_of_tenant(fleet: FleetWorld) -> None:
         return [m.metadata.name for m in await fleet.machines() if m.status.ready] == ["m-2"]
 
     await fleet.eventually("the second machine has the host", changed, within=1200)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
 
 
 async def _change_of_tenant_under_two_candidates(world: World) -> None:
@@ -52,7 +60,7 @@ async def test_two_leaders_that_do_not_know_of_each_other_never_share_a_host(wor
     world.faults.inject(
         LoseAnswer(), Late(3.0), Fail(), Crash(FaultMoment.AFTER), where=effects, probability=0.08, until=120.0
     )
-    ward = Ward(fleet)
+    ward = FleetInvariants(fleet)
     for name in ("m-1", "m-2", "m-3"):
         await fleet.machine(name)
     for _ in range(40):
@@ -83,7 +91,7 @@ def test_a_change_of_tenants_survives_interruptions_with_a_cache_that_shows_the_
 @simulated(seeds=1)
 async def test_machines_that_choose_from_a_stale_cache_never_share_a_host(world: World) -> None:
     fleet = small_fleet(world, hosts=3, lag=6.0)
-    ward = Ward(fleet)
+    ward = FleetInvariants(fleet)
     for name in ("m-1", "m-2", "m-3", "m-4"):
         await fleet.machine(name)
     await fleet.all_ready(3, within=900)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simulation.hosts.interrupting import Ward, quick, small_fleet
+from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.cluster_api import DELETE_FOR_MOVE, PAUSED, cluster_resource, machine_resource
@@ -65,7 +65,7 @@ async def test_the_second_of_two_machines_on_one_host_can_be_taken_off_while_the
     await _gone(fleet, "m-2")
     await world.clock.sleep(120.0)
     assert _mutations(fleet) == before
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
 
 
 async def _owned_by_cluster_api(fleet: FleetWorld) -> None:
@@ -115,7 +115,7 @@ async def test_nothing_is_touched_while_the_cluster_is_paused_not_even_by_a_dele
     assert len(await fleet.machines()) == 1, "it waits, with its finalizer"
     await _pause_cluster(fleet, paused=False)
     await _gone(fleet, "m-1")
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
 
 
 @simulated(seeds=1)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from simulation.hosts.interrupting import (
+    FleetInvariants,
     Kind,
-    Ward,
     effects,
     from_here,
     interrupt_everywhere,
@@ -36,7 +36,7 @@ async def _a_broken_host_is_replaced(world: World) -> None:
     await fleet.eventually("another host is bound", elsewhere, within=900)
     until_here(world)
     await fleet.all_ready(1, within=900)
-    ward = Ward(fleet)
+    ward = FleetInvariants(fleet)
     await ward.healthy()
     (machine,) = await fleet.machines()
     assert machine.status.server_id != first

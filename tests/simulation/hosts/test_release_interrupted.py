@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 from simulation.hosts.interrupting import (
+    FleetInvariants,
     Kind,
-    Ward,
     from_here,
     interrupt_everywhere,
     interrupted_by,
@@ -42,7 +42,7 @@ async def _a_deleted_machine_gives_its_host_back(world: World) -> None:
     fleet = small_fleet(world, hosts=1)
     server = await _ready_then_deleted(fleet)
     await _gone(fleet, within=60)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     assert fleet.cloud.host(server).install >= 2
 
 
@@ -62,7 +62,7 @@ async def _the_host_of_one_serves_the_next(world: World) -> None:
         ]
 
     await fleet.eventually("the second machine has the host", served, within=900)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def _terminated(*, below_floor: bool, shape: str = "typed"):
             return not fleet.cloud.hosts() and not await fleet.hosts()
 
         await fleet.eventually("server and Host are gone", cloud_is_empty, within=900, every=5.0)
-        Ward(fleet).safe()
+        FleetInvariants(fleet).safe()
         assert all(wipe.how == "delete" for wipe in fleet.wipes)
 
     return scenario

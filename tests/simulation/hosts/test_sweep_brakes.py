@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from simulation.hosts.interrupting import Ward, quick, small_fleet
+from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.simulator.cloud.faults import Fault, FaultKind
@@ -60,7 +60,7 @@ async def test_active_reclaim_wipes_a_stranded_host_within_two_cycles(world: Wor
     assert _reclaims(fleet) == set(), "one sighting is not enough"
     await world.clock.sleep(2 * CYCLE + 10.0)
     assert _reclaims(fleet) == {servers["m-1"]}
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
 
 
 @simulated(seeds=1)
@@ -74,7 +74,7 @@ async def test_no_more_are_reclaimed_in_a_cycle_than_the_cap_allows(world: World
         counts.append(len(_reclaims(fleet)))
         await world.clock.sleep(EVERY)
     assert max(later - earlier for earlier, later in pairwise(counts)) == 1
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     assert len(_reclaims(fleet)) == 3
 
 
@@ -87,7 +87,7 @@ async def test_when_every_machine_vanishes_at_once_one_cycle_passes_before_anyth
         await fleet.force_delete(name)
     await world.clock.sleep(CYCLE)
     assert _reclaims(fleet) == set()
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     assert len(_reclaims(fleet)) == 2
 
 
@@ -106,7 +106,7 @@ async def test_a_zone_that_cannot_be_listed_hides_no_other_and_loses_no_count(wo
         "the other one's last count stands"
     )
     await world.clock.sleep(200.0)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     assert _reclaims(fleet) == {near.id, far.id}
 
 
@@ -120,7 +120,7 @@ async def test_an_empty_or_short_list_makes_nobody_believe_that_servers_are_gone
     assert {machine.metadata.name: machine.status.server_id for machine in await fleet.machines()} == servers
     assert all(machine.status.ready for machine in await fleet.machines())
     assert fleet.wipes == []
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
 
 
 @simulated(seeds=1)
@@ -149,5 +149,5 @@ async def test_a_host_of_a_former_machine_of_the_same_name_is_wiped_and_not_inhe
     await fleet.force_delete("m-1")
     await fleet.machine("m-1")
     await fleet.all_ready(1, within=900)
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     assert fleet.cloud.host(servers["m-1"]).install == 2

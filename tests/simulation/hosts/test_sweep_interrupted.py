@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from simulation.hosts.interrupting import (
+    FleetInvariants,
     Kind,
-    Ward,
     from_here,
     interrupt_everywhere,
     interrupted_by,
@@ -23,7 +23,7 @@ async def _a_stranded_host_is_reclaimed(world: World) -> None:
     orphaned = next(m.status.server_id for m in await fleet.machines() if m.metadata.name == "m-1")
     from_here(world)
     await fleet.force_delete("m-1")
-    await Ward(fleet).healthy()
+    await FleetInvariants(fleet).healthy()
     assert fleet.cloud.host(orphaned).install >= 2
     assert {wipe.server_id for wipe in fleet.wipes} == {orphaned}
 

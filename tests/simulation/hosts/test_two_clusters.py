@@ -2,7 +2,7 @@
 
 from itertools import chain
 
-from simulation.hosts.interrupting import Ward, quick, small_fleet
+from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 from simulation.hosts.invariants import Picture, unsafe
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
@@ -41,7 +41,7 @@ def _safe(*clusters: FleetWorld) -> None:
 
 async def _settled(fleet: FleetWorld, rival: str) -> None:
     """Settled, whatever the rival has."""
-    ward = Ward(fleet)
+    ward = FleetInvariants(fleet)
 
     async def holds() -> bool:
         ward.elsewhere = {host.id for host in fleet.cloud.hosts() if host.name.startswith(rival)}

@@ -6,7 +6,8 @@ import pytest
 from unit.cli.scene import FREE_ID, Scene
 from unit.hosts.made import OTHER_ID, SERVER_ID
 
-from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.disruption import FORCE
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.errors import NotFoundError
 
@@ -56,6 +57,21 @@ def test_a_busy_mac_is_not_released_unless_its_job_is_given_up_by_name(scene: Sc
     assert one(scene, ScalewayAppleSiliconMachine, "blue-1") is not None
     assert scene.type("release", "blue-1", "--yes", "--force-kill-job").exit_code == 0
     assert one(scene, ScalewayAppleSiliconMachine, "blue-1") is None
+
+
+def test_only_a_job_that_was_shown_and_given_up_is_not_waited_for(scene: Scene):
+    def held(name: str) -> None:
+        """As the operator holds it, so that it can be looked at after its deletion."""
+        hold = {"metadata": {"finalizers": [FINALIZER]}}
+        scene.cluster.ask(
+            lambda client: client.merge_patch(ScalewayAppleSiliconMachine, name, hold, namespace="default")
+        )
+
+    for name in ("blue-1", "blue-2"):
+        held(name)
+        assert scene.type("release", name, "--yes", "--force-kill-job").exit_code == 0
+    assert one(scene, ScalewayAppleSiliconMachine, "blue-1").metadata.annotations == {FORCE: "true"}
+    assert one(scene, ScalewayAppleSiliconMachine, "blue-2").metadata.annotations == {}
 
 
 def test_a_terminated_machine_is_marked_before_it_is_deleted(scene: Scene):

@@ -119,3 +119,17 @@ def test_after_the_plan_the_fleet_has_as_many_machines_as_were_asked_for(
     assert not (decided.create and decided.delete)
     assert set(names(decided.delete)) <= set(names(living))
     assert decided.message
+
+
+def test_no_machine_that_works_goes_while_there_is_one_that_does_not():
+    machines = [
+        machine("two-jobs", ready=True, made=NOW),
+        machine("lost-with-a-job", made=NOW),
+        machine("one-job", ready=True, made=NOW),
+        machine("idle", ready=True, made=later(days=-9)),
+        machine("waiting", made=later(days=-9)),
+    ]
+    jobs = {"two-jobs": 2, "one-job": 1, "lost-with-a-job": 1}
+    decided = plan(fleet(0), machines, {}, NOW, jobs)
+    assert names(decided.delete) == ["waiting", "idle", "lost-with-a-job", "one-job", "two-jobs"]
+    assert decided.message == "3 ready, 0 wanted; 5 are being given back, 3 of them when their jobs have ended"

@@ -50,6 +50,14 @@ class MachineSpec(Struct, frozen=True):
     host_memory_mb: Annotated[
         int, Meta(description="Memory in MB that the Node offers; 0 means the operator's default.", ge=0)
     ] = field(default=0, name="hostMemoryMB")
+    drain_timeout_seconds: Annotated[
+        int,
+        Meta(
+            description="How long a deleted machine waits for the jobs on its Mac before it ends them; 0 waits for as long as they run.",
+            ge=0,
+            le=2_592_000,
+        ),
+    ] = 0
 
 
 class MachineStatus(Struct, frozen=True):

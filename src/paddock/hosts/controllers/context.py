@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from msgspec.structs import replace
+from prometheus_client import Counter
 
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.secrets import Password
@@ -55,6 +56,7 @@ class ReconcileContext:
     catalogue: Catalogue
     clock: Clock
     settings: HostSettings
+    live_kills: Counter
 
     def say(self, machine: ScalewayAppleSiliconMachine, type_: EventType, reason: str, message: str) -> None:
         """An event about a machine. The same text is in its condition."""

@@ -1,6 +1,7 @@
 """The MacFleet controller: keeps as many standalone machines as the fleet asks for."""
 
 import random
+from collections import Counter
 
 from msgspec.structs import replace
 
@@ -8,7 +9,9 @@ from paddock.base.rng import kube_suffix
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import WATCH_FILTER_LABEL, watched
 from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.disruption import jobs_by_node
 from paddock.hosts.fleet import FLEET_LABEL, FleetPlan, plan
+from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition, set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.difference import merge_difference
@@ -40,7 +43,8 @@ class FleetReconciler:
         listed = (await context.fresh.list(Machine, fleet.metadata.namespace, label_selector=selector)).items
         machines = [m for m in listed if any(ref.uid == fleet.metadata.uid for ref in m.metadata.owner_references)]
         hosts = {host.metadata.name: host for host in context.hosts.list()}
-        decided = plan(fleet, machines, hosts, context.clock.now())
+        jobs = await self._jobs(fleet, machines)
+        decided = plan(fleet, machines, hosts, context.clock.now(), jobs)
         # Each effect has its own look at the fleet right before it: whoever corrects a number stops what was decided for
         # the wrong one, but for the one effect whose look came first; the next pass takes that back. Dying between
         # two of them, or losing an answer, costs nothing: the next pass counts anew, on a fresh list.
@@ -63,6 +67,16 @@ class FleetReconciler:
             return Done()
         # A machine that gets its host brings the fleet back here by itself; this is for the pace, and the sentence.
         return RequeueAfter(_SOON if decided.create else _LATER)
+
+    async def _jobs(self, fleet: MacFleet, machines: list[Machine]) -> Counter[str]:
+        """Who works where, read only where somebody is to go. A read that fails raises: nobody goes on a guess.
+
+        It is for choosing. Who was idle here may be at work when its turn comes: each machine's own gate asks again.
+        """
+        living = sum(machine.metadata.deletion_timestamp is None for machine in machines)
+        if living <= fleet.spec.replicas:
+            return Counter()
+        return jobs_by_node((await self._context.fresh.list(Pod)).items)
 
     async def _unchanged(self, fleet: MacFleet) -> bool:
         """Whether the fleet still asks for what was read: the same one, of the same generation, and not being deleted."""

@@ -3,14 +3,19 @@
 The order of effects and the crash windows are in docs/design; the decision is `paddock.hosts.release`.
 """
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
 
 from paddock.base.clock import rfc3339
-from paddock.clients.scaleway import BelowBillingFloor, OSNotPublished, ScalewayError
-from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.clients.scaleway import (
+    BelowBillingFloor,
+    OSNotPublished,
+    ScalewayError,
+)
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import WINDOW
@@ -26,6 +31,7 @@ from paddock.hosts.release import (
     Wait,
     release_step,
 )
+from paddock.kube.builtin import Node
 from paddock.kube.conditions import set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.difference import merge_difference
@@ -85,13 +91,16 @@ class HostReconciler:
                 await context.fenced_cloud.reinstall(zone, server_id, image)
                 context.recorder.record(host, "Normal", "Releasing", "the wipe of the disk was asked for")
             case MarkStarted():
+                await self._remove_node(host)  # before the write: died in between, it is seen and removed again
                 await context.patch_host(host, {"release": {"wipe": "started"}})
                 await self._tell(host, "Wiping", "the disk is being wiped; the host is free again when that is done")
             case Finish():
+                await self._remove_node(host)
                 await self._finish(host, now)
             case Delete():
                 await self._delete(host)
             case Remove():
+                await self._remove_node(host)
                 context.recorder.record(host, "Normal", "Deleted", "the server does not exist any more")
                 await self._remove(host)
             case Abandon(reason):
@@ -137,6 +146,27 @@ class HostReconciler:
             context.recorder.record(host, "Normal", "DeletionScheduled", outcome.message)
         else:
             context.recorder.record(host, "Normal", "Deleting", "the server is given back to the cloud")
+
+    async def _remove_node(self, host: Host) -> None:
+        """The Node ends with the disk of its Mac, and not before: until then it is the fence that keeps work away.
+
+        Only a Node that says itself that it is of this server; or says nothing, while its machine is no more.
+        """
+        context, claim, release = self._context, host.spec.claim, host.spec.release
+        names = {release.cloud_name if release is not None else "", claim.machine_name if claim is not None else ""}
+        for name in sorted(names - {""}):
+            node = await context.fresh.get(Node, name)
+            if node is None:
+                continue
+            server = node.spec.provider_id.rpartition("/")[2]
+            if not server and claim is not None:
+                machine = await context.fresh.get(ScalewayAppleSiliconMachine, name, claim.machine_namespace)
+                ends = machine is None or machine.metadata.deletion_timestamp is not None
+            else:
+                ends = server == host.spec.server_id
+            if ends:
+                with suppress(NotFoundError):
+                    await context.client.delete(Node, name, uid=node.metadata.uid)
 
     async def _remove(self, host: Host) -> None:
         try:

@@ -9,9 +9,12 @@ from paddock.base.logs import get_logger
 from paddock.clients.scaleway import ScalewayError, Server
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.release import record_release
+from paddock.hosts.disruption import Clear
 from paddock.hosts.orphans import Owners, Verdict, verdict
 from paddock.hosts.sweep import HealLedger, Leave, OrphanHistory, Reclaim, counts_as_orphan, judge, owners_vanished
+from paddock.kube.builtin import Node
 from paddock.kube.errors import ConflictError, KubeError
 
 __all__ = ["Sweep", "SweepFinding", "SweepMetrics"]
@@ -54,6 +57,7 @@ class Sweep:
         self._zones = zones
         self._metrics = metrics
         self._orphans: dict[str, int] = {}
+        self._gate = DisruptionGate(context)
         self._observations = OrphanHistory()
         self._owners_before = 0
         self.findings: list[SweepFinding] = []
@@ -157,6 +161,8 @@ class Sweep:
                 return True
             if server.transient:
                 return False  # whatever the cloud does to it should end first
+            if not await self._nobody_works(host, server):
+                return False
             await record_release(
                 context,
                 host,
@@ -171,4 +177,21 @@ class Sweep:
             return False
         self._metrics.reclaimed.inc()
         context.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; it is wiped and goes back to the pool")
+        return True
+
+    async def _nobody_works(self, host: Host, server: Server) -> bool:
+        """Whether no Node of this server has work. One that is idle is fenced first, and taken in the next cycle.
+
+        Its machine is gone, so its Nodes are found by what they say of themselves: the server's id, or its name.
+        """
+        names = {server.name, host.spec.claim.machine_name if host.spec.claim is not None else ""}
+        for node in (await self._context.fresh.list(Node)).items:
+            if node.metadata.name not in names and node.spec.provider_id.rpartition("/")[2] != server.id:
+                continue
+            step = await self._gate.about(node, f"reclaim of server {server.id}")
+            if not isinstance(step, Clear):
+                message = f"not reclaimed yet: Node {node.metadata.name}: {step.message}"
+                self._context.recorder.record(host, "Normal", "ReclaimWaits", message)
+                log.info("a stranded host is left alone for now", server=server.id, why=step.message)
+                return False
         return True

@@ -2,7 +2,7 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from paddock.base.metrics import CollectorRegistry
+from paddock.base.metrics import CollectorRegistry, live_kills
 
 __all__ = ["HealingMetrics"]
 
@@ -26,11 +26,7 @@ class HealingMetrics:
         self.suspects = Gauge(
             "paddock_suspects", "What looked wrong in the last pass, proven or not.", ["kind"], registry=registry
         )
-        self.live_kills = Counter(
-            "paddock_live_kills",
-            "Pods that were reaped while GitHub said that their runner was at a job. Must stay zero.",
-            registry=registry,
-        )
+        self.live_kills = live_kills(registry).labels("reap")
         self.failed = Counter("paddock_heal_failed", "Items or passes that failed.", ["worker"], registry=registry)
         self.last_pass = Gauge(
             "paddock_healing_last_pass_timestamp_seconds",

@@ -10,4 +10,4 @@ async def healing_rig(bench: Bench) -> AsyncIterator[HealingRig]:
     """A cluster, a ledger and a GitHub; nothing alive was killed when the test is over."""
     async with healing_of(bench) as healing_rig:
         yield healing_rig
-        assert healing_rig.counted("paddock_live_kills_total") == 0
+        assert healing_rig.counted("paddock_live_kills_total", path="reap") == 0

@@ -99,7 +99,7 @@ async def test_it_serves_strangers_and_operators_at_doors_of_their_own(running: 
         assert (await http.get(f"{running.operators}/")).status_code == 200
         assert "Paddock" in (await http.get(f"{running.operators}/")).text
         assert (await http.get(f"{running.operators}/api/v1/strip")).json()["running"] == 0
-        assert "paddock_live_kills_total 0.0" in (await http.get(f"{running.operators}/metrics")).text
+        assert 'paddock_live_kills_total{path="reap"} 0.0' in (await http.get(f"{running.operators}/metrics")).text
         for private in ("/", "/api/v1/strip", "/metrics"):
             assert (await http.get(running.door + private)).status_code == 404
         assert (await http.post(f"{running.door}/webhooks/github", content=body, headers=hook)).is_success

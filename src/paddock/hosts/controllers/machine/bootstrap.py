@@ -9,12 +9,13 @@ from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMach
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
+from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.machine.verify import forget_host
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
-from paddock.kube.conditions import is_true
+from paddock.kube.conditions import is_true, without_condition
 from paddock.kube.controller import RequeueAfter
 
 __all__ = ["BootstrapHost", "ShownSteps"]
@@ -44,6 +45,7 @@ class BootstrapHost:
 
     def __init__(self, context: ReconcileContext) -> None:
         self._context = context
+        self._gate = DisruptionGate(context)
 
     async def run(self, machine: Machine, host: Host) -> Machine | RequeueAfter:
         if is_true(machine.status.conditions, "Bootstrapped"):
@@ -63,6 +65,12 @@ class BootstrapHost:
         credentials = await self.credentials(machine, host)
         if isinstance(credentials, RequeueAfter):
             return credentials
+        # A Mac that is bootstrapped for the first time has no Node, and passes; one that was moved, or restored without
+        # its status, may be at work.
+        gated = await self._gate.clear(machine, "bootstrap")
+        if isinstance(gated, RequeueAfter):
+            return gated
+        machine, _ = gated
         now = context.clock.now()
         message = f"bootstrap of host {host.metadata.name} runs"
         status = replace(machine.status, phase="Bootstrapping", password_missing_since=None)
@@ -103,6 +111,8 @@ class BootstrapHost:
 
     async def _succeeded(self, machine: Machine, host: Host, outcome: Bootstrapped) -> Machine:
         context, now = self._context, self._context.clock.now()
+        # Before the write that ends the bootstrap: died in between, it is bootstrapped again, and opened again.
+        await self._gate.reopen(machine)
         message = f"host {host.metadata.name} is bootstrapped"
         status = replace(
             machine.status,
@@ -113,6 +123,7 @@ class BootstrapHost:
             host_config_hash=outcome.config_hash,
         )
         status = condition(status, "Bootstrapped", True, "Bootstrapped", message, now)
+        status = replace(status, conditions=without_condition(status.conditions, "Drained"))
         machine = await context.save(machine, status)
         context.say(machine, "Normal", "Bootstrapped", message)
         await context.count(host, bootstraps=1)
@@ -190,6 +201,13 @@ class BootstrapHost:
         status = condition(status, "Bootstrapped", False, "BootstrapFailed", message, now, severity="Warning")
         machine = await context.save(machine, ready(status, False, "BootstrapFailed", message, now))
         await context.count(host, bootstrap_failures=1)
+        if not isinstance(decision, Retry):
+            # Its agent may have registered during the bootstrap, and work may have come: then this tier waits, and the
+            # next attempt does not even begin before the Mac is idle.
+            gated = await self._gate.clear(machine, "reboot" if isinstance(decision, Reboot) else "release")
+            if isinstance(gated, RequeueAfter):
+                return gated
+            machine, _ = gated
         match decision:
             case GiveBack(why):
                 return await self._give_back(machine, host, prefix, why)

@@ -7,10 +7,13 @@ from msgspec.structs import replace
 from paddock.clients.scaleway import Gone
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext, ready
+from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.machine.order import Order
 from paddock.hosts.controllers.release import record_release
-from paddock.hosts.delete import HostUnknown, RecordRelease, SkipRelease, ending
+from paddock.hosts.delete import Ending, HostUnknown, RecordRelease, SkipRelease, ending, gives_back, may_end_jobs
+from paddock.hosts.disruption import Clear
 from paddock.kube.builtin import Node
+from paddock.kube.conditions import get_condition
 from paddock.kube.controller import Done, RequeueAfter, Result
 from paddock.kube.errors import NotFoundError
 
@@ -21,18 +24,22 @@ _WHEN_UNKNOWN = 30.0
 
 
 class DeleteMachine:
-    """Every step is repeatable; nothing here waits for a wipe, a billing floor or the cloud."""
+    """Every step is repeatable; nothing here waits for a wipe, a billing floor or the cloud; only for jobs on the Mac."""
 
     def __init__(self, context: ReconcileContext) -> None:
         self._context = context
         self._order = Order(context)
+        self._gate = DisruptionGate(context)
 
     async def run(self, machine: Machine) -> Result:
         if FINALIZER not in machine.metadata.finalizers:
             return Done()
         context, now = self._context, self._context.clock.now()
         status = replace(machine.status, phase="Deleting")
-        machine = await context.save(machine, ready(status, False, "Deleting", "is being deleted", now))
+        # What a drain said is left to the drain: two sentences in turn would be two writes in every pass.
+        machine = await context.save(
+            machine, status if _drains(machine) else ready(status, False, "Deleting", "is being deleted", now)
+        )
         if machine.status.ordering and not machine.status.claiming:
             found = await self._order.find(machine)
             if isinstance(found, RequeueAfter):
@@ -40,7 +47,15 @@ class DeleteMachine:
             machine = found
         name = machine.status.host_name or machine.status.server_id or machine.status.claiming
         host = await context.fresh_host(name) if name else None
-        match ending(machine, host, context.settings.default_adopt_pool_prefix):
+        decided, clear = ending(machine, host, context.settings.default_adopt_pool_prefix), Clear()
+        # The host was read before the gate, and the release is recorded in that very version of it. Died after the gate:
+        # nothing was taken, and it is asked again. Died after the record: `ReleaseRecorded`, and the rest is cleaned up.
+        if may_end_jobs(decided):
+            gated = await self._gate.clear(machine, "deletion", deleting=True)
+            if isinstance(gated, RequeueAfter):
+                return gated
+            machine, clear = gated
+        match decided:
             case RecordRelease(policy, prefix):
                 assert host is not None
                 await record_release(
@@ -64,7 +79,8 @@ class DeleteMachine:
                 context.say(machine, "Warning", reason, message)
             case None:
                 pass
-        await self._clean(machine)
+        self._gate.ended(machine, clear)
+        await self._clean(machine, decided)
         machine = await context.again(machine)
         left = [finalizer for finalizer in machine.metadata.finalizers if finalizer != FINALIZER]
         await context.patch(machine, {"metadata": {"finalizers": left}})
@@ -76,9 +92,20 @@ class DeleteMachine:
         found = await self._context.cloud.is_gone(machine.spec.zone, machine.status.server_id)
         return isinstance(found, Gone)
 
-    async def _clean(self, machine: Machine) -> None:
-        """What was made for the machine: its identity, its Secret and its Node. The Mac cannot deregister itself."""
+    async def _clean(self, machine: Machine, decided: Ending) -> None:
+        """What was made for the machine: its identity, its Secret and its Node. The Mac cannot deregister itself.
+
+        The Node of a host that is given back is the fence that keeps work away until the disk is wiped: the Host
+        controller removes it then. Removed now, a Mac that has not heard of its end could register anew, and open.
+        """
         await self._context.bootstrapper.forget(machine)
         await self._context.forget_credentials(machine)
+        if gives_back(decided):
+            return
         with suppress(NotFoundError):
             await self._context.client.delete(Node, machine.metadata.name)
+
+
+def _drains(machine: Machine) -> bool:
+    said = get_condition(machine.status.conditions, "Drained")
+    return said is not None and said.status == "False"

@@ -1,7 +1,8 @@
 """Keeping a ready machine ready: its Node is there, and its host carries the fleet's configuration.
 
 A host that may run jobs is only ever treated with what is safe on a live host: the agent is restarted, or the subset of
-steps that updates allow; never a full bootstrap.
+steps that updates allow; never a full bootstrap. So it passes no gate (`paddock.hosts.disruption`): VMs outlive the agent,
+which finds them again by its journal, and a drain for every new token would cost more than it protects.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,177 @@
+"""The gate before every disruptive effect: reads who works on a Mac, fences it, and lets pass only what ends no job."""
+
+from datetime import timedelta
+
+from paddock.base.clock import rfc3339
+from paddock.clients.scaleway import Gone
+from paddock.hosts.api import ScalewayAppleSiliconMachine
+from paddock.hosts.controllers.context import ReconcileContext, condition, ready
+from paddock.hosts.disruption import (
+    CORDON_REASON,
+    CORDONED_AT,
+    FORCE,
+    Clear,
+    Cordon,
+    DrainStep,
+    Idle,
+    Job,
+    Occupancy,
+    Unknown,
+    Wait,
+    drain_step,
+    occupancy,
+)
+from paddock.kube.builtin import Node, Pod
+from paddock.kube.conditions import get_condition
+from paddock.kube.controller import RequeueAfter
+from paddock.kube.errors import KubeError, NotFoundError
+
+__all__ = ["DisruptionGate"]
+
+Machine = ScalewayAppleSiliconMachine
+
+
+class DisruptionGate:
+    """One a controller. Its reads are fresh; its one effect is a cordon, which costs no job and can be undone.
+
+    Crash windows: died after a cordon, the next pass finds the Node cordoned with our annotation and goes on from
+    there; a cordon for a bootstrap is undone when that succeeds (`reopen`). Died after `Clear`, nothing was taken, and
+    the next pass asks again. Between `Clear` and the effect nobody can get work there: the fence came before the last read.
+    """
+
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
+
+    async def clear(
+        self, machine: Machine, doing: str, *, deleting: bool = False
+    ) -> tuple[Machine, Clear] | RequeueAfter:
+        """Whether the machine's Mac may be taken for `doing`; otherwise a wait, which its conditions explain.
+
+        The limit and the force of a machine are about its deletion alone: no recovery may use them.
+        """
+        node, seen = await self._look(machine)
+        drained = get_condition(machine.status.conditions, "Drained")
+        since = drained.last_transition_time if drained is not None and drained.status == "False" else None
+        limit = machine.spec.drain_timeout_seconds
+        step = drain_step(
+            seen,
+            node,
+            since=since,
+            now=self._context.clock.now(),
+            timeout=timedelta(seconds=limit) if deleting and limit else None,
+            forced=deleting and machine.metadata.annotations.get(FORCE) == "true",
+        )
+        match step:
+            case Clear():
+                return await self._cleared(machine, node, step, told=drained is not None), step
+            case Cordon(message, seconds):
+                assert node is not None
+                machine = await self._tell(machine, doing, message)
+                try:
+                    await self._cordon(node, f"{doing} of machine {machine.metadata.name}")
+                except NotFoundError:
+                    return RequeueAfter(1.0)  # it went meanwhile: then there is nothing to fence
+                return RequeueAfter(seconds)
+            case Wait(message, seconds):
+                await self._tell(machine, doing, message)
+                return RequeueAfter(seconds)
+
+    async def about(self, node: Node, doing: str) -> DrainStep:
+        """The same for a Node whose machine is gone: nobody is told but the caller, and nothing can force it."""
+        pods, now = await self._pods(node.metadata.name), self._context.clock.now()
+        seen = pods if isinstance(pods, Unknown) else occupancy(node, pods, now)
+        step = drain_step(seen, node, since=None, now=now)
+        if isinstance(step, Cordon):
+            await self._cordon(node, doing)
+        return step
+
+    async def reopen(self, machine: Machine) -> None:
+        """Take back a cordon of ours. What somebody else cordoned stays so."""
+        node = await self._context.fresh.get(Node, machine.metadata.name)
+        if node is None or CORDONED_AT not in node.metadata.annotations:
+            return
+        ours = CORDON_REASON in node.metadata.annotations
+        patch = {
+            "metadata": {"uid": node.metadata.uid, "annotations": {CORDON_REASON: None, CORDONED_AT: None}},
+            **({"spec": {"unschedulable": None}} if ours else {}),
+        }
+        try:
+            await self._context.client.merge_patch(Node, node.metadata.name, patch)
+        except NotFoundError:
+            return
+
+    def ended(self, machine: Machine, clear: Clear) -> None:
+        """Count and name the jobs that have just been given up."""
+        if clear.kills:
+            self._context.live_kills.labels(clear.path).inc(len(clear.kills))
+            said = {"force": f"the annotation {FORCE} is set", "drain_timeout": "spec.drainTimeoutSeconds is over"}
+            names = _names(clear.kills)
+            self._context.say(
+                machine, "Warning", "JobsKilled", f"ended with its Mac, because {said[clear.path]}: {names}"
+            )
+
+    # Reads
+
+    async def _look(self, machine: Machine) -> tuple[Node | None, Occupancy]:
+        """The Node first: a Pod can be bound only to a Node that is there."""
+        name = machine.metadata.name
+        try:
+            node = await self._context.fresh.get(Node, name)
+        except KubeError as error:
+            return None, Unknown(f"Node {name} could not be read ({error})")
+        pods = await self._pods(name)
+        if isinstance(pods, Unknown):
+            return node, pods
+        now = self._context.clock.now()
+        seen = occupancy(node, pods, now)
+        if isinstance(seen, Idle) or not machine.status.server_id:
+            return node, seen
+        # Whether the server exists is asked only where the answer can matter: a call to the cloud.
+        if occupancy(node, pods, now, server_gone=True) != seen:
+            gone = await self._context.cloud.is_gone(machine.spec.zone, machine.status.server_id)
+            return node, occupancy(node, pods, now, server_gone=isinstance(gone, Gone))
+        return node, seen
+
+    async def _pods(self, node: str) -> list[Pod] | Unknown:
+        try:
+            return list((await self._context.fresh.list(Pod, field_selector=f"spec.nodeName={node}")).items)
+        except KubeError as error:
+            return Unknown(f"the Pods on Node {node} could not be listed ({error})")
+
+    # Effects
+
+    async def _cordon(self, node: Node, why: str) -> None:
+        """Ours only where it was open before: a person's cordon is not undone by us."""
+        marks = {CORDONED_AT: rfc3339(self._context.clock.now())}
+        if not node.spec.unschedulable:
+            marks[CORDON_REASON] = why
+        meta = node.metadata
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": marks},
+            "spec": {"unschedulable": True},
+        }
+        await self._context.client.merge_patch(Node, meta.name, patch)
+
+    async def _tell(self, machine: Machine, doing: str, message: str) -> Machine:
+        context, now = self._context, self._context.clock.now()
+        said = f"{doing} {message}"
+        before = get_condition(machine.status.conditions, "Drained")
+        if before is None or before.status != "False":
+            context.say(machine, "Normal", "Draining", said)
+        status = condition(machine.status, "Drained", False, "Draining", said, now, severity="Info")
+        return await context.save(machine, ready(status, False, "Draining", said, now))
+
+    async def _cleared(self, machine: Machine, node: Node | None, clear: Clear, *, told: bool) -> Machine:
+        """Say so where anybody was told of a drain; a machine that nobody ever worked on has none."""
+        if node is None and not told and not clear.kills:
+            return machine
+        context, now = self._context, self._context.clock.now()
+        message = (
+            f"gives up {_names(clear.kills)}" if clear.kills else "nobody works on its Mac, and nobody can begin to"
+        )
+        reason = "Forced" if clear.kills else "Drained"
+        return await context.save(machine, condition(machine.status, "Drained", True, reason, message, now))
+
+
+def _names(jobs: tuple[Job, ...]) -> str:
+    return ", ".join(str(job) for job in jobs)
