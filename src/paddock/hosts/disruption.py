@@ -46,6 +46,7 @@ _ASSIGNMENT: Final = ("tuist.dev/runner-pool-owner", "tuist.dev/runner-account")
 _LOOK_AGAIN: Final = 10.0
 _DEAD_AFTER: Final = timedelta(minutes=30)
 _NAMED: Final = 4
+_FENCED: Final = "its Node takes no more work, and who works there is read again in some seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,10 @@ def drain_step(
     if node is not None:
         fenced = _cordoned_at(node)
         if not node.spec.unschedulable or fenced is None:
-            return Cordon("its Node takes no more work; who works there is read again", FENCE_SETTLES.total_seconds())
+            whom = f" for {_whom(seen)}" if isinstance(seen, Busy) else ""
+            return Cordon(f"waits{whom}; {_FENCED}", FENCE_SETTLES.total_seconds())
         if isinstance(seen, Idle) and (left := FENCE_SETTLES - (now - fenced)) > timedelta(0):
-            return Wait("its Node takes no more work; who works there is read again", left.total_seconds())
+            return Wait(f"waits; {_FENCED}", left.total_seconds())
     if isinstance(seen, Idle):
         return Clear()
     begun = since or now

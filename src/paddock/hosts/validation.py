@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from paddock.clients.scaleway.os_family import OSPinNotFamily, family_key, require_family
 from paddock.hosts import names
-from paddock.hosts.api import ScalewayAppleSiliconMachine
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 
-__all__ = ["KNOWN_ZONES", "BadInput", "bad_input"]
+__all__ = ["KNOWN_ZONES", "BadInput", "bad_input", "ignored_change"]
 
 KNOWN_ZONES = ("fr-par-1", "fr-par-3")
 
@@ -66,3 +66,12 @@ def bad_input(
             "neither spec.adoptPoolPrefix nor --default-adopt-pool-prefix is set: set one, such as tuist-pool-",
         )
     return None
+
+
+def ignored_change(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost) -> str:
+    """What the spec says of a bound machine that its host is not; empty where they agree, or where it is not known."""
+    pairs = (("zone", machine.spec.zone, host.spec.zone), ("type", machine.spec.type, host.status.type))
+    wrong = [f"spec.{field} {says!r} (it is {has})" for field, says, has in pairs if has and says != has]
+    if not wrong:
+        return ""
+    return f"{' and '.join(wrong)} is ignored: a machine keeps its host; put it back, or delete the machine for another"

@@ -20,6 +20,7 @@ __all__ = [
     "ownership",
     "provider_id",
     "server_in",
+    "server_zone",
     "verification",
 ]
 
@@ -64,6 +65,14 @@ def provider_id(zone: str, server_id: str) -> str:
 def server_in(provider: str) -> str:
     """The server that a provider id names; empty where it names none."""
     return provider.rpartition("/")[2] if provider.startswith(_PROVIDER) else ""
+
+
+def server_zone(machine: ScalewayAppleSiliconMachine) -> str:
+    """Where the machine's server is. Its spec may say something else since it was bound, which moves nothing."""
+    named = machine.spec.provider_id
+    if machine.status.server_id and server_in(named) == machine.status.server_id:
+        return named.removeprefix(_PROVIDER).partition("/")[0]
+    return machine.spec.zone
 
 
 def _moved(machine: ScalewayAppleSiliconMachine, claim: HostClaim) -> bool:

@@ -102,7 +102,9 @@ def test_unknown_waits_whatever_anybody_says() -> None:
 
 @pytest.mark.parametrize("seen", [Idle(), WORKS])
 def test_an_open_node_is_fenced_before_anything_else(seen: Any) -> None:
-    assert isinstance(step(seen, node(open_=True)), Cordon)
+    fences = step(seen, node(open_=True))
+    assert isinstance(fences, Cordon)
+    assert ("job (of acme)" in fences.message) == (seen == WORKS)
     assert isinstance(step(seen, node(open_=True, fenced=None)), Cordon)
 
 
@@ -112,7 +114,7 @@ def test_a_cordon_of_unknown_age_is_dated_first() -> None:
 
 def test_an_idle_mac_is_taken_only_when_its_fence_has_settled() -> None:
     assert step(Idle(), node(fenced=later(seconds=-4))) == Wait(
-        "its Node takes no more work; who works there is read again", 6.0
+        "waits; its Node takes no more work, and who works there is read again in some seconds", 6.0
     )
     assert step(Idle(), node(fenced=later(seconds=-10))) == Clear()
 

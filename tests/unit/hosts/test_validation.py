@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.hosts.made import (
     POOL,
+    SERVER_ID,
+    host,
     machine,
 )
 
-from paddock.hosts.validation import KNOWN_ZONES, BadInput, bad_input
+from paddock.hosts.validation import KNOWN_ZONES, BadInput, bad_input, ignored_change
+from paddock.hosts.verify import server_zone
 
 
 class TestBadInput:
@@ -56,3 +59,22 @@ class TestBadInput:
     def test_no_input_is_too_strange_to_be_judged(self, name: str, zone: str, os: str, prefix: str):
         judged = self.judged(machine(name, spec={"zone": zone, "os": os}), prefix)
         assert judged is None or (judged.reason and judged.message)
+
+
+class TestIgnoredChange:
+    def test_a_machine_that_fits_its_host_says_nothing(self):
+        assert ignored_change(machine(), host(type="M2-L")) == ""
+
+    def test_a_type_that_is_not_known_yet_is_no_difference(self):
+        assert ignored_change(machine(), host(type="")) == ""
+
+    def test_a_bound_machine_cannot_be_moved_by_its_spec(self):
+        said = ignored_change(machine(spec={"zone": "mars-1", "type": "M9"}), host(type="M2-L"))
+        assert said.startswith("spec.zone 'mars-1' (it is fr-par-1) and spec.type 'M9' (it is M2-L) is ignored")
+
+
+def test_a_server_is_looked_for_where_it_is_and_not_where_the_spec_has_come_to_point():
+    bound = {"zone": "mars-1", "provider_id": f"scw-applesilicon://fr-par-3/{SERVER_ID}"}
+    assert server_zone(machine(spec=bound, server_id=SERVER_ID)) == "fr-par-3"
+    assert server_zone(machine(spec={"zone": "fr-par-1"}, server_id=SERVER_ID)) == "fr-par-1"
+    assert server_zone(machine(spec=bound)) == "mars-1"

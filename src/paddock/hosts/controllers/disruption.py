@@ -21,6 +21,7 @@ from paddock.hosts.disruption import (
     drain_step,
     occupancy,
 )
+from paddock.hosts.verify import server_zone
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.kube.controller import RequeueAfter
@@ -128,7 +129,7 @@ class DisruptionGate:
             return node, seen
         # Whether the server exists is asked only where the answer can matter: a call to the cloud.
         if occupancy(node, pods, now, server_gone=True) != seen:
-            gone = await self._context.cloud.is_gone(machine.spec.zone, machine.status.server_id)
+            gone = await self._context.cloud.is_gone(server_zone(machine), machine.status.server_id)
             return node, occupancy(node, pods, now, server_gone=isinstance(gone, Gone))
         return node, seen
 

@@ -12,6 +12,7 @@ from paddock.hosts.controllers.machine.order import Order
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.delete import Ending, HostUnknown, RecordRelease, SkipRelease, ending, gives_back, may_end_jobs
 from paddock.hosts.disruption import Clear
+from paddock.hosts.verify import server_zone
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition
 from paddock.kube.controller import Done, RequeueAfter, Result
@@ -89,7 +90,7 @@ class DeleteMachine:
     async def _gone(self, machine: Machine) -> bool:
         if not machine.status.server_id:
             return True  # only an intent: the claim is written on the Host object, and there is none
-        found = await self._context.cloud.is_gone(machine.spec.zone, machine.status.server_id)
+        found = await self._context.cloud.is_gone(server_zone(machine), machine.status.server_id)
         return isinstance(found, Gone)
 
     async def _clean(self, machine: Machine, decided: Ending) -> None:

@@ -15,6 +15,7 @@ from paddock.hosts.bootstrap.contract import BootstrapFailed
 from paddock.hosts.bootstrap.drift import GaveUp, Update, UpToDate, WaitUntil, decide
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost, ShownSteps
+from paddock.hosts.validation import ignored_change
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition
 from paddock.kube.controller import RequeueAfter
@@ -150,6 +151,9 @@ class MaintainHost:
         note: str = "",
         phase: str = "Ready",
     ) -> RequeueAfter:
+        if ignored := ignored_change(machine, host):
+            self._context.say(machine, "Warning", "SpecIgnored", ignored)
+            note += f"; {ignored}"
         message = f"runs on host {host.metadata.name}{note}"
         status = condition(
             status, "Bootstrapped", True, "Bootstrapped", f"host {host.metadata.name} is bootstrapped", now
