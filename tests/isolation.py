@@ -18,6 +18,7 @@ _KEPT: Final = frozenset(
         "PADDOCK_ALL_KUBECTLS",
         "PADDOCK_CHROMIUM",
         "PADDOCK_EVERY_STATE",
+        "PADDOCK_SIM_AT_MOST",
         "PADDOCK_SIM_SEED",
         "PADDOCK_SIM_SEEDS",
         "PADDOCK_WRITE_RECORDING",

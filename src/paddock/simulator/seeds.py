@@ -16,10 +16,14 @@ _SUPPLIED = ("seed", "world")
 
 
 def chosen_seeds(seeds: int | Iterable[int]) -> list[int]:
-    """The seeds to run: those asked for, widened to `PADDOCK_SIM_SEEDS=n`, or only `PADDOCK_SIM_SEED=k`."""
+    """The seeds to run: those asked for, widened to `PADDOCK_SIM_SEEDS=n`, cut to `PADDOCK_SIM_AT_MOST=n`, or only
+    `PADDOCK_SIM_SEED=k`.
+    """
     if (one := _number("PADDOCK_SIM_SEED")) is not None:
         return [one]
     wanted = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if most := _number("PADDOCK_SIM_AT_MOST"):
+        wanted = wanted[:most]
     more = _number("PADDOCK_SIM_SEEDS") or 0
     known = set(wanted)
     return wanted + [seed for seed in range(more) if seed not in known][: max(0, more - len(wanted))]

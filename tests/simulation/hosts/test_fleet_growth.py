@@ -47,7 +47,7 @@ async def _most(fleet: FleetWorld, seconds: float) -> int:
     return most
 
 
-@simulated(1)
+@simulated(2)
 async def test_ten_thousand_replicas_by_mistake_make_ten_surplus_machines_at_most(world: World) -> None:
     fleet = FleetWorld(world, hosts=12, settings=quick())
     await _fleet(fleet, 10)
@@ -63,7 +63,7 @@ async def test_ten_thousand_replicas_by_mistake_make_ten_surplus_machines_at_mos
     assert _said(fleet).reason == "AllReady"
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_number_that_is_corrected_in_the_middle_of_a_pass_stops_that_pass(world: World) -> None:
     fleet = FleetWorld(world, hosts=0, settings=quick())
     await _fleet(fleet, 10_000)
@@ -75,7 +75,7 @@ async def test_a_number_that_is_corrected_in_the_middle_of_a_pass_stops_that_pas
     assert len(fleet.store.present(Machine)) == 1
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_fleet_shrunk_by_mistake_keeps_what_was_not_deleted_yet(world: World) -> None:
     fleet = FleetWorld(world, hosts=0, settings=quick())
     await _fleet(fleet, _AT_A_TIME)

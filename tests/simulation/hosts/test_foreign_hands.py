@@ -29,7 +29,7 @@ async def _gone(fleet: FleetWorld) -> None:
     await fleet.eventually("the machine is gone", none_left, within=120)
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_a_host_that_was_renamed_by_hand_is_not_wiped_when_its_machine_is_deleted(world: World) -> None:
     fleet = small_fleet(world, hosts=1)
     server = await _ready(fleet)
@@ -45,7 +45,7 @@ async def test_a_host_that_was_renamed_by_hand_is_not_wiped_when_its_machine_is_
     assert host.status.state == "stranded", "it is shown, and left alone"
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_a_host_that_was_renamed_by_hand_is_not_wiped_when_its_machine_gives_up_on_it(world: World) -> None:
     fleet = small_fleet(world, hosts=2)
     first = min(fleet.pool, key=lambda host: host.id).id
@@ -63,7 +63,7 @@ async def test_a_host_that_was_renamed_by_hand_is_not_wiped_when_its_machine_giv
     assert fleet.wipes == []
 
 
-@simulated(seeds=1)
+@simulated(seeds=3)
 async def test_a_host_that_a_rival_renames_before_the_claim_is_proven_is_let_go_untouched(world: World) -> None:
     fleet = small_fleet(world, hosts=2)
     await fleet.machine("m-1")
@@ -80,7 +80,7 @@ async def test_a_host_that_a_rival_renames_before_the_claim_is_proven_is_let_go_
     assert all(touch.server_id != first for touch in fleet.macs.touched)
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_a_server_deleted_in_the_console_is_let_go_and_replaced(world: World) -> None:
     fleet = small_fleet(world, hosts=3)
     first = await _ready(fleet)
@@ -94,7 +94,7 @@ async def test_a_server_deleted_in_the_console_is_let_go_and_replaced(world: Wor
     await FleetInvariants(fleet).healthy()
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_of_two_machines_that_name_one_server_the_one_whose_name_the_cloud_shows_keeps_it(world: World) -> None:
     fleet = small_fleet(world, hosts=2)
     server = await _ready(fleet)
@@ -111,7 +111,7 @@ async def test_of_two_machines_that_name_one_server_the_one_whose_name_the_cloud
     assert fleet.wipes == []
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_of_two_machines_from_a_backup_the_one_whose_name_the_cloud_shows_keeps_the_server(world: World) -> None:
     """The ledger is lost, the machines are restored: no Host has a claim, only the cloud's name tells."""
     fleet = small_fleet(world, hosts=0)
@@ -135,7 +135,7 @@ async def test_of_two_machines_from_a_backup_the_one_whose_name_the_cloud_shows_
     assert fleet.wipes == []
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_a_machine_whose_status_was_lost_is_bound_to_its_host_again(world: World) -> None:
     fleet = small_fleet(world, hosts=2)
     server = await _ready(fleet)
@@ -147,7 +147,7 @@ async def test_a_machine_whose_status_was_lost_is_bound_to_its_host_again(world:
     assert fleet.wipes == []
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_a_wipe_installs_the_newest_image_that_is_left_of_the_family(world: World) -> None:
     fleet = small_fleet(world, hosts=1)
     server = await _ready(fleet)
@@ -161,7 +161,7 @@ async def test_a_wipe_installs_the_newest_image_that_is_left_of_the_family(world
     assert fleet.cloud.host(server).image == newest.id
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_when_the_family_is_withdrawn_the_wipe_still_happens_and_the_next_machine_says_why_it_waits(
     world: World,
 ) -> None:
@@ -182,7 +182,7 @@ async def test_when_the_family_is_withdrawn_the_wipe_still_happens_and_the_next_
     assert "1 wrong OS" in said.message
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_a_password_that_stays_sealed_counts_as_a_failure_and_moves_the_machine_on(world: World) -> None:
     tiers = replace_patience(quick().tiers)
     fleet = small_fleet(world, hosts=2, settings=quick(tiers=tiers))

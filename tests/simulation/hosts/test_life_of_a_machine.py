@@ -6,7 +6,7 @@ from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
 
-@simulated(seeds=1)
+@simulated(seeds=3)
 async def test_a_machine_gets_a_host_and_its_host_comes_back_wiped_when_it_is_deleted(world: World) -> None:
     fleet = FleetWorld(world, hosts=2)
     await fleet.machine("m-1")
@@ -33,7 +33,7 @@ async def test_a_machine_gets_a_host_and_its_host_comes_back_wiped_when_it_is_de
     assert server.install == installs + 1
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_a_machine_that_orders_its_host_pays_for_exactly_one_and_gives_it_back_for_good(world: World) -> None:
     fleet = FleetWorld(world, hosts=0)
     await fleet.machine("own", source="Order")

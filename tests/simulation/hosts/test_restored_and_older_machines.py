@@ -19,7 +19,7 @@ async def _force_delete(fleet: FleetWorld, name: str) -> None:
     await fleet.api.delete(Machine, name, "default")
 
 
-@simulated(seeds=1)
+@simulated(seeds=3)
 async def test_a_machine_that_was_restored_without_its_status_takes_its_own_host_up_again(world: World) -> None:
     fleet = FleetWorld(world, hosts=2)
     await fleet.machine("m-1")
@@ -41,7 +41,7 @@ async def test_a_machine_that_was_restored_without_its_status_takes_its_own_host
     assert [entry for entry in fleet.cloud.audit if "reinstall" in entry.path] == []
 
 
-@simulated(seeds=1)
+@simulated(seeds=3)
 async def test_the_host_of_an_older_machine_of_the_same_name_is_wiped_before_anybody_uses_it(world: World) -> None:
     settings = HostSettings(default_adopt_pool_prefix="tuist-pool-", claim_name_prefix="m-", reclaim_interval=30.0)
     fleet = FleetWorld(world, hosts=1, settings=settings)

@@ -50,7 +50,7 @@ async def _settled(fleet: FleetWorld, rival: str) -> None:
     await fleet.eventually(f"the cluster beside {rival} has settled: {ward.wrong()}", holds, within=1200, every=5.0)
 
 
-@simulated(seeds=2)
+@simulated(seeds=8)
 async def test_two_clusters_that_reach_for_one_host_never_both_get_it(world: World) -> None:
     first, second = _two_clusters(world, hosts=1)
     # Late by as much as a request may be: so that one's renames arrive in the midst of the other's.
@@ -74,7 +74,7 @@ async def test_two_clusters_that_reach_for_one_host_never_both_get_it(world: Wor
     assert not first.wipes, "nobody wiped what the other had"
 
 
-@simulated(seeds=1)
+@simulated(seeds=4)
 async def test_a_rivals_rename_that_arrives_late_is_noticed_before_anything_is_done_to_the_host(world: World) -> None:
     """Both saw the host free; one's rename arrives when the other has long given it its name. This is why we settle."""
     first, second = _two_clusters(world, hosts=1)
@@ -95,7 +95,7 @@ async def test_a_rivals_rename_that_arrives_late_is_noticed_before_anything_is_d
     _safe(first, second)
 
 
-@simulated(seeds=1)
+@simulated(seeds=3)
 async def test_a_host_that_one_cluster_gives_back_serves_the_other(world: World) -> None:
     first, second = _two_clusters(world, hosts=1)
     await first.machine("a-1")
@@ -112,7 +112,7 @@ async def test_a_host_that_one_cluster_gives_back_serves_the_other(world: World)
     assert len(first.wipes) == 1
 
 
-@simulated(seeds=1)
+@simulated(seeds=3)
 async def test_two_clusters_share_a_pool_that_is_too_small_for_both(world: World) -> None:
     first, second = _two_clusters(world, hosts=3)
     for number in (1, 2):

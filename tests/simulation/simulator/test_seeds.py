@@ -24,15 +24,19 @@ async def test_a_simulated_test_may_use_fixtures_its_seed_and_a_world(greeting: 
     assert world.clock.monotonic() == 3600
 
 
-def test_the_environment_widens_the_seeds_or_names_one(monkeypatch):
-    for name in ("PADDOCK_SIM_SEED", "PADDOCK_SIM_SEEDS"):
+def test_the_environment_widens_the_seeds_cuts_them_or_names_one(monkeypatch):
+    for name in ("PADDOCK_SIM_SEED", "PADDOCK_SIM_SEEDS", "PADDOCK_SIM_AT_MOST"):
         monkeypatch.delenv(name, raising=False)
     assert chosen_seeds(3) == [0, 1, 2]
     assert chosen_seeds([5, 9]) == [5, 9]
     monkeypatch.setenv("PADDOCK_SIM_SEEDS", "4")
     assert chosen_seeds(3) == [0, 1, 2, 3]
     assert chosen_seeds([5, 9]) == [5, 9, 0, 1]
-    assert chosen_seeds(10) == list(range(10)), "the environment widens, it never narrows"
+    assert chosen_seeds(10) == list(range(10)), "this one widens, it never narrows"
+    monkeypatch.delenv("PADDOCK_SIM_SEEDS")
+    monkeypatch.setenv("PADDOCK_SIM_AT_MOST", "1")
+    assert chosen_seeds(3) == [0]
+    assert chosen_seeds([5, 9]) == [5]
     monkeypatch.setenv("PADDOCK_SIM_SEED", "17")
     assert chosen_seeds(3) == [17]
     monkeypatch.setenv("PADDOCK_SIM_SEED", "many")

@@ -11,7 +11,7 @@ from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
 
-@simulated(1)
+@simulated(3)
 async def test_a_claimed_mac_without_a_stamp_survives_scale_down(world: World) -> None:
     """The stamp is best effort, and on macOS it is all that can be seen; the ledger knows better."""
     pools = PoolWorld(world, nodes=2)
@@ -29,7 +29,7 @@ async def test_a_claimed_mac_without_a_stamp_survives_scale_down(world: World) -
     assert seen.status.busy == 2
 
 
-@simulated(1)
+@simulated(2)
 async def test_without_the_ledger_no_live_pod_is_deleted_and_the_pool_says_so(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 3)
@@ -44,7 +44,7 @@ async def test_without_the_ledger_no_live_pod_is_deleted_and_the_pool_says_so(wo
     await pools.settled("mac", 1)
 
 
-@simulated(1)
+@simulated(2)
 async def test_renaming_a_pool_kills_no_job(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("old", 2)
@@ -58,7 +58,7 @@ async def test_renaming_a_pool_kills_no_job(world: World) -> None:
     assert [pod.metadata.uid for pod in pools.pods("old")] == [busy.metadata.uid]
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_pod_of_a_host_that_is_gone_does_not_stay_for_ever(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 2)
@@ -110,7 +110,7 @@ async def test_a_deleting_pod_on_a_living_node_keeps_its_finalizers(world: World
     assert pod.metadata.uid in {each.metadata.uid for each in pools.pods(living=False)}
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_starve(world: World) -> None:
     pools = PoolWorld(world, linux=3)
     pools.broken.add("lin-0")
@@ -126,7 +126,7 @@ async def test_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_starve(wor
     assert "RunnerDidNotStart" in events
 
 
-@simulated(1)
+@simulated(2)
 async def test_pods_without_room_are_replaced_and_only_one_keeps_asking(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     await pools.pool("big", 4, os="linux", pod_memory_mb=900_000)
@@ -148,7 +148,7 @@ def _placeable(pools: PoolWorld) -> object:
     return [each.last_transition_time for each in seen.status.conditions if each.type == "Placeable"]
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_pod_that_somebody_deletes_is_reported(world: World) -> None:
     """Its session ends when it does, not hours later."""
     pools = PoolWorld(world, nodes=1)
@@ -174,7 +174,7 @@ async def test_a_drained_node_is_free_as_soon_as_its_jobs_are_done(world: World)
     assert first.spec.node_name not in {pod.spec.node_name for pod in pools.pods("mac")}
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_pod_whose_service_account_is_gone_is_replaced(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 2)
@@ -204,7 +204,7 @@ async def test_a_server_that_refuses_pods_is_quoted_and_no_try_leaves_an_account
     await pools.settled("mac", 1, within=400)
 
 
-@simulated(1)
+@simulated(2)
 async def test_two_mac_pools_never_put_a_third_vm_on_a_mac(world: World) -> None:
     """The licence is ours to keep."""
     pools = PoolWorld(world, nodes=2)
@@ -223,7 +223,7 @@ async def test_two_mac_pools_never_put_a_third_vm_on_a_mac(world: World) -> None
     assert {pools.ready_condition(name).reason for name in ("one", "two")} == {"LicenceLimit"}
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_foreground_deletion_of_a_pool_kills_no_job(world: World) -> None:
     """Garbage collection deletes dependents before their owner, past every finalizer of ours: Pods are no dependents."""
     pools = PoolWorld(world, nodes=2)
@@ -240,7 +240,7 @@ async def test_a_foreground_deletion_of_a_pool_kills_no_job(world: World) -> Non
     await pools.eventually("so is everything of it", lambda: not pools.pods(living=False) and not pools.accounts())
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_pool_whose_finalizer_is_taken_off_by_hand_kills_no_job_and_leaves_nothing(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 2)
@@ -257,7 +257,7 @@ async def test_a_pool_whose_finalizer_is_taken_off_by_hand_kills_no_job_and_leav
     await pools.eventually("so is everything of it", lambda: not pools.pods(living=False) and not pools.accounts())
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_pool_made_anew_under_the_same_name_leaves_the_jobs_of_its_namesake_alone(world: World) -> None:
     pools = PoolWorld(world, nodes=3)
     await pools.pool("mac", 2)

@@ -7,7 +7,7 @@ from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
 
-@simulated(1)
+@simulated(3)
 async def test_a_pool_gets_its_warm_pods_and_says_so(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 3)

@@ -9,7 +9,7 @@ from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
 
-@simulated(1)
+@simulated(3)
 async def test_the_stop_is_reported_before_the_pod_is_deleted(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 1)
@@ -22,7 +22,7 @@ async def test_the_stop_is_reported_before_the_pod_is_deleted(world: World) -> N
     await pools.settled("mac", 1)
 
 
-@simulated(1)
+@simulated(3)
 async def test_the_pod_is_deleted_even_if_its_stop_cannot_be_reported(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 1)
@@ -39,7 +39,7 @@ async def test_the_pod_is_deleted_even_if_its_stop_cannot_be_reported(world: Wor
 
 
 @pytest.mark.slow
-@simulated(1)
+@simulated(2)
 async def test_a_new_image_rolls_within_its_cap_and_touches_no_claimed_pod(world: World) -> None:
     """Forty Pods and five percent: never more than two of them are unavailable."""
     pools = PoolWorld(world, nodes=25)
@@ -64,7 +64,7 @@ async def test_a_new_image_rolls_within_its_cap_and_touches_no_claimed_pod(world
     assert {each.metadata.uid for each in taken} <= {each.metadata.uid for each in pools.pods("mac")}
 
 
-@simulated(1)
+@simulated(2)
 async def test_a_new_runtime_class_revision_rolls_as_well(world: World) -> None:
     pools = PoolWorld(world, linux=2)
     await pools.pool("lin", 4, os="linux")
@@ -81,7 +81,7 @@ async def test_a_new_runtime_class_revision_rolls_as_well(world: World) -> None:
     assert lowest == 3
 
 
-@simulated(1)
+@simulated(3)
 async def test_two_pools_that_want_eight_each_start_four_at_once(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     pools.boot = 10_000.0
@@ -98,7 +98,7 @@ async def test_two_pools_that_want_eight_each_start_four_at_once(world: World) -
         assert len(pools.pods()) == more
 
 
-@simulated(1)
+@simulated(3)
 async def test_a_cordoned_node_loses_its_idle_pods_and_keeps_the_others(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     await pools.pool("lin", 3, os="linux")
@@ -116,7 +116,7 @@ async def test_a_cordoned_node_loses_its_idle_pods_and_keeps_the_others(world: W
     assert pools.ready_condition("lin").reason == "NoHealthyNode"
 
 
-@simulated(1)
+@simulated(3)
 async def test_a_deleted_pool_is_held_until_its_busy_pod_is_done(world: World) -> None:
     pools = PoolWorld(world, nodes=1)
     await pools.pool("mac", 2)

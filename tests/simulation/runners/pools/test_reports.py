@@ -21,7 +21,7 @@ def _failed(pools: PoolWorld, pod: Pod) -> list[str]:
     ]
 
 
-@simulated(1)
+@simulated(3)
 async def test_a_pod_that_ended_is_reported_once_and_only_a_bad_end_is_an_event(world: World) -> None:
     pools = PoolWorld(world, nodes=2)
     await pools.pool("mac", 2)
@@ -41,7 +41,7 @@ async def test_a_pod_that_ended_is_reported_once_and_only_a_bad_end_is_an_event(
     assert "exit code 137" in said
 
 
-@simulated(1)
+@simulated(2)
 async def test_pods_that_ended_while_no_controller_ran_are_reaped_when_one_does(world: World) -> None:
     """Terminal Pods accumulate meanwhile, nothing is refilled, and no running job is touched."""
     pools = PoolWorld(world, nodes=3)

@@ -42,7 +42,7 @@ async def _dispatch(pools: PoolWorld, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("lag", [0.0, pytest.param(5.0, marks=pytest.mark.slow)])
-@simulated(1)
+@simulated(2)
 async def test_no_job_is_lost_in_a_storm_and_all_comes_right_after_it(world: World, lag: float) -> None:
     pools = PoolWorld(world, nodes=3, linux=2, lag=lag)
     quick = Provisioning(max_concurrent_per_node=3, start_timeout_seconds=60)

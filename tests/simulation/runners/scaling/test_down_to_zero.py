@@ -6,7 +6,7 @@ from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
 
-@simulated(seeds=1)
+@simulated(seeds=2)
 async def test_a_pool_that_keeps_none_warm_shrinks_to_nothing_and_comes_back(world: World) -> None:
     fleet = ScalingWorld(world)
     await fleet.nodes(5)
