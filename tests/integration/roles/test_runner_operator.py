@@ -28,6 +28,8 @@ EXPLAINED = {
     Right("default", "tuist.dev", "runnerpools/finalizers", "update"),
     # The same event about the same object a second time becomes a count; the Pods of this test fail once each.
     Right("default", "", "events", "patch"),
+    # An account is taken back only where the server refuses its Pod, and the server of this test refuses none.
+    Right("default", "", "serviceaccounts", "delete"),
 }
 
 

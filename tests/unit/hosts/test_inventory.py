@@ -60,3 +60,21 @@ def test_a_server_without_an_image_or_an_address_is_mirrored_as_such():
     seen = status(os=None, ip="")
     assert seen.os.family == ""
     assert seen.ip == ""
+
+
+def test_a_host_that_is_not_ours_keeps_its_key_only_while_it_lies_in_the_pool():
+    """Another cluster of the project may wipe it, and the new install shows another key."""
+    before = HostStatus(host_key="SHA256:x")
+    foreign = Verdict(HostState.FOREIGN, VerdictReason.FREE, "another cluster's")
+    keys = {
+        (verdict.state, shown, ours): observed(server(status=shown), before, verdict, PRICE, NOW, ours=ours).host_key
+        for verdict in (FREE, foreign)
+        for shown in ("ready", "reinstalling")
+        for ours in (True, False)
+    }
+    forgotten = {case for case, key in keys.items() if not key}
+    assert forgotten == {
+        (HostState.POOLED, "reinstalling", False),
+        (HostState.FOREIGN, "ready", False),
+        (HostState.FOREIGN, "reinstalling", False),
+    }

@@ -37,8 +37,15 @@ GONE = "gone"
 """The state of a Host whose server two complete lists in a row did not show."""
 
 
-def observed(server: Server, before: HostStatus, judged: Verdict, price: Price | None, now: datetime) -> HostStatus:
-    """The status that a Host should have now, in full. Pure; equal to `before` when nothing changed."""
+def observed(
+    server: Server, before: HostStatus, judged: Verdict, price: Price | None, now: datetime, *, ours: bool = True
+) -> HostStatus:
+    """The status that a Host should have now, in full. Pure; equal to `before` when nothing changed.
+
+    `ours`: a claim or a release of ours is recorded on the Host. A host that is not ours keeps its key only while it lies in
+    the pool, ready: another cluster of the project may claim it and wipe it, and the next install has another key.
+    """
+    lost_sight = not ours and (judged.state is not HostState.POOLED or server.status != "ready")
     ready = Condition(
         type="Ready",
         status="False" if judged.state is HostState.ORPHANED else "True",
@@ -59,8 +66,10 @@ def observed(server: Server, before: HostStatus, judged: Verdict, price: Price |
         deletion_scheduled=server.deletion_scheduled,
         price_per_hour=f"{price.per_hour:f}" if price else before.price_per_hour,
         currency=price.currency if price else before.currency,
-        host_key=before.host_key,
-        first_contact=before.first_contact
+        host_key="" if lost_sight else before.host_key,
+        first_contact=None
+        if lost_sight
+        else before.first_contact
         or (opened(now, "it was first seen here") if server.delivered and not before.host_key else None),
         history=before.history,
         conditions=set_condition(before.conditions, ready, now),
@@ -173,7 +182,8 @@ class Inventory:
                 host = await self._context.client.create(made)
             except AlreadyExistsError:
                 return  # the cache has not seen it yet; the next cycle will
-        status = observed(server, host.status, judged, price, self._context.clock.now())
+        ours = host.spec.claim is not None or host.spec.release is not None
+        status = observed(server, host.status, judged, price, self._context.clock.now(), ours=ours)
         if change := merge_difference(host.status, status):
             await self._save(host, change)
 

@@ -53,7 +53,7 @@ OPERATOR_RUNNERS_RULES: Final = (
         "Runner Pods are made, told to drain by a label, and deleted when they have ended or were retired.",
         "",
         (_PODS,),
-        ("get", "list", "watch", "create", "patch", "delete"),
+        ("list", "watch", "create", "patch", "delete"),
     ),
     Rule(
         "Each Pod has an account of its own: made before it, then handed over to it, so that it goes with its Pod; deleted "

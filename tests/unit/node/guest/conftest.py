@@ -1,4 +1,5 @@
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,3 +22,15 @@ def guest(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guest]:
     made = Guest(tmp_path, shell)
     yield made
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def no_signal_is_ignored() -> Iterator[None]:
+    """Start the script as launchd does, whatever started the tests: a shell cannot trap what was ignored when it began."""
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGHUP)}
+    for each, handler in before.items():
+        if handler is signal.SIG_IGN:
+            signal.signal(each, signal.default_int_handler if each is signal.SIGINT else signal.SIG_DFL)
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
