@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, configuration, settings
 from isolation import isolate
 
@@ -21,3 +22,10 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         isolate(patch, tmp_path_factory.mktemp("nobody"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """A command that ran inside a test must not decide what the next test hears of the logs."""
+    yield
+    structlog.reset_defaults()
