@@ -35,8 +35,8 @@ from paddock.simulator.mac import Fleet, SimulatedMac
 from paddock.simulator.mac.disk import Disk
 from paddock.simulator.nodes import LABEL, PROGRAM
 from paddock.simulator.pods import Hang, RunnerFaults, RunnerPace
-from paddock.simulator.tart import GuestPace, SimulatedHost, SimulatedRunner, SimulatedTart, TartPace
-from paddock.simulator.tart.kept_disk import KeptDisk
+from paddock.simulator.tart import GuestPace, SimulatedHost, SimulatedRunner, TartPace
+from paddock.simulator.tart.kept_disk import KeptDisk, KeptTart
 
 __all__ = ["AgentWorld", "SimulatedAgents", "dispatch_clients", "with_node_agent"]
 
@@ -130,7 +130,7 @@ class _Inside:
     mac_disk: Disk
     disk: KeptDisk
     host: SimulatedHost
-    tart: SimulatedTart
+    tart: KeptTart
     task: asyncio.Task[None] | None = None
     pid: int | None = None
     again_at: float = float("inf")
@@ -219,7 +219,7 @@ class SimulatedAgents:
         disk = KeptDisk(mac_disk, Path(given["data"]))
         # A Mac comes up as after a reboot when the simulation is started again: the number says which boot it is.
         host = SimulatedHost(mac.name, world.clock, address=mac.address, boots=int(world.clock.now().timestamp()))
-        tart = SimulatedTart(
+        tart = KeptTart(
             disk,
             host,
             SimulatedRunner(world.connect, world.clock, world.rng, pace, world.runner_faults),
@@ -228,6 +228,7 @@ class SimulatedAgents:
             pace=_scaled(TartPace(), pace.speed),
             guest_pace=_scaled(GuestPace(), pace.speed),
         )
+        tart.keep(disk, Path(given["data"]) / "tart.json")
         inside = _Inside(mac, mac.install, mac.boots, mac_disk, disk, host, tart)
         mac.on_power_off.append(inside.dark)
         return inside
