@@ -85,7 +85,7 @@ async def _simulated(application: Application) -> tuple[Cloud, Bootstrapper, Sim
         await first_fleet(world, simulated, application.client, cloud, options.settings)
     await in_background(application, "simulated cloud", simulated.run)
     await in_background(application, "simulation save", lambda: keep_saved(world.file, simulated.to_json, clock))
-    fleet = with_node_agent(options.fleet, application.folder.root / "agent", options.runner_url or application.page)
+    fleet = with_node_agent(options.fleet, application.folder.root / "agent")
     return cloud, _bootstrapper(application, cloud, macs.ssh(), fleet), SimulatedHosts(world, simulated, macs)
 
 

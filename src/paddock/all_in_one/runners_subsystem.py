@@ -149,6 +149,8 @@ async def _simulators(application: Application, github: SimulatedGitHub, ledger:
         )
         await in_background(application, "simulated workload", workload.run)
     agents = AgentWorld(
+        application.client.config.server,
+        application.page,
         dispatch_clients(pods.runner_faults),
         github.connect,
         pods.runner_faults,

@@ -44,12 +44,14 @@ log = get_logger("simulated agents")
 _AGENT: Final = (
     b"#!/bin/sh\n# Stands for the node agent's bundle: the simulation runs the agent's code itself.\nexec sleep 86400\n"
 )
+_DISPATCH: Final = "http://dispatch.paddock.internal"
+"""A name that stays while ports change from start to start; see `AgentWorld`."""
 _LOOK_EVERY: Final = 0.5
 _THROTTLE: Final = 10.0
 """launchd starts a job that ended again after so many seconds."""
 
 
-def with_node_agent(config: FleetConfig, folder: Path, dispatch_url: str) -> FleetConfig:
+def with_node_agent(config: FleetConfig, folder: Path) -> FleetConfig:
     """The configuration with our node agent, started as on a real Mac, unless it names an agent itself."""
     if config.agent is not None:
         return config
@@ -71,7 +73,7 @@ def with_node_agent(config: FleetConfig, folder: Path, dispatch_url: str) -> Fle
                 "--provider-id={provider_id}",
                 "--node-labels={node_labels}",
                 "--data=/Users/{username}/.paddock/node",
-                f"--dispatch-url={dispatch_url.replace('{', '{{').replace('}', '}}')}",
+                f"--dispatch-url={_DISPATCH}",
             ),
             run_as="login",
         ),
@@ -110,8 +112,14 @@ def dispatch_clients(faults: RunnerFaults) -> Callable[[], httpx2.AsyncClient]:
 
 @dataclass(frozen=True, slots=True)
 class AgentWorld:
-    """What the agents and VMs of all Macs share. `connect` brings a runner online at the simulated GitHub."""
+    """What the agents and VMs of all Macs share. `connect` brings a runner online at the simulated GitHub.
 
+    `api` and `dispatch_url` are where the two services are now, whatever port they had when a Mac was told: they stand for the
+    names that would lead there.
+    """
+
+    api: str
+    dispatch_url: str
     dispatch: Callable[[], httpx2.AsyncClient]
     connect: Callable[[str], RunnerSession]
     runner_faults: RunnerFaults
@@ -244,6 +252,7 @@ class SimulatedAgents:
         world = self._world
         kubeconfig = inside.mac_disk.at(given["kubeconfig"])
         connection = kube_config.from_kubeconfig(kubeconfig, clock=world.clock)
+        connection = replace(connection, server=world.api)
         identity = await connection.credentials.current()
         rotating = RotatingIdentity(identity) if identity.certificate else None
         if rotating is not None:
@@ -264,14 +273,14 @@ class SimulatedAgents:
                 )
                 tasks.start(keep_running("certificate", renewal.run, world.clock, world.rng))
             around = World(client, inside.tart, inside.host, inside.disk, world.dispatch, world.clock, world.rng)
-            await Agent(around, _settings(given), metrics=metrics, kube_metrics=kube_metrics).run()
+            await Agent(around, _settings(given, world.dispatch_url), metrics=metrics, kube_metrics=kube_metrics).run()
 
 
-def _settings(given: dict[str, str]) -> AgentSettings:
+def _settings(given: dict[str, str], dispatch_url: str) -> AgentSettings:
     return AgentSettings(
         node_name=given["node-name"],
         data=Path(given["data"]),
-        dispatch_url=given["dispatch-url"],
+        dispatch_url=dispatch_url if given["dispatch-url"] == _DISPATCH else given["dispatch-url"],
         guest_script=guest_script().encode(),
         guest_command=tuple(start_arguments("VM")[2:]),
         provider_id=given.get("provider-id", ""),
