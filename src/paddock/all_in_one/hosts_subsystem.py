@@ -14,9 +14,9 @@ from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.roles import NODE_ROLE
 from paddock.kube.manager import Manager
+from paddock.simulator.agents import with_node_agent
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.mac import Fleet
-from paddock.simulator.nodes import SimulatedNodes, with_simulated_agent
 from paddock.simulator.outside import SimulatedWorld, first_fleet, keep_saved, open_cloud, open_macs
 
 __all__ = ["SimulatedHosts", "hosts_subsystem"]
@@ -29,6 +29,10 @@ class SimulatedHosts:
     world: SimulatedWorld
     cloud: SimulatedCloud
     macs: Fleet
+
+    def installed(self) -> list[str]:
+        """The hosts whose Macs have a disk from before."""
+        return [host.id for host in self.cloud.hosts() if (self.world.macs / host.id / "disk.json").is_file()]
 
 
 async def hosts_subsystem(application: Application, manager: Manager) -> tuple[HostOperator, SimulatedHosts | None]:
@@ -80,9 +84,8 @@ async def _simulated(application: Application) -> tuple[Cloud, Bootstrapper, Sim
     if not simulated.hosts():
         await first_fleet(world, simulated, application.client, cloud, options.settings)
     await in_background(application, "simulated cloud", simulated.run)
-    await in_background(application, "simulated nodes", SimulatedNodes(macs, application.client, clock).run)
     await in_background(application, "simulation save", lambda: keep_saved(world.file, simulated.to_json, clock))
-    fleet = with_simulated_agent(options.fleet, application.folder.root / "agent")
+    fleet = with_node_agent(options.fleet, application.folder.root / "agent")
     return cloud, _bootstrapper(application, cloud, macs.ssh(), fleet), SimulatedHosts(world, simulated, macs)
 
 

@@ -19,6 +19,7 @@ from paddock.runners.ledger import SCHEMA, Ledger, Listener
 from paddock.runners.pools.settings import PoolSettings
 from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.runners.processes.operator import RunnerOperator
+from paddock.simulator.agents import AgentWorld, dispatch_clients
 from paddock.simulator.github import SimulatedGitHub, Workload
 from paddock.simulator.outside import first_limits, first_pool, keep_saved, open_github
 from paddock.simulator.pods import RunnerPace, SimulatedPods
@@ -34,6 +35,8 @@ class SimulatedRunners:
 
     github: SimulatedGitHub
     pods: SimulatedPods
+    agents: AgentWorld
+    """What the Macs' agents and VMs share; what runners do wrong next is the same list as that of Linux Pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +123,13 @@ async def _simulators(application: Application, github: SimulatedGitHub, ledger:
     await first_pool(application.client, options.dispatch.namespace, options.hosts)
     pods = SimulatedPods(
         application.client,
-        httpx2.AsyncClient,
+        lambda: httpx2.AsyncClient(trust_env=False),
         application.page,
         github.connect,
         clock=clock,
         rng=application.rng,
         pace=RunnerPace(speed=options.speed),
+        macos=False,
     )
     await in_background(application, "simulated GitHub", github.run)
     await in_background(application, "simulated Pods", pods.run)
@@ -144,7 +148,17 @@ async def _simulators(application: Application, github: SimulatedGitHub, ledger:
             rate=max(0.2, options.jobs * options.hosts / 6.0),
         )
         await in_background(application, "simulated workload", workload.run)
-    return SimulatedRunners(github, pods)
+    agents = AgentWorld(
+        application.client.config.server,
+        application.page,
+        dispatch_clients(pods.runner_faults),
+        github.connect,
+        pods.runner_faults,
+        clock,
+        application.rng,
+        RunnerPace(speed=options.speed),
+    )
+    return SimulatedRunners(github, pods, agents)
 
 
 def _drawn(application: Application) -> random.Random:

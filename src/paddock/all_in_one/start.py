@@ -29,6 +29,7 @@ from paddock.hosts.roles import node_roles, renewal_binding
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import Manager
+from paddock.simulator.agents import SimulatedAgents
 from paddock.web.actions import Actor
 from paddock.web.app import Pages, create_app
 from paddock.web.front import front_parts
@@ -85,6 +86,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             roles=[*node_roles(), renewal_binding()],
             authority=ClientAuthority.of_folder(application.folder.certificates),
             machines=f"{_MACHINES.plural}.{_MACHINES.group}",
+            node_lifecycle=True,
         )
         await stack.enter_async_context(
             listening(plane.app, kube_socket, Tls(certificates.certificate, certificates.key, certificates.authority))
@@ -132,6 +134,9 @@ async def _halves_and_page(application: Application) -> ASGIApp:
     manager = Manager(clock=application.clock, rng=application.rng, metrics=application.metrics, grace=_GRACE)
     hosts, simulated = await hosts_subsystem(application, manager)
     runners = await runners_subsystem(application, manager)
+    if simulated is not None and runners is not None and runners.simulators is not None:
+        agents = SimulatedAgents(simulated.macs, simulated.installed, runners.simulators.agents)
+        await in_background(application, "simulated agents", agents.run)
     sources = Sources.of(
         application.client,
         application.clock,

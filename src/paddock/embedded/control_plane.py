@@ -18,6 +18,7 @@ from paddock.embedded.api.garbage_collector import GarbageCollector
 from paddock.embedded.api.housekeeping import Housekeeping, create_first_namespaces, serve_stored_kinds
 from paddock.embedded.api.http import ApiServer
 from paddock.embedded.api.kinds import Kinds
+from paddock.embedded.api.node_lifecycle import NodeLifecycle
 from paddock.embedded.api.objects import Objects, Write
 from paddock.embedded.api.scheduler import Scheduler
 from paddock.embedded.api.tokens import StaticTokens, TokenIssuer
@@ -47,8 +48,9 @@ class ControlPlane:
         roles: Iterable[dict[str, Any]] = (),
         authority: ClientAuthority | None = None,
         machines: str = "",
+        node_lifecycle: bool = False,
     ) -> None:
-        """`authority` signs and knows client certificates; without one, requests for them stay unanswered. `machines` is
+        """`node_lifecycle` judges Nodes by their Leases, which asks for agents that renew them. `authority` signs and knows client certificates; without one, requests for them stay unanswered. `machines` is
         the resource that nodes are made from: see `Access`.
         """
         self._clock = clock
@@ -56,6 +58,7 @@ class ControlPlane:
         self._definitions = tuple(definitions)
         self._roles = (*DEFAULT_ROLES, *roles)
         self._authority = authority
+        self._node_lifecycle = node_lifecycle
         self.kinds = Kinds(builtins.KINDS)
         self.objects = Objects(store, self.kinds, clock, rng)
         self.access = Access(
@@ -80,6 +83,8 @@ class ControlPlane:
             "garbage": lambda: GarbageCollector(self.objects).run(),
             "binder": lambda: Scheduler(self.objects).run(),
         }
+        if self._node_lifecycle:
+            work["node lifecycle"] = lambda: NodeLifecycle(self.objects).run()
         if self._authority is not None:
             work["certificates"] = CertificateSigner(self.objects, self._authority, self.access.authorizer).run
         async with asyncio.TaskGroup() as group:

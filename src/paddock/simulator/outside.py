@@ -53,6 +53,10 @@ class SimulatedWorld:
     def file(self) -> Path:
         return self.folder / "simulation.json"
 
+    @property
+    def macs(self) -> Path:
+        return self.folder / "macs"
+
 
 def open_cloud(world: SimulatedWorld, clock: Clock, rng: random.Random) -> SimulatedCloud:
     """The cloud of the last run, or a new one without hosts. A given seed makes the same cloud again."""
@@ -66,7 +70,7 @@ def open_cloud(world: SimulatedWorld, clock: Clock, rng: random.Random) -> Simul
 
 def open_macs(world: SimulatedWorld, cloud: SimulatedCloud, clock: Clock, rng: random.Random) -> Fleet:
     """The Macs behind the cloud's hosts, with their disks in the world's folder."""
-    return Fleet(cloud, clock=clock, rng=rng, pace=Pace(speed=world.speed), folder=world.folder / "macs")
+    return Fleet(cloud, clock=clock, rng=rng, pace=Pace(speed=world.speed), folder=world.macs)
 
 
 async def first_fleet(

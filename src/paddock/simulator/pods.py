@@ -84,7 +84,9 @@ class SimulatedPods:
         clock: Clock,
         rng: random.Random,
         pace: RunnerPace | None = None,
+        macos: bool = True,
     ) -> None:
+        """Without `macos`, Pods for Macs are left to the agents that run there."""
         self._client = client
         self._dispatch = dispatch
         self._url = url
@@ -92,6 +94,7 @@ class SimulatedPods:
         self._clock = clock
         self._rng = rng
         self._pace = pace or RunnerPace()
+        self._macos = macos
         self._lives: dict[str, asyncio.Task[None]] = {}
         self.runner_faults = RunnerFaults()
 
@@ -115,7 +118,7 @@ class SimulatedPods:
         for uid in [uid for uid in self._lives if uid not in there]:
             await self._end(uid)
         for pod in pods:
-            if not pod.spec.node_name:
+            if not pod.spec.node_name or not self._ours(pod):
                 continue
             if pod.metadata.deletion_timestamp is not None:
                 await self._end(pod.metadata.uid)
@@ -125,6 +128,9 @@ class SimulatedPods:
                     )
             elif pod.metadata.uid not in self._lives and pod.status.phase in ("", "Pending", "Running"):
                 self._lives[pod.metadata.uid] = asyncio.create_task(self._life(pod), name=f"pod {pod.metadata.name}")
+
+    def _ours(self, pod: Pod) -> bool:
+        return self._macos or pod.spec.node_selector.get("kubernetes.io/os") != "darwin"
 
     async def _end(self, uid: str) -> None:
         task = self._lives.pop(uid, None)

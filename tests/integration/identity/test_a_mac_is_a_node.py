@@ -276,6 +276,17 @@ async def test_a_macs_identity_ends_with_its_machine_at_once_and_no_namesake_inh
     assert (await again.get(Node, "mac-1")).metadata.name == "mac-1"
 
 
+async def test_a_mac_whose_machine_was_forced_away_may_still_say_how_its_pods_end(world: World):
+    mac = await world.mac("mac-1")
+    await mac.create(Node(metadata=ObjectMeta(name="mac-1")))
+    await world.pod("own", "mac-1")
+    await world.admin.delete(ScalewayAppleSiliconMachine, "mac-1", "default")
+    ended = {"status": {"phase": "Succeeded"}}
+    assert (await mac.merge_patch(Pod, "own", ended, "default", subresource="status")).status.phase == "Succeeded"
+    with pytest.raises(UnauthorizedError):
+        await mac.get(Node, "mac-1")
+
+
 async def test_a_mac_that_its_machine_let_go_is_refused_although_the_machine_lives(world: World):
     mac = await world.mac("mac-1")
     await mac.create(Node(metadata=ObjectMeta(name="mac-1")))

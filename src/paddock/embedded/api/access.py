@@ -29,7 +29,8 @@ class Access:
 
     A node's certificate counts, where `machines` names the kind that nodes are made from, only while a Machine of the
     node's name lives that is not younger than the certificate: so the certificate of a Mac that was given back is worthless
-    at once, too, and no namesake inherits it.
+    at once, too, and no namesake inherits it. A Machine that was forced away leaves Pods on its Mac: until these have ended,
+    the node may go on, because nobody else can say how they end, and the Mac would wait for its wipe for ever.
     """
 
     def __init__(
@@ -115,7 +116,17 @@ class Access:
                 meta = decode(record)["metadata"]
                 since = (meta.get("annotations") or {}).get(IDENTITY_SINCE) or meta["creationTimestamp"]
                 return parse_rfc3339(since) <= shown.since
-        return False
+        return await self._has_unfinished_pods(node)
+
+    async def _has_unfinished_pods(self, node: str) -> bool:
+        if await self._store.get(Key("nodes", "", node)) is None:
+            return False
+        pods = [decode(record) for record in (await self._store.list("pods")).records]
+        return any(
+            (pod.get("spec") or {}).get("nodeName") == node
+            and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+            for pod in pods
+        )
 
     async def _alive(self, token: VerifiedToken) -> bool:
         bound = [("serviceaccounts", token.service_account, token.service_account_uid)]

@@ -5,7 +5,7 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -89,6 +89,8 @@ class SimulatedMac(Scenarios):
         self._open_sessions: set[str] = set()
         self.commands_as_root: Counter[str] = Counter()
         self._chores: set[asyncio.Task[None]] = set()
+        self.on_power_off: list[Callable[[], None]] = []
+        """Told when it gets dark: what runs on this Mac beside its commands ends there and then."""
         self.sshd = Sshd(self)
         self._fresh_state()
 
@@ -142,6 +144,8 @@ class SimulatedMac(Scenarios):
         """Dark: what ran is gone without a trace, and nobody answers."""
         self.powered = False
         self._end_everything()
+        for told in list(self.on_power_off):
+            told()
         self.sshd.become("timeout")
 
     def power_on(self) -> None:

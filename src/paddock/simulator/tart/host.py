@@ -12,10 +12,10 @@ __all__ = ["SimulatedHost"]
 class SimulatedHost:
     """A Mac mini with eight cores and 16 GB. `reboot` gives it another bootID."""
 
-    def __init__(self, name: str, clock: Clock, *, address: str = "") -> None:
+    def __init__(self, name: str, clock: Clock, *, address: str = "", boots: int = 1) -> None:
         self._clock = clock
         self.machine_id = f"machine-of-{name}"
-        self.boots = 1
+        self.boots = boots
         self.booted_at: datetime = clock.now()
         self.disk_free = 300 * 10**9
         self.disk_total = 500 * 10**9

@@ -1,0 +1,298 @@
+"""The node agents of the simulated Macs: where a Mac's launchd runs the agent's job, the shipped agent's code runs.
+
+Each agent has what its Mac has: the arguments of its job, the kubeconfig that the bootstrap put there, a journal on that
+Mac's disk, and that Mac's Tart. An agent ends with its job; VMs outlive it, and end with the Mac's power. The program on the
+disk is a few lines that stand for the bundle: putting an interpreter on each simulated Mac would say nothing more.
+"""
+
+import asyncio
+import hashlib
+import random
+import ssl
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.base.supervise import keep_running
+from paddock.base.tasks import TaskStack, end
+from paddock.hosts.bootstrap import FleetConfig, LaunchdJob, Payload
+from paddock.kube import config as kube_config
+from paddock.kube.client import Client
+from paddock.kube.metrics import KubeMetrics
+from paddock.node.agent import Agent, World
+from paddock.node.certificate import CertificateRenewal, RotatingIdentity
+from paddock.node.files import DiskFiles
+from paddock.node.guest import guest_script, start_arguments
+from paddock.node.metrics import AgentMetrics
+from paddock.node.settings import AgentSettings
+from paddock.simulator.github.sessions import RunnerSession
+from paddock.simulator.mac import Fleet, SimulatedMac
+from paddock.simulator.mac.disk import Disk
+from paddock.simulator.nodes import LABEL, PROGRAM
+from paddock.simulator.pods import Hang, RunnerFaults, RunnerPace
+from paddock.simulator.tart import GuestPace, SimulatedHost, SimulatedRunner, TartPace
+from paddock.simulator.tart.kept_disk import KeptDisk, KeptTart
+
+__all__ = ["AgentWorld", "SimulatedAgents", "dispatch_clients", "with_node_agent"]
+
+log = get_logger("simulated agents")
+_AGENT: Final = (
+    b"#!/bin/sh\n# Stands for the node agent's bundle: the simulation runs the agent's code itself.\nexec sleep 86400\n"
+)
+_DISPATCH: Final = "http://dispatch.paddock.internal"
+"""A name that stays while ports change from start to start; see `AgentWorld`."""
+_LOOK_EVERY: Final = 0.5
+_THROTTLE: Final = 10.0
+"""launchd starts a job that ended again after so many seconds."""
+
+
+def with_node_agent(config: FleetConfig, folder: Path) -> FleetConfig:
+    """The configuration with our node agent, started as on a real Mac, unless it names an agent itself."""
+    if config.agent is not None:
+        return config
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "paddock-node-agent"
+    source.write_bytes(_AGENT)
+    agent = Payload(
+        name="paddock-node-agent",
+        source=str(source),
+        sha256=hashlib.sha256(_AGENT).hexdigest(),
+        install_to=PROGRAM,
+        agent=True,
+        job=LaunchdJob(
+            label=LABEL,
+            arguments=(
+                PROGRAM,
+                "--node-name={node_name}",
+                "--kubeconfig={kubeconfig}",
+                "--provider-id={provider_id}",
+                "--node-labels={node_labels}",
+                "--data=/Users/{username}/.paddock/node",
+                f"--dispatch-url={_DISPATCH}",
+            ),
+            run_as="login",
+        ),
+    )
+    return replace(config, payloads=(*config.payloads, agent))
+
+
+class _Lossy(httpx2.AsyncBaseTransport):
+    """The way to dispatch, on which an answer with a job can be lost."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, faults: RunnerFaults) -> None:
+        self._inner = inner
+        self._faults = faults
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        if response.status_code == 200 and self._faults.take(Hang.LOSES_ANSWER) is not None:
+            await response.aclose()
+            raise httpx2.ReadError("the answer was lost on its way")
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def dispatch_clients(faults: RunnerFaults) -> Callable[[], httpx2.AsyncClient]:
+    """Makes clients for conversations with dispatch; all share one TLS context, which costs megabytes by itself."""
+    tls = ssl.create_default_context()
+
+    def client() -> httpx2.AsyncClient:
+        transport = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
+        return httpx2.AsyncClient(transport=_Lossy(transport, faults), trust_env=False)
+
+    return client
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWorld:
+    """What the agents and VMs of all Macs share. `connect` brings a runner online at the simulated GitHub.
+
+    `api` and `dispatch_url` are where the two services are now, whatever port they had when a Mac was told: they stand for the
+    names that would lead there.
+    """
+
+    api: str
+    dispatch_url: str
+    dispatch: Callable[[], httpx2.AsyncClient]
+    connect: Callable[[str], RunnerSession]
+    runner_faults: RunnerFaults
+    clock: Clock
+    rng: random.Random
+    pace: RunnerPace = field(default_factory=RunnerPace)
+
+
+@dataclass(slots=True)
+class _Inside:
+    """What is inside one install of one Mac beside its disk, and the agent that runs there now."""
+
+    mac: SimulatedMac
+    install: int
+    boots: int
+    mac_disk: Disk
+    disk: KeptDisk
+    host: SimulatedHost
+    tart: KeptTart
+    task: asyncio.Task[None] | None = None
+    pid: int | None = None
+    again_at: float = float("inf")
+
+    def dark(self) -> None:
+        """The power is gone: agent and VMs end there and then, and GitHub loses the runners' connections."""
+        self.tart.power_off()
+        if self.task is not None:
+            self.task.cancel()
+
+    async def end_agent(self) -> None:
+        """The job ended. VMs go on."""
+        if self.task is not None:
+            await end(self.task)
+        self.task, self.pid = None, None
+
+    async def end(self) -> None:
+        self.dark()
+        await self.end_agent()
+        if self.dark in self.mac.on_power_off:
+            self.mac.on_power_off.remove(self.dark)
+
+
+class SimulatedAgents:
+    """Starts and ends an agent on each Mac as its launchd does. Ending it is a power cut for all Macs."""
+
+    def __init__(self, fleet: Fleet, installed: Callable[[], Iterable[str]], world: AgentWorld) -> None:
+        """`installed` names the hosts whose Macs an earlier process left behind: they come up by themselves."""
+        self._fleet = fleet
+        self._installed = installed
+        self._world = world
+        self._inside: dict[str, _Inside] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            for host in self._installed():
+                _ = self._fleet.mac(host).disk  # a Mac boots when somebody first looks at its disk
+                await asyncio.sleep(0)
+            while True:
+                await self._look()
+                await self._world.clock.sleep(_LOOK_EVERY)
+        finally:
+            for inside in self._inside.values():
+                await inside.end()
+            self._inside.clear()
+
+    def running(self) -> list[str]:
+        """The Macs on which an agent runs."""
+        return sorted(name for name, each in self._inside.items() if each.task is not None and not each.task.done())
+
+    async def _look(self) -> None:
+        macs = {mac.name: mac for mac in self._fleet.macs}
+        for name, inside in list(self._inside.items()):
+            if macs.get(name) is not inside.mac or inside.install != inside.mac.install:
+                await inside.end()
+                del self._inside[name]
+        for mac in macs.values():
+            await self._follow(mac)
+
+    async def _follow(self, mac: SimulatedMac) -> None:
+        inside = self._inside.get(mac.name)
+        job = mac.job(LABEL) if mac.powered else None
+        if job is None or job.pid is None:
+            if inside is not None:
+                await inside.end_agent()
+            return
+        given = _arguments(job.program)
+        if inside is None:
+            inside = self._inside[mac.name] = self._made(mac, given)
+        if inside.boots != mac.boots:
+            await inside.end_agent()
+            inside.boots = mac.boots
+            inside.tart.power_on()
+        now = self._world.clock.monotonic()
+        if inside.task is not None and inside.task.done() and inside.again_at == float("inf"):
+            inside.again_at = now + _THROTTLE
+        if inside.task is None or inside.pid != job.pid or now >= inside.again_at:
+            await inside.end_agent()
+            inside.pid, inside.again_at = job.pid, float("inf")
+            inside.task = asyncio.create_task(self._agent(inside, given), name=f"node agent on {mac.name}")
+
+    def _made(self, mac: SimulatedMac, given: dict[str, str]) -> _Inside:
+        world, pace = self._world, self._world.pace
+        mac_disk = mac.disk
+        disk = KeptDisk(mac_disk, Path(given["data"]))
+        # A Mac comes up as after a reboot when the simulation is started again: the number says which boot it is.
+        host = SimulatedHost(mac.name, world.clock, address=mac.address, boots=int(world.clock.now().timestamp()))
+        tart = KeptTart(
+            disk,
+            host,
+            SimulatedRunner(world.connect, world.clock, world.rng, pace, world.runner_faults),
+            clock=world.clock,
+            rng=world.rng,
+            pace=_scaled(TartPace(), pace.speed),
+            guest_pace=_scaled(GuestPace(), pace.speed),
+        )
+        tart.keep(disk, Path(given["data"]) / "tart.json")
+        inside = _Inside(mac, mac.install, mac.boots, mac_disk, disk, host, tart)
+        mac.on_power_off.append(inside.dark)
+        return inside
+
+    async def _agent(self, inside: _Inside, given: dict[str, str]) -> None:
+        """One life of one agent, put together as `paddock node-agent` does."""
+        try:
+            await self._live(inside, given)
+        except Exception as error:  # noqa: BLE001 - the end of a process, whatever it died of: launchd starts it again
+            log.warning("a node agent ended; launchd starts it again", node=given.get("node-name"), why=str(error))
+
+    async def _live(self, inside: _Inside, given: dict[str, str]) -> None:
+        world = self._world
+        kubeconfig = inside.mac_disk.at(given["kubeconfig"])
+        connection = kube_config.from_kubeconfig(kubeconfig, clock=world.clock)
+        connection = replace(connection, server=world.api)
+        identity = await connection.credentials.current()
+        rotating = RotatingIdentity(identity) if identity.certificate else None
+        if rotating is not None:
+            connection = replace(connection, credentials=rotating)
+        metrics = AgentMetrics()
+        kube_metrics = KubeMetrics(metrics.registry)
+        async with Client(connection, metrics=kube_metrics, pool=2) as client, TaskStack() as tasks:
+            if rotating is not None:
+                renewal = CertificateRenewal(
+                    client,
+                    rotating,
+                    kubeconfig,
+                    DiskFiles(),
+                    node_name=given["node-name"],
+                    clock=world.clock,
+                    rng=world.rng,
+                    metrics=metrics,
+                )
+                tasks.start(keep_running("certificate", renewal.run, world.clock, world.rng))
+            around = World(client, inside.tart, inside.host, inside.disk, world.dispatch, world.clock, world.rng)
+            await Agent(around, _settings(given, world.dispatch_url), metrics=metrics, kube_metrics=kube_metrics).run()
+
+
+def _settings(given: dict[str, str], dispatch_url: str) -> AgentSettings:
+    return AgentSettings(
+        node_name=given["node-name"],
+        data=Path(given["data"]),
+        dispatch_url=dispatch_url if given["dispatch-url"] == _DISPATCH else given["dispatch-url"],
+        guest_script=guest_script().encode(),
+        guest_command=tuple(start_arguments("VM")[2:]),
+        provider_id=given.get("provider-id", ""),
+        labels=dict(pair.split("=", 1) for pair in given.get("node-labels", "").split(",") if "=" in pair),
+    )
+
+
+def _arguments(program: list[str]) -> dict[str, str]:
+    words = (word.removeprefix("--").split("=", 1) for word in program[1:] if word.startswith("--"))
+    return {pair[0]: pair[1] for pair in words if len(pair) == 2}
+
+
+def _scaled(pace: Any, speed: float) -> Any:
+    """The same pace in a world that is so many times faster."""
+    return replace(pace, **{name: getattr(pace, name) / speed for name in pace.__dataclass_fields__})
