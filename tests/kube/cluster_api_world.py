@@ -223,6 +223,7 @@ async def at_work(where: Site, macs: Macs, **changes: Any) -> AsyncIterator[Worl
             rng=macs.rng,
             endpoint=ApiEndpoint(client.config.server, client.config.ca),
             cluster_role=NODE_ROLE,
+            own_namespace=NAMESPACE,
             sequencing=Sequencing(macs.clock, macs.rng, spread=0.0),
         )
         HostOperator(manager, client, scaleway, bootstrapper, settings, clock=macs.clock, rng=macs.rng, metrics=metrics)

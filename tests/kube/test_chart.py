@@ -154,6 +154,7 @@ async def test_the_operator_reconciles_the_charts_fleet_with_the_charts_rights(
             rng=rng,
             endpoint=ApiEndpoint(client.config.server, client.config.ca),
             cluster_role=NODE_ROLE,
+            own_namespace=NAMESPACE,
             sequencing=Sequencing(clock, rng, spread=0.0),
         )
         HostOperator(manager, client, scaleway, bootstrapper, SETTINGS, clock=clock, rng=rng, metrics=metrics)
@@ -170,8 +171,12 @@ async def test_the_operator_reconciles_the_charts_fleet_with_the_charts_rights(
             assert {machine.metadata.name.removesuffix(machine.metadata.name[-5:]) for machine in machines} == {
                 f"{FLEET}-"
             }
+            # Each Mac is a node by a certificate that the cluster signed, and no binding gives it more.
+            asked = installed.run_kubectl("get", "certificatesigningrequests", "-o", "wide")
+            assert all(machine.metadata.name in asked for machine in machines)
+            assert asked.count("Approved,Issued") >= len(machines)
             bindings = installed.run_kubectl("get", "clusterrolebindings", "-o", "name")
-            assert all(machine.metadata.name in bindings for machine in machines)
+            assert not any(machine.metadata.name in bindings for machine in machines)
 
             await admin.merge_patch(MacFleet, FLEET, {"spec": {"replicas": 0}}, namespace=NAMESPACE)
 
