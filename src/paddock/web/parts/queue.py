@@ -68,9 +68,12 @@ def _dots(count: int) -> Node:
     ]
 
 
-def _job(job: WaitingJob | RunningJob | FinishedJob, under: Node, sign: str = "") -> Node:
+def _job(stage: str, job: WaitingJob | RunningJob | FinishedJob, under: Node, sign: str = "") -> Node:
+    """A line of one stage. The stages arrive one by one, so a job that moves on may stand in two of them for a moment: the
+    stage is part of its id.
+    """
     name = job.job_name or job.workflow_name or f"job {job.job_id}"
-    return h.li(id=f"j-{job.job_id}")[
+    return h.li(id=f"j-{stage}-{job.job_id}")[
         h.a(href=href("job", job.job_id))[
             h.span(".sign", aria_hidden="true")[sign] if sign else None,
             h.span(".repo")[job.repository or job.login],
@@ -90,7 +93,7 @@ def _waiting(jobs: Sequence[WaitingJob], now: datetime) -> list[Node]:
     for alike in list(by_reason.values())[:_SHOWN]:
         first = alike[0]
         more = f" So do {len(alike) - 1} more." if len(alike) > 1 else ""
-        shown.append(_job(first, h.fragment["for ", lasting(first.enqueued_at, now), ". ", first.why, more]))
+        shown.append(_job("queued", first, h.fragment["for ", lasting(first.enqueued_at, now), ". ", first.why, more]))
     return shown
 
 
@@ -98,6 +101,7 @@ def _running(jobs: Sequence[RunningJob], now: datetime) -> list[Node]:
     newest = nlargest(_SHOWN, jobs, key=lambda job: (job.started_at, job.job_id))
     return [
         _job(
+            "running",
             job,
             h.fragment[
                 "for ", lasting(job.executing_since or job.started_at, now), " on ", linked(f"Pod {job.pod_name}")
@@ -112,4 +116,4 @@ def _done(jobs: Sequence[FinishedJob], now: datetime) -> list[Node]:
         ran = f", ran {since(job.started_at, job.completed_at)}" if job.started_at is not None else ""
         return h.fragment[f"{job.conclusion} ", lasting(job.completed_at, now), f" ago{ran}"]
 
-    return [_job(job, took(job), _CONCLUSIONS.get(job.conclusion, "?")) for job in jobs[:_SHOWN]]
+    return [_job("done", job, took(job), _CONCLUSIONS.get(job.conclusion, "?")) for job in jobs[:_SHOWN]]
