@@ -57,7 +57,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a fixture world of a thousand Macs and five thousand Pods."""
     port = _free_port()
-    command = [sys.executable, str(HERE / "painted_server.py"), str(port), "1000", "5000"]
+    command = [sys.executable, str(HERE / "fixture_server.py"), str(port), "1000", "5000"]
     with _running(command, tmp_path_factory.mktemp("large") / "log", f"http://127.0.0.1:{port}") as address:
         yield address
 
