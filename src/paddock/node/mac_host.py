@@ -66,8 +66,9 @@ class MacHost:
 
     def _linux(self) -> HostFacts:
         machine = Path("/etc/machine-id")
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-        booted = datetime.fromtimestamp(int(datetime.now(UTC).timestamp() - uptime), UTC)
+        # The kernel's own word: computed from the clock, a clock that is set would look like a reboot.
+        lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
+        booted = datetime.fromtimestamp(next(int(words[1]) for words in lines if words[0] == "btime"), UTC)
         return HostFacts(
             machine_id=machine.read_text().strip() if machine.exists() else socket.gethostname(),
             boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
