@@ -125,8 +125,8 @@ fi
 { cd "$runner" && [ -x ./run.sh ]; } || fail "there is no runner: no archive on the share, and no run.sh in $runner"
 runner=$(pwd -P)
 
-put state ready || fail 'the status share cannot be written'
-turn=0
+{ mark waiting && put state ready; } || fail 'the status share cannot be written' # who sees `ready` finds a mark
+turn=1
 until [ -e "$env_share/job" ] || [ -e "$env_share/stop" ]; do
   [ $((turn % 25)) -ne 0 ] || mark waiting
   turn=$((turn + 1))
