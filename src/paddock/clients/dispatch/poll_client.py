@@ -20,7 +20,7 @@ from paddock.base.secrets import Secret
 __all__ = ["PATH", "Drained", "PollClient", "Refused", "Served"]
 
 PATH: Final = "/api/internal/runners/dispatch"
-_PATIENCE: Final = 10.0
+_TIMEOUT: Final = 10.0
 """How much longer than the hold an answer may take: a job that was claimed at its end is still being minted."""
 _BACKOFF: Final = Backoff(base=1.0, cap=30.0)
 log = get_logger("poll")
@@ -101,7 +101,7 @@ class PollClient:
     async def _ask(self) -> httpx2.Response | str:
         headers = {"Authorization": f"Bearer {self._token().reveal()}", "Prefer": f"wait={self._wait:g}"}
         try:
-            return await self._http.post(self._url, json={}, headers=headers, timeout=self._wait + _PATIENCE)
+            return await self._http.post(self._url, json={}, headers=headers, timeout=self._wait + _TIMEOUT)
         except httpx2.HTTPError as error:
             return type(error).__name__
 

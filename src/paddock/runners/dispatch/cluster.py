@@ -19,7 +19,7 @@ from paddock.runners.api import RunnerPool
 __all__ = ["KeySource", "KeysUnavailableError", "Observations", "PublishedKeys", "VerifyingKey"]
 
 T = TypeVar("T", bound=KubeObject)
-_PATIENCE: Final = 5.0
+_TIMEOUT: Final = 5.0
 _PATH: Final = "/openid/v1/jwks"
 _ALGORITHMS: Final = {"RSA": "RS256", "EC": "ES256"}
 _PAUSE: Final = 60.0
@@ -56,7 +56,7 @@ class Observations:
         """The Pod as the watch shows it; None means nothing."""
         return _same(self._pods.get(name, self.namespace), uid)
 
-    def pool_at_a_glance(self, name: str) -> RunnerPool | None:
+    def cached_pool(self, name: str) -> RunnerPool | None:
         return self._pools.get(name, self.namespace)
 
     async def pod(self, name: str, uid: str) -> Pod | None:
@@ -72,11 +72,11 @@ class Observations:
         return found if found is not None and uid in ("", found.metadata.uid) else None
 
     async def pool(self, name: str) -> RunnerPool | None:
-        return self.pool_at_a_glance(name) or await self._fresh(RunnerPool, name)
+        return self.cached_pool(name) or await self._fresh(RunnerPool, name)
 
     async def _fresh(self, kind: type[T], name: str) -> T | None:
         try:
-            return await self._client.get(kind, name, self.namespace, timeout=_PATIENCE)
+            return await self._client.get(kind, name, self.namespace, timeout=_TIMEOUT)
         except NotFoundError:
             return None
 

@@ -39,10 +39,10 @@ class DispatchService:
     """Hands jobs to waiting Pods. Any number of processes may run one on the same ledger and cluster.
 
         async with Ledger.open(dsn, clock=clock) as ledger:
-            listener = Listener(dsn, schema=SCHEMA, clock=clock, chance=chance, patience=settings.backstop)
+            listener = Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop)
             dispatch = DispatchService(
-                ledger, forge, client, pools=pool_informer.reader, listener=listener,
-                settings=settings, clock=clock, chance=chance, registry=registry, name=hostname,
+                ledger, github, client, pools=pool_informer.reader, listener=listener,
+                settings=settings, clock=clock, rng=rng, registry=registry, name=hostname,
             )
             app = Starlette(routes=[*dispatch.routes, ...])
             run `dispatch.run()` beside the HTTP server; at the end `await dispatch.stop()` first, then stop the
@@ -108,10 +108,10 @@ class DispatchService:
         observations = Observations(client, namespace, pods=pods.reader, accounts=accounts.reader, pools=pools)
         keys = keys or PublishedKeys(client, clock)
         self.tokens = Tokens(client, observations, keys, audience=settings.audience, clock=clock)
-        self.room = WaitingPods()
+        self.waiting = WaitingPods()
         self._heartbeat = Heartbeat(ledger, name, clock, rng, every=settings.beat)
         self._pending_releases = PendingReleases(
-            ledger, clock, rng, self.metrics, mine=self._heartbeat.mine, held=self.room.holds
+            ledger, clock, rng, self.metrics, mine=self._heartbeat.mine, held=self.waiting.holds
         )
         assignments = Assignments(client, clock)
         serving = Handover(
@@ -128,7 +128,7 @@ class DispatchService:
         )
         self.dispatcher = Dispatcher(
             ledger,
-            self.room,
+            self.waiting,
             serving,
             self._pending_releases,
             self._heartbeat,
@@ -149,9 +149,9 @@ class DispatchService:
     async def run(self) -> None:
         """Dispatch until cancelled; the end is orderly (`stop`). Requests may arrive before it runs: they wait."""
         work = {
-            "presence": self._heartbeat.run,
+            "heartbeat": self._heartbeat.run,
             "hints": self._hear,
-            "debts": self._pending_releases.run,
+            "pending releases": self._pending_releases.run,
             **{informer.name: informer.run for informer in self._own},
         }
         self.dispatcher.open()

@@ -21,7 +21,7 @@ Recheck = Callable[[Sequence[int], str], Awaitable[object]]
 """`recheck(job_ids, pod_uid)`: these jobs ran on a Pod that ended; ask GitHub about them."""
 
 _BY = "operator"
-_log = get_logger("books")
+_log = get_logger("retirement")
 
 
 class RetirementUnavailableError(Exception):

@@ -169,7 +169,7 @@ class Dispatcher:
         return asyncio.create_task(self.ask(pod, wait))
 
     async def waits(self, count: int) -> None:
-        await until(lambda: len(self.service.room) == count)
+        await until(lambda: len(self.service.waiting) == count)
 
     def count(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(name, labels) or 0.0

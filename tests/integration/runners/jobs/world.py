@@ -51,7 +51,7 @@ QUICK = HealingSettings(
     every=0.5,
     claim_grace=timedelta(seconds=3),
     silent_dispatcher=timedelta(seconds=2),
-    stamp_grace=timedelta(seconds=2),
+    assignment_grace=timedelta(seconds=2),
     registration_deadline=timedelta(seconds=2),
     finished_grace=timedelta(seconds=2),
     progress_grace=timedelta(seconds=2),
@@ -260,7 +260,7 @@ class World:
         return not await self.ledger.claims.all() and not await self.ledger.sessions.open()
 
     async def said(self) -> str:
-        lines = [f"strip {await self.ledger.overview.strip()}"]
+        lines = [f"strip {await self.ledger.overview.summary()}"]
         for job in self.submitted:
             row = await self.ledger.jobs.get(job.id)
             if row is None or row.status not in FINISHED:

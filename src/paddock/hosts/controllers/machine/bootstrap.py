@@ -163,7 +163,7 @@ class BootstrapHost:
             )
             message = f"the cloud has shown no usable password since {since:%H:%M} UTC"
             return await self.failed(machine, host, "password", message)
-        timeout = context.settings.tiers.sealed_patience.total_seconds() / 60
+        timeout = context.settings.tiers.sealed_timeout.total_seconds() / 60
         message = (
             f"the cloud shows no usable password (sealed); it is read again every {_WHEN_SEALED:.0f} s, "
             f"and counts as a failed bootstrap after {timeout:.0f} min"

@@ -34,7 +34,7 @@ class MachineReconciler:
         self._acquire = ClaimHost(context)
         self._keep = VerifyHost(context)
         self._prepare = BootstrapHost(context)
-        self._upkeep = MaintainHost(context, self._prepare)
+        self._maintain = MaintainHost(context, self._prepare)
         self._end = DeleteMachine(context)
 
     async def __call__(self, request: Request) -> Result:
@@ -98,7 +98,7 @@ class MachineReconciler:
         prepared = await self._prepare.run(machine, host)
         if isinstance(prepared, RequeueAfter):
             return prepared
-        return await self._upkeep.run(prepared, host)
+        return await self._maintain.run(prepared, host)
 
     async def _restore(self, machine: Machine, server: str) -> Machine:
         """Take up again the host that the spec names: clusterctl move and restores bring a machine without its status.
