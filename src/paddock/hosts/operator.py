@@ -31,6 +31,7 @@ from paddock.hosts.controllers.host_keys import HostKeys
 from paddock.hosts.controllers.inventory import Inventory
 from paddock.hosts.controllers.machine.reconcile import MachineReconciler
 from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
+from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
 from paddock.hosts.metrics import HostCollector
 from paddock.hosts.orphans import HostState
@@ -68,6 +69,7 @@ class HostOperator:
         clock: Clock,
         rng: random.Random,
         metrics: KubeMetrics,
+        work: WorkLedger | None = None,
     ) -> None:
         self._settings = settings
         self._clock, self._rng, self._metrics = clock, rng, metrics
@@ -93,6 +95,7 @@ class HostOperator:
             clock=clock,
             settings=settings,
             live_kills=live_kills(metrics.registry),
+            work=work,
         )
         self.inventory = Inventory(self.context, self.zones)
         self.sweep = Sweep(self.context, self.zones, SweepMetrics(metrics.registry))

@@ -14,6 +14,7 @@ from paddock.clients.scaleway import Cloud, Credentials, Gone, NotFound, Permiss
 from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import Bootstrapper
 from paddock.hosts.controllers.catalogue import Catalogue
+from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
 from paddock.hosts.settings import HostSettings
 from paddock.kube.builtin import SecretObject
@@ -57,6 +58,7 @@ class ReconcileContext:
     clock: Clock
     settings: HostSettings
     live_kills: Counter
+    work: WorkLedger | None = None
 
     def say(self, machine: ScalewayAppleSiliconMachine, type_: EventType, reason: str, message: str) -> None:
         """An event about a machine. The same text is in its condition."""
