@@ -14,7 +14,7 @@ from simulation.hosts.interrupting import (
 )
 
 from paddock.base.clock import rfc3339
-from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
+from paddock.hosts.api import BOOTSTRAPPED, MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.disruption import CORDON_REASON, FORCE, WorkLedgerAwayError
 from paddock.kube.builtin import Container, Node, NodeSpec, Pod, PodSpec
@@ -292,6 +292,9 @@ async def test_a_mac_that_works_is_not_bootstrapped_anew_when_its_machine_lost_i
             ]
         }
     }
+    # Nor does it say anywhere else that it was bootstrapped: a machine of before there was such a note.
+    noted = {"metadata": {"annotations": {BOOTSTRAPPED: None}}}
+    await fleet.api.merge_patch(Machine, "m-1", noted, namespace="default")
     await fleet.api.merge_patch(Machine, "m-1", lost, namespace="default", subresource="status")
     await fleet.clock.sleep(1200)
     assert len(fleet.macs.touched) == touched
