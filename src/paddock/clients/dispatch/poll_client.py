@@ -96,7 +96,8 @@ class PollClient:
                 await self._clock.sleep(self._rng.uniform(0.0, 0.2 if self._wait else 2.0))
                 continue
             failures += 1
-            await self._pause(failures, f"HTTP {answer.status_code}", _retry_after(answer))
+            why = f"HTTP {answer.status_code}" if answer.status_code != 503 else _reason(answer)
+            await self._pause(failures, why, _retry_after(answer))
 
     async def _ask(self) -> httpx2.Response | str:
         headers = {"Authorization": f"Bearer {self._token().reveal()}", "Prefer": f"wait={self._wait:g}"}

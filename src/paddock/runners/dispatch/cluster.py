@@ -9,7 +9,7 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.kube.builtin import Pod, ServiceAccount
+from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, NotFoundError
 from paddock.kube.objects import KubeObject
@@ -45,12 +45,14 @@ class Observations:
         pods: CachedReader[Pod],
         accounts: CachedReader[ServiceAccount],
         pools: CachedReader[RunnerPool],
+        nodes: CachedReader[Node],
     ) -> None:
         self.namespace = namespace
         self._client = client
         self._pods = pods
         self._accounts = accounts
         self._pools = pools
+        self._nodes = nodes
 
     def from_cache(self, name: str, uid: str) -> Pod | None:
         """The Pod as the watch shows it; None means nothing."""
@@ -58,6 +60,10 @@ class Observations:
 
     def cached_pool(self, name: str) -> RunnerPool | None:
         return self._pools.get(name, self.namespace)
+
+    def node_of(self, pod: Pod | None) -> Node | None:
+        """The Node of a Pod as the watch shows it; None means nothing."""
+        return self._nodes.get(pod.spec.node_name) if pod is not None and pod.spec.node_name else None
 
     async def pod(self, name: str, uid: str) -> Pod | None:
         """The Pod, or None when there is none of that uid."""

@@ -12,11 +12,12 @@ from typing import Final
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.kube.builtin import Node
 from paddock.kube.builtin import Pod as KubePod
 from paddock.kube.store import CacheChange
 from paddock.runners.api import POOL_LABEL
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.answers import PollAnswer, exit_now, later, must_go
+from paddock.runners.dispatch.answers import PollAnswer, exit_now, later, must_go, must_wait
 from paddock.runners.dispatch.cluster import Observations
 from paddock.runners.dispatch.handover import Handover
 from paddock.runners.dispatch.heartbeat import Heartbeat
@@ -105,9 +106,9 @@ class Dispatcher:
             return _STOPPING
         if waiter.pod.uid in self._spent:
             return _COMMITTED
-        return must_go(
-            self._observations.from_cache(waiter.pod.name, waiter.pod.uid),
-            self._observations.cached_pool(waiter.pod.pool),
+        pod = self._observations.from_cache(waiter.pod.name, waiter.pod.uid)
+        return must_go(pod, self._observations.cached_pool(waiter.pod.pool)) or must_wait(
+            pod, self._observations.node_of(pod)
         )
 
     # What is heard
@@ -136,6 +137,21 @@ class Dispatcher:
             answer = exit_now("deleting", "this Pod is deleted")
         if answer is not None:
             self._waiting.send_away(pod.metadata.uid, answer)
+
+    def see_node(self, change: CacheChange[Node]) -> None:
+        """A Node changed: Pods that wait there are told to come back later at once when it takes no more work.
+
+        One that is being handed a job at this moment is let go, too, as long as its claim is not committed.
+        """
+        node = change.new
+        if node is None or (change.old is not None and change.old.spec == node.spec):
+            return
+        for waiter in self._waiting.everybody():
+            pod = self._observations.from_cache(waiter.pod.name, waiter.pod.uid)
+            if pod is None or pod.spec.node_name != node.metadata.name:
+                continue
+            if (answer := must_wait(pod, node)) is not None:
+                self._waiting.send_away(waiter.pod.uid, answer)
 
     # The work
 

@@ -39,7 +39,8 @@ class MachineReconciler:
 
     async def __call__(self, request: Request) -> Result:
         machine = await self._context.fresh.get(Machine, request.name, request.namespace)
-        if machine is None or not watched(machine, self._context.settings.watch_filter):
+        settings = self._context.settings
+        if machine is None or not watched(machine, settings.watch_filter, settings.watch_namespaces):
             return Done()
         try:
             return await self._pass(machine)
