@@ -42,6 +42,7 @@ class Options:
     dispatch: DispatchSettings = field(default_factory=DispatchSettings)
     api_server_url: str = ""
     """Where the Macs find the Kubernetes API; given, it listens on every address and not on loopback alone."""
+    ssh_port: int = 22
     runner_door: tuple[str, int] | None = None
     """Where GitHub and the Macs come in, if not on loopback."""
     runner_url: str = ""

@@ -114,6 +114,7 @@ def command(**flags: Any) -> None:
         runner_door=flags["runner_bind_address"],
         runner_url=flags["runner_dispatch_url"],
         fleet=fleet,
+        ssh_port=flags["ssh_port"],
         settings=host_settings(flags, lease_duration=0.0, expect_nodes=expect_nodes, **pace),
     )
     sys.exit(asyncio.run(_run(options)))
