@@ -25,16 +25,21 @@ import pytest
 from agent_bundle.build import build
 from agent_bundle.interpreter import from_running
 from kube.real_helm import Helm
-from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld
+from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld, free_port
 from unit.deploy.rendering import CHART
 
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
+from paddock.base.supervise import keep_running
+from paddock.base.tasks import end
 from paddock.clients.scaleway import ScalewayClient
 from paddock.embedded.postgres import EmbeddedPostgres
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
+from paddock.kube.builtin import ContainerStateTerminated, Pod
 from paddock.kube.client import Client
 from paddock.kube.config import from_kubeconfig
+from paddock.kube.informer import Informer
+from paddock.kube.store import CacheChange
 
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane
@@ -83,12 +88,38 @@ def linux_bundle(folder: Path) -> Path:
     return build(TREE, "linux-x86_64", folder / "bundle.tar.gz", from_running, uv=uv(), portable=False).path
 
 
-def free_port() -> int:
-    import socket
+class PodEnds:
+    """How Pods ended, as the API server was told, also of Pods that are gone since."""
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    def __init__(self, client: Client, namespace: str) -> None:
+        clock, rng = SystemClock(), seeded("pods that ended")
+        self._informer = Informer(client, Pod, clock=clock, rng=rng, namespace=namespace, name="ends of pods")
+        self._informer.add_handler(self._see)
+        self._task: asyncio.Task[None] | None = None
+        self._by_uid: dict[str, ContainerStateTerminated] = {}
+
+    @property
+    def ends(self) -> list[ContainerStateTerminated]:
+        return list(self._by_uid.values())
+
+    @property
+    def messages(self) -> list[str]:
+        return [each.message for each in self.ends]
+
+    def _see(self, change: CacheChange[Pod]) -> None:
+        for status in change.obj.status.container_statuses:
+            if status.state.terminated is not None:
+                self._by_uid[change.obj.metadata.uid] = status.state.terminated
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(
+            keep_running("ends of pods", self._informer.run, SystemClock(), seeded("ends of pods"))
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        await end(self._task)
 
 
 class Stack:
@@ -106,12 +137,14 @@ class Stack:
         self.host: Host
         self.mac: SimulatedMac
         self.admin: Client
+        self.pods: PodEnds
 
     async def __aenter__(self) -> Self:
         stack = await self._stack.__aenter__()
         try:
             await stack.enter_async_context(self.postgres)
             self.admin = await stack.enter_async_context(Client(from_kubeconfig(self.plane.kubeconfig)))
+            self.pods = await stack.enter_async_context(PodEnds(self.admin, NAMESPACE))
             wheel, bundle = await asyncio.gather(
                 asyncio.to_thread(unpacked_wheel, self.folder), asyncio.to_thread(linux_bundle, self.folder)
             )
@@ -127,7 +160,7 @@ class Stack:
                 "--metrics-bind-address=0",
                 f"--health-probe-bind-address=127.0.0.1:{self.operator_probe}",
                 f"--dispatch-url={self.dispatch_url}",
-                f"--ssh-port={self.mac.sshd.port}",
+                f"--ssh-port={self.world.ssh_port}",
             )
         except BaseException:
             await stack.aclose()

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import shutil
+import socket
 import tarfile
 import tempfile
 from collections import Counter
@@ -58,6 +59,12 @@ printf '%s' "$ACTIONS_RUNNER_INPUT_JITCONFIG" | curl -sS -N --noproxy '*' --data
 _WORKER: Final = "#!/bin/sh\nwhile :; do sleep 1; done\n"
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class StackWorld:
     """Everything outside, for as long as the block lasts. Only `add_mac` puts a Mac into the pool."""
 
@@ -72,6 +79,8 @@ class StackWorld:
         self.github = SimulatedGitHub(clock, seeded("the stack's GitHub"), speed=1.0)
         self.github.add_organization("acme", "app")
         self.cloud_url = self.github_url = ""
+        self.ssh_port = free_port()
+        """Where the Mac answers, once it is there: ours are told before."""
         self.tart = self._tart()
         self.tart_sha256 = hashlib.sha256(self.tart).hexdigest()
         self.accepted: Counter[int] = Counter()
@@ -101,10 +110,11 @@ class StackWorld:
     # The Mac
 
     async def add_mac(self) -> tuple[Host, SimulatedMac]:
-        """A Mac in the pool that answers on a port of loopback: `mac.sshd.port`. The project's keys are on it from now on."""
+        """A Mac in the pool that answers on `ssh_port` of loopback, with the keys that the project has now."""
         [host] = self.cloud.seed_pool(1, server_type="M2-L")
         host.ip = "127.0.0.1"
         mac = self.macs.mac(host.id)
+        mac.sshd.port = self.ssh_port
         await mac.start()
         mac.downloads[TART_URL] = self.tart
         self._furnish(mac)

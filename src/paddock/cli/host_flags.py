@@ -140,7 +140,7 @@ def _bundle(flags: dict[str, Any]) -> "AgentBundle | None":
 
 
 def _tart(flags: dict[str, Any]) -> "Tart | None":
-    from paddock.hosts.bootstrap.agent_bundle import Tart
+    from paddock.hosts.bootstrap.agent_bundle import PLACEHOLDER_REMEDY, PLACEHOLDER_SHA256, Tart
 
     url, sha256 = flags.get("tart_url", ""), flags.get("tart_sha256", "")
     if not url:
@@ -149,4 +149,6 @@ def _tart(flags: dict[str, Any]) -> "Tart | None":
         raise click.UsageError("--tart-url: expected an https address, which the Macs fetch from")
     if not re.fullmatch(r"[0-9a-f]{64}", sha256):
         raise click.UsageError("--tart-sha256: expected the archive's 64 hex digits (shasum -a 256 FILE)")
+    if sha256 == PLACEHOLDER_SHA256:
+        raise click.UsageError(f"--tart-sha256: {PLACEHOLDER_REMEDY}")
     return Tart(url, sha256, flags.get("tart_version", ""))

@@ -17,6 +17,8 @@ from paddock.hosts.bootstrap.plan import FleetConfig, LaunchdJob, Payload, Virtu
 __all__ = [
     "BUNDLE_VARIABLE",
     "DEFAULT_BUNDLE",
+    "PLACEHOLDER_REMEDY",
+    "PLACEHOLDER_SHA256",
     "AgentBundle",
     "Tart",
     "default_fleet",
@@ -31,6 +33,12 @@ AGENT: Final = "/usr/local/bin/paddock-node-agent"
 _TART: Final = "/usr/local/bin/tart"
 _DATA: Final = "/usr/local/var/paddock/node"
 _TARGET: Final = "darwin-arm64"
+PLACEHOLDER_SHA256: Final = "0" * 64
+"""What docs/examples/values.yaml has in the place of Tart's checksum."""
+PLACEHOLDER_REMEDY: Final = (
+    "it is the placeholder of docs/examples/values.yaml: put the checksum of your archive in its place "
+    "(`curl -fsSL URL | shasum -a 256`)"
+)
 _LONGEST_MANIFEST: Final = 16 * 1024 * 1024
 
 
