@@ -1,8 +1,8 @@
 """A real Kubernetes control plane on loopback, for as long as a `with` block lasts.
 
 `running_control_plane()` starts etcd, kube-apiserver and kube-controller-manager with
-throw-away certificates and RBAC, and hands out a `ControlPlane`. There is no scheduler
-and no node: Pods stay Pending unless a test moves them itself.
+throw-away certificates and RBAC, and hands out a `ControlPlane`. There is no node, and no
+scheduler unless it is asked for: Pods stay Pending unless a test moves them itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +95,21 @@ class ControlPlane:
     def has_controllers(self) -> bool:
         """Whether kube-controller-manager runs: garbage collection, default ServiceAccounts."""
         return "kube-controller-manager" in self.processes
+
+    def kill_and_restart(self, name: str) -> None:
+        """End one of the programs as `kill -9` does, and start it anew with the same files; returns when it serves."""
+        program = next(each for each in self._supervisor.programs if each.name == name)
+        started = self._supervisor.killed_and_restarted(program)
+        if name == "kube-apiserver":
+            with self.client() as http:
+                _wait(started, "answer /readyz", lambda: http.get("/readyz", timeout=PROBE_SECONDS).is_success)
+
+    def start_beside(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Program:
+        """A program of the test's own, which ends with the control plane at the latest; its log lies beside the others."""
+        return self._supervisor.start(name, command, environment)
+
+    def killed_and_restarted(self, program: Program) -> Program:
+        return self._supervisor.killed_and_restarted(program)
 
     def user(self, name: str, groups: tuple[str, ...] = ()) -> Credentials:
         """A client certificate for any user, usable at once; the name need not exist anywhere."""
@@ -182,17 +197,25 @@ def clean_environment(home: Path) -> dict[str, str]:
 
 
 @contextmanager
-def running_control_plane(binaries: Path, *, durable: bool = False, controllers: bool = True) -> Iterator[ControlPlane]:
+def running_control_plane(
+    binaries: Path, *, durable: bool = False, controllers: bool = True, scheduler: bool = False
+) -> Iterator[ControlPlane]:
     """A ready control plane; however the block is left, no process and no file of it remains.
 
     `binaries` comes from `provide_binaries()`. `durable` makes etcd wait for the disk as
     in production, which benches need and tests do not. `controllers` asks for
     kube-controller-manager; where `binaries` lacks it (a folder the user named may), the
-    control plane comes without it and its `has_controllers` is false.
+    control plane comes without it and its `has_controllers` is false. `scheduler` starts kube-scheduler, too.
     """
     controllers = controllers and (binaries / "kube-controller-manager").exists()
     supervisor, control_plane = _launched(binaries, durable=durable, controllers=controllers)
     try:
+        if scheduler:
+            command = [
+                str(executable(binaries, "kube-scheduler")),
+                *components.kube_scheduler(control_plane.kubeconfig),
+            ]
+            supervisor.start("kube-scheduler", command, clean_environment(supervisor.folder))
         yield control_plane
     finally:
         supervisor.close()

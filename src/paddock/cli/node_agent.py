@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import ssl
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -160,12 +161,16 @@ async def _run(flags: dict[str, Any]) -> int:
                 connection = replace(connection, credentials=rotating)
             client = await stack.enter_async_context(Client(connection, metrics=kube_metrics, pool=8))
             home = _tart_home(flags)
+            # One for all conversations. The cluster's own authority is trusted as well: `paddock up` signs for dispatch, too.
+            tls = ssl.create_default_context()
+            if connection.ca:
+                tls.load_verify_locations(cadata=connection.ca)
             world = World(
                 client,
                 TartProcess(flags["tart"], home),
                 MacHost(home if home.exists() else Path("/")),
                 files,
-                httpx2.AsyncClient,
+                lambda: httpx2.AsyncClient(verify=tls),
                 clock,
                 rng,
             )

@@ -119,7 +119,16 @@ def command(
     runners = _Runners(
         dispatch_url, runner_dispatch_url or dispatch_url, runners_namespace or flags["namespace"], poller_image
     )
-    sys.exit(asyncio.run(_run(settings, fleet, api_server_url, kubeconfig, leader_elect, addresses, runners)))
+    macs = _Macs(api_server_url, flags["ssh_port"])
+    sys.exit(asyncio.run(_run(settings, fleet, macs, kubeconfig, leader_elect, addresses, runners)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Macs:
+    """How Macs reach the API server (an empty URL: as this process does), and how this process reaches them."""
+
+    api_server_url: str
+    ssh_port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,7 @@ class _Runners:
 async def _run(
     settings: "HostSettings",
     fleet: "FleetConfig",
-    api_server_url: str,
+    macs: _Macs,
     kubeconfig: Path | None,
     elect: bool,
     addresses: dict[str, tuple[str, int] | None],
@@ -188,11 +197,12 @@ async def _run(
                     fleet,
                     clock=clock,
                     rng=rng,
-                    endpoint=ApiEndpoint(api_server_url or connection.server, connection.ca),
+                    endpoint=ApiEndpoint(macs.api_server_url or connection.server, connection.ca),
                     cluster_role=NODE_ROLE,
                     node_identity=IdentityKind(settings.node_identity),
                     pods_namespace=runners.namespace,
                     own_namespace=settings.namespace,
+                    port=macs.ssh_port,
                     sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
                 ),
                 settings,

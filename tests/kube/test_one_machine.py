@@ -1,0 +1,179 @@
+"""`paddock up` without `--simulate`: one machine, a real Mac's worth of SSH, agent, certificates and guest, and a job.
+
+What others make is the world of the one stack: Scaleway and GitHub over HTTP, a Mac over SSH, Tart. Ours runs from the
+command line that `docs/first-mac.md` gives, but for the addresses. The Mac finds this machine under another address than
+the one that the kubeconfig of people has: only the certificate that `--advertise-address` asks for is good for it.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from kube.stack import PodEnds, linux_bundle, stack_folder, until
+from kube.stack_world import IMAGE, LABEL, TART_URL, StackWorld, free_port
+
+from paddock.base.clock import SystemClock
+from paddock.base.rng import seeded
+from paddock.clients.scaleway import ScalewayClient
+from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
+from paddock.hosts.bootstrap.fleet_key import FleetKeys
+from paddock.kube.builtin import Node
+from paddock.kube.client import Client
+from paddock.kube.config import from_kubeconfig
+from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import RunnerPool, RunnerPoolSpec
+
+ADDRESS = "127.0.0.2"
+PADDOCK = str(Path(sys.executable).with_name("paddock"))
+
+
+class OneMachine:
+    """A running `paddock up` and its world."""
+
+    def __init__(self, world: StackWorld, folder: Path) -> None:
+        self.world = world
+        self.folder = folder
+        self.kube_port, self.dispatch_port, self.page_port = free_port(), free_port(), free_port()
+        self.log = folder / "up.log"
+        self.kubeconfig = folder / "data" / "kubeconfig"
+
+    def environment(self) -> dict[str, str]:
+        github, cloud = self.world.github, self.world.cloud
+        (self.folder / "app.pem").write_text(github.private_key.reveal())
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "SCW_SECRET_KEY": cloud.state.secret_key,
+            "SCW_DEFAULT_PROJECT_ID": cloud.state.project_id,
+            "SCW_API_URL": self.world.cloud_url,
+            "PADDOCK_GITHUB_APP_ID": github.app_id,
+            "PADDOCK_GITHUB_PRIVATE_KEY_FILE": str(self.folder / "app.pem"),
+            "PADDOCK_GITHUB_WEBHOOK_SECRET": github.webhook_secret.reveal(),
+            "PADDOCK_GITHUB_API_URL": self.world.github_url,
+            "PADDOCK_BUNDLE_TARGET": "linux-x86_64",
+        }
+
+    def command(self, ssh_port: int, bundle: Path) -> list[str]:
+        return [
+            *(PADDOCK, "up", "--data", str(self.folder / "data"), "--advertise-address", ADDRESS),
+            *("--port", str(self.page_port), "--kube-port", str(self.kube_port)),
+            *("--dispatch-port", str(self.dispatch_port), "--ssh-port", str(ssh_port)),
+            *("--agent-bundle", str(bundle), "--tart-url", TART_URL, "--tart-sha256", self.world.tart_sha256),
+            *("--log-level", "info"),
+        ]
+
+    def told(self) -> str:
+        agents = [mac.disk.at("/var/log/paddock-node-agent.log") for mac in self.world.macs.macs]
+        ends = [p.read_text(errors="replace").splitlines()[-30:] for p in (self.log, *agents) if p.exists()]
+        return "\n---\n".join("\n".join(end) for end in ends)
+
+
+@asynccontextmanager
+async def up(machine: OneMachine, ssh_port: int, bundle: Path) -> AsyncIterator[None]:
+    with machine.log.open("ab") as log:
+        process = subprocess.Popen(
+            machine.command(ssh_port, bundle),
+            env=machine.environment(),
+            cwd=machine.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+    async def said() -> bool:
+        assert process.poll() is None, machine.told()
+        return "Ctrl-C" in machine.log.read_text()
+
+    try:
+        await until("paddock up is up", said, told=machine.told)
+        yield
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait, 30)
+
+
+@pytest.fixture
+async def machine() -> AsyncIterator[OneMachine]:
+    folder = stack_folder()
+    try:
+        async with StackWorld() as world:
+            yield OneMachine(world, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def ready_node(client: Client) -> Node | None:
+    nodes = (await client.list(Node)).items
+    return next((n for n in nodes if any(c.type == "Ready" and c.status == "True" for c in n.status.conditions)), None)
+
+
+async def test_a_job_runs_on_a_mac_that_one_machine_looks_after(machine: OneMachine):
+    world = machine.world
+    bundle = await asyncio.to_thread(linux_bundle, machine.folder)
+    async with up(machine, world.ssh_port, bundle):
+        world.github.deliver_to(f"http://127.0.0.1:{machine.page_port}/webhooks/github")
+        async with Client(from_kubeconfig(machine.kubeconfig)) as client, PodEnds(client, "default") as ends:
+            settings = world.cloud.settings(world.cloud_url)
+            async with ScalewayClient(settings, SystemClock(), seeded("keys")) as cloud:
+                await FleetKeys(client, cloud, namespace="default").ensure("macos")
+            _, mac = await world.add_mac()
+            template = MacFleetTemplate(spec=MachineSpec(type="M2-L", fleet_name="macos"))
+            await client.create(
+                MacFleet(
+                    metadata=ObjectMeta(name="macos", namespace="default"),
+                    spec=MacFleetSpec(replicas=1, template=template),
+                )
+            )
+            pool = RunnerPoolSpec(
+                image=IMAGE,
+                fleet_selector="macos",
+                dispatch_label=LABEL,
+                runner_labels=("self-hosted",),
+                replicas=1,
+                pod_cpu_milli=200,
+                pod_memory_mb=256,
+            )
+            await client.create(RunnerPool(metadata=ObjectMeta(name="macos", namespace="default"), spec=pool))
+            node = await until("the Mac is a ready Node", lambda: ready_node(client), 180.0, machine.told)
+
+            # It speaks for itself alone, over TLS to the address it was told, by a certificate of this machine's authority.
+            given = yaml.safe_load(mac.disk.at("/etc/tart-kubelet/kubeconfig").read_text())
+            assert given["clusters"][0]["cluster"]["server"] == f"https://{ADDRESS}:{machine.kube_port}"
+            assert given["users"][0]["name"] == f"system:node:{node.metadata.name}"
+
+            job = world.submit("on one machine")
+
+            async def over() -> bool:
+                return world.github.job(job.id).status == "completed"
+
+            world.let_end(job)
+            await until("the job is over", over, 120.0, machine.told)
+            assert (job.conclusion, world.accepted[job.id]) == ("success", 1)
+
+            async def said() -> bool:
+                return any("Job completed with result: Succeeded" in end for end in ends.messages)
+
+            await until("the Pod says how its job ended", said, told=machine.told)
+        checked = await asyncio.to_thread(
+            subprocess.run,
+            [PADDOCK, "doctor", "-o", "json", "--kubeconfig", str(machine.kubeconfig)],
+            env={**machine.environment(), "KUBECONFIG": str(machine.kubeconfig)},
+            cwd=machine.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        found = {check["about"]: check["found"] for check in json.loads(checked.stdout)}
+        # The one thing that is wrong here is wrong on purpose: this Mac is on the same machine.
+        assert "loopback, which no Mac reaches" in found["Macs to the API"]
+        assert (found["node agent"], found["Tart"]) == ("Macs get one", "Macs are told where to get it")
+        assert "GitHub App" not in found
