@@ -15,6 +15,7 @@ __all__ = [
     "POOL_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
+    "VM_RESOURCE",
 ]
 
 AUDIENCE: Final = "tuist-runners-dispatch"
@@ -42,3 +43,5 @@ POLLER: Final = "poller"
 """The init container of a Linux Pod that waits for a job; the only one with a token."""
 RUNNER: Final = "runner"
 """The container that runs the job."""
+VM_RESOURCE: Final = "tuist.dev/vm"
+"""What the node agent of a Mac offers, and what each macOS Pod asks for: one of the VMs that the Mac may run at a time."""

@@ -212,7 +212,7 @@ class World:
                 {"type": kind, "status": "True" if kind == "Ready" else "False", "lastTransitionTime": beat}
                 for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
             ]
-            offer = {"cpu": "8", "memory": "14336Mi", "pods": "3"}
+            offer = {"cpu": "8", "memory": "14336Mi", "pods": "3", "tuist.dev/vm": "2"}
             status = {"conditions": conditions, "capacity": offer, "allocatable": offer}
             await self.client.merge_patch(Node, name, {"status": status}, subresource="status")
 

@@ -332,7 +332,7 @@ class PoolWorld:
             },
             Node.RESOURCE,
         )
-        offer = {"cpu": "64", "memory": "512Gi", "pods": "100"}
+        offer = {"cpu": "64", "memory": "512Gi", "pods": "100"} | ({"tuist.dev/vm": "2"} if os == "darwin" else {})
         status = {
             "conditions": [{"type": "Ready", "status": "True"}],
             "allocatable": offer,

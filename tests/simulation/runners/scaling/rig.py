@@ -161,7 +161,7 @@ class ScalingWorld:
             said = {"Ready": "True", **conditions}
             status = {
                 "conditions": [{"type": kind, "status": state} for kind, state in said.items()],
-                "allocatable": {"memory": memory or "16Gi", "pods": "3"},
+                "allocatable": {"memory": memory or "16Gi", "pods": "3"} | ({} if memory else {"tuist.dev/vm": "2"}),
             }
             await self.api.merge_patch(Node, name, {"status": status}, subresource="status")
 
