@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from paddock.simulator.cloud import Host
     from paddock.simulator.mac import SimulatedMac
+    from paddock.simulator.mac.job_processes import JobProcesses
 
 T = TypeVar("T")
 TREE: Final = Path(__file__).resolve().parents[2]
@@ -134,6 +135,7 @@ class Stack:
         self.dispatch_url = f"http://127.0.0.1:{self.dispatch_port}"
         self.programs: dict[str, Program] = {}
         self._stack = AsyncExitStack()
+        self._killed: Program
         self.host: Host
         self.mac: SimulatedMac
         self.admin: Client
@@ -168,6 +170,9 @@ class Stack:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for name in self.programs:
+            # Nobody waits for them to finish in good order.
+            await asyncio.to_thread(self.plane.kill, name)
         await self._stack.aclose()
 
     # What it is made of
@@ -179,7 +184,8 @@ class Stack:
             "fleetSelector": "macos",
             "dispatchLabel": LABEL,
             "runnerLabels": ["self-hosted"],
-            "replicas": 1,
+            # One runs, one waits: the next job need not wait for the operator that was killed.
+            "replicas": 2,
             # Two guests fit the machine of the tests, whatever it has.
             "podCPUMilli": 200,
             "podMemoryMB": 256,
@@ -243,9 +249,8 @@ class Stack:
 
     def told(self) -> str:
         """The ends of all logs, for a failure."""
-        logs = {name: program.log for name, program in self.programs.items()}
-        logs["agent"] = self.mac.disk.at("/var/log/paddock-node-agent.log")
-        texts = {name: path.read_text(errors="replace") if path.exists() else "" for name, path in logs.items()}
+        texts = {name: program.log.read_text(errors="replace") for name, program in self.programs.items()}
+        texts["agent"] = self.world.agents_log(self.host)
         ends = [f"--- {name}\n" + "\n".join(text.splitlines()[-25:]) for name, text in texts.items()]
         return "\n".join(["\n".join(f"--- on the Mac: {line}" for line in self.mac.violations[-5:]), *ends])
 
@@ -258,34 +263,55 @@ class Stack:
             except httpx2.TransportError:
                 return False
 
+    @property
+    def keeper(self) -> "JobProcesses":
+        return self.world.keepers[self.host.id]
+
     def agent_pid(self) -> int | None:
-        return self.world.keepers[self.host.id].pid(AGENT)
+        return self.keeper.pid(AGENT)
 
     # What may happen to it
 
     async def kill(self, what: str) -> None:
-        """`kill -9`, and what the machine's supervisor does about it; returns when the part serves again."""
-        if what in self.programs:
-            self.programs[what] = self.plane.killed_and_restarted(self.programs[what])
-            await until(f"{what} is ready again", lambda: self.ready(what), 90.0, self.told)
-        elif what == "agent":
-            before = self.agent_pid()
-            assert before is not None
-            os.kill(before, signal.SIGKILL)
-            await until("launchd has started the agent again", lambda: self._another_agent(before), told=self.told)
-        elif what == "postgres":
-            before = self.postgres.pid
-            assert before is not None
-            os.kill(before, signal.SIGKILL)
-            await until("Postgres is back", lambda: self._another_postgres(before), told=self.told)
-        else:
-            await asyncio.to_thread(self.plane.kill_and_restart, what)
+        """`kill -9`. It stays down until `bring_back`, but for Postgres, whose supervisor is quick."""
+        match what:
+            case "agent":
+                self.keeper.respawns = False
+                os.kill(_lives(self.agent_pid()), signal.SIGKILL)
+            case "postgres":
+                before = _lives(self.postgres.pid)
+                os.kill(before, signal.SIGKILL)
+                await until("Postgres has ended", lambda: self._is_not(before), told=self.told)
+            case _:
+                self._killed = await asyncio.to_thread(self.plane.kill, what)
 
-    async def _another_agent(self, before: int) -> bool:
-        return self.agent_pid() not in (None, before)
+    async def bring_back(self, what: str) -> None:
+        """What the machine's supervisor does about it; returns when the part serves again."""
+        match what:
+            case "agent":
+                self.keeper.respawns = True
+                await until("launchd has started the agent again", self._has_agent, told=self.told)
+            case "postgres":
+                await until("Postgres is back", self._has_postgres, told=self.told)
+            case _:
+                started = await asyncio.to_thread(self.plane.restart, self._killed)
+                if what in self.programs:
+                    self.programs[what] = started
+                    await until(f"{what} is ready again", lambda: self.ready(what), 90.0, self.told)
 
-    async def _another_postgres(self, before: int) -> bool:
-        return self.postgres.pid not in (None, before)
+    async def _is_not(self, before: int) -> bool:
+        return self.postgres.pid != before
+
+    async def _has_postgres(self) -> bool:
+        return self.postgres.pid is not None
+
+    async def _has_agent(self) -> bool:
+        return self.agent_pid() is not None
+
+
+def _lives(pid: int | None) -> int:
+    assert pid is not None, "it is down before it was killed"
+    return pid
 
 
 def stack_folder() -> Path:

@@ -40,7 +40,7 @@ LABEL: Final = "tuist-macos"
 AGENT: Final = "dev.paddock.node-agent"
 TART_URL: Final = "https://files.example/tart.tar.gz"
 REPOSITORY: Final = "acme/app"
-_DATA, _SHARES = "/usr/local/var/paddock/node", "/Volumes/paddock-shares"
+_DATA, _SHARES, _LOG = "/usr/local/var/paddock/node", "/Volumes/paddock-shares", "/var/log/paddock-node-agent.log"
 _RUNNER: Final = """#!/bin/bash
 mkdir -p _diag
 diag="_diag/Runner_$$-utc.log"
@@ -102,6 +102,10 @@ class StackWorld:
             stack.push_async_callback(_ended, task)
         return self
 
+    def agents_log(self, host: Host) -> str:
+        place = self.folder / "beside" / host.id / "agent.log"
+        return place.read_text(errors="replace") if place.exists() else ""
+
     async def __aexit__(self, *_: object) -> None:
         for keeper in self.keepers.values():
             keeper.end()
@@ -121,7 +125,7 @@ class StackWorld:
         beside = self.folder / "beside" / host.id
         keeper = JobProcesses(
             mac,
-            moved={_DATA: beside / "node", _SHARES: beside / "shares"},
+            moved={_DATA: beside / "node", _SHARES: beside / "shares", _LOG: beside / "agent.log"},
             more={AGENT: ("--metrics-bind-address=0", "--log-level=debug")},
         )
         mac.job_keeper = self.keepers[host.id] = keeper

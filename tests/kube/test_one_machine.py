@@ -71,9 +71,8 @@ class OneMachine:
         ]
 
     def told(self) -> str:
-        agents = [mac.disk.at("/var/log/paddock-node-agent.log") for mac in self.world.macs.macs]
-        ends = [p.read_text(errors="replace").splitlines()[-30:] for p in (self.log, *agents) if p.exists()]
-        return "\n---\n".join("\n".join(end) for end in ends)
+        texts = [self.log.read_text(errors="replace"), *map(self.world.agents_log, self.world.cloud.hosts())]
+        return "\n---\n".join("\n".join(text.splitlines()[-30:]) for text in texts)
 
 
 @asynccontextmanager
