@@ -73,12 +73,14 @@ class StackWorld:
         # Not pytest's own folder: its path is too long for what lies below it.
         self.folder = Path(tempfile.mkdtemp(prefix="pdk-stack-")).resolve()
         self.cloud = SimulatedCloud(clock, seeded("the stack's cloud"), speed=2000.0)
+        self.cloud.state.next_ip = "127.0.0.1"
         self.macs = Fleet(
             self.cloud, clock=clock, rng=seeded("macs"), pace=Pace(speed=2000.0), folder=self.folder / "macs"
         )
         self.github = SimulatedGitHub(clock, seeded("the stack's GitHub"), speed=1.0)
         self.github.add_organization("acme", "app")
         self.cloud_url = self.github_url = ""
+        self.images = [IMAGE]
         self.ssh_port = free_port()
         """Where the Mac answers, once it is there: ours are told before."""
         self.tart = self._tart()
@@ -117,6 +119,14 @@ class StackWorld:
         """A Mac in the pool that answers on `ssh_port` of loopback, with the keys that the project has now."""
         [host] = self.cloud.seed_pool(1, server_type="M2-L")
         host.ip = "127.0.0.1"
+        return host, await self.answer(host)
+
+    async def ordered_mac(self) -> SimulatedMac | None:
+        """The Mac that somebody ordered, once it is delivered; it answers from then on."""
+        host = next(iter(self.cloud.hosts()), None)
+        return None if host is None or host.activity is not None else await self.answer(host)
+
+    async def answer(self, host: Host) -> SimulatedMac:
         mac = self.macs.mac(host.id)
         mac.sshd.port = self.ssh_port
         await mac.start()
@@ -130,7 +140,7 @@ class StackWorld:
         )
         mac.job_keeper = self.keepers[host.id] = keeper
         mac.on_power_off.append(keeper.end)
-        return host, mac
+        return mac
 
     def _furnish(self, mac: SimulatedMac) -> None:
         """The registry's image, with a runner in it, as a guest of this Mac will find it."""
@@ -141,7 +151,9 @@ class StackWorld:
             (runner / path).chmod(0o755)
         home = mac.disk.at(f"/Users/{mac.username}") / ".tart" / "simulated"
         home.mkdir(parents=True)
-        (home / "world.json").write_text(json.dumps({"images": {IMAGE: {"disk": str(self.folder / "image")}}}))
+        (home / "world.json").write_text(
+            json.dumps({"images": {name: {"disk": str(self.folder / "image")} for name in self.images}})
+        )
 
     def _tart(self) -> bytes:
         """The release archive that Macs fetch: the stand-in where the real binary is."""

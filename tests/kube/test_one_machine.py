@@ -1,7 +1,7 @@
 """`paddock up` without `--simulate`: one machine, a real Mac's worth of SSH, agent, certificates and guest, and a job.
 
 What others make is the world of the one stack: Scaleway and GitHub over HTTP, a Mac over SSH, Tart. Ours runs from the
-command line that `docs/first-mac.md` gives, but for the addresses. The Mac finds this machine under another address than
+command line and the objects that `docs/first-mac.md` gives, but for addresses and sizes. The Mac finds this machine under another address than
 the one that the kubeconfig of people has: only the certificate that `--advertise-address` asks for is good for it.
 """
 
@@ -14,25 +14,30 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from kube.stack import PodEnds, linux_bundle, stack_folder, until
-from kube.stack_world import IMAGE, LABEL, TART_URL, StackWorld, free_port
+from kube.stack_world import TART_URL, StackWorld, free_port
 
-from paddock.base.clock import SystemClock
-from paddock.base.rng import seeded
-from paddock.clients.scaleway import ScalewayClient
-from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
-from paddock.hosts.bootstrap.fleet_key import FleetKeys
+from paddock.hosts.api import MacFleet
 from paddock.kube.builtin import Node
 from paddock.kube.client import Client
 from paddock.kube.config import from_kubeconfig
-from paddock.kube.objects import ObjectMeta
-from paddock.runners.api import RunnerPool, RunnerPoolSpec
+from paddock.runners.api import RunnerPool
 
 ADDRESS = "127.0.0.2"
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "first-mac.yaml"
+RESOURCES = {kind.RESOURCE.kind: kind.RESOURCE for kind in (MacFleet, RunnerPool)}
 PADDOCK = str(Path(sys.executable).with_name("paddock"))
+
+
+def examples() -> list[dict[str, Any]]:
+    """What the guide lets people apply; a VM is smaller here, so that it fits the machine of the tests."""
+    fleet, pool = yaml.safe_load_all(EXAMPLE.read_text())
+    pool["spec"] |= {"podCPUMilli": 200, "podMemoryMB": 256}
+    return [{**each, "metadata": {**each["metadata"], "namespace": "default"}} for each in (fleet, pool)]
 
 
 class OneMachine:
@@ -117,31 +122,14 @@ async def ready_node(client: Client) -> Node | None:
 
 async def test_a_job_runs_on_a_mac_that_one_machine_looks_after(machine: OneMachine):
     world = machine.world
+    world.images += [each["spec"]["image"] for each in examples() if each["kind"] == "RunnerPool"]
     bundle = await asyncio.to_thread(linux_bundle, machine.folder)
     async with up(machine, world.ssh_port, bundle):
         world.github.deliver_to(f"http://127.0.0.1:{machine.page_port}/webhooks/github")
         async with Client(from_kubeconfig(machine.kubeconfig)) as client, PodEnds(client, "default") as ends:
-            settings = world.cloud.settings(world.cloud_url)
-            async with ScalewayClient(settings, SystemClock(), seeded("keys")) as cloud:
-                await FleetKeys(client, cloud, namespace="default").ensure("macos")
-            _, mac = await world.add_mac()
-            template = MacFleetTemplate(spec=MachineSpec(type="M2-L", fleet_name="macos"))
-            await client.create(
-                MacFleet(
-                    metadata=ObjectMeta(name="macos", namespace="default"),
-                    spec=MacFleetSpec(replicas=1, template=template),
-                )
-            )
-            pool = RunnerPoolSpec(
-                image=IMAGE,
-                fleet_selector="macos",
-                dispatch_label=LABEL,
-                runner_labels=("self-hosted",),
-                replicas=1,
-                pod_cpu_milli=200,
-                pod_memory_mb=256,
-            )
-            await client.create(RunnerPool(metadata=ObjectMeta(name="macos", namespace="default"), spec=pool))
+            for made in examples():
+                await client.create(made, RESOURCES[made["kind"]])
+            mac = await until("the Mac is ordered and delivered", world.ordered_mac, told=machine.told)
             node = await until("the Mac is a ready Node", lambda: ready_node(client), 180.0, machine.told)
 
             # It speaks for itself alone, over TLS to the address it was told, by a certificate of this machine's authority.
