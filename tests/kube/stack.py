@@ -28,6 +28,7 @@ from kube.real_helm import Helm
 from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld, free_port
 from unit.deploy.rendering import CHART
 
+from paddock.base.backoff import Backoff
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.base.supervise import keep_running
@@ -94,7 +95,11 @@ class PodEnds:
 
     def __init__(self, client: Client, namespace: str) -> None:
         clock, rng = SystemClock(), seeded("pods that ended")
-        self._informer = Informer(client, Pod, clock=clock, rng=rng, namespace=namespace, name="ends of pods")
+        # Quicker than anybody who could remove a Pod: after an outage it is there before they are.
+        soon = Backoff(base=0.05, cap=0.2)
+        self._informer = Informer(
+            client, Pod, clock=clock, rng=rng, namespace=namespace, name="ends of pods", backoff=soon
+        )
         self._informer.add_handler(self._see)
         self._task: asyncio.Task[None] | None = None
         self._by_uid: dict[str, ContainerStateTerminated] = {}
