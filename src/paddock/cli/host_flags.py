@@ -59,6 +59,7 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--tart-sha256", default="", envvar="PADDOCK_TART_SHA256", help="The SHA-256 of that archive."),
         click.option("--tart-version", default="", envvar="PADDOCK_TART_VERSION", help="Its version, for people to see."),
         click.option("--namespace", default="default", show_default=True, help="Where the Host objects live."),
+        click.option("--watch-namespace", "watch_namespaces", multiple=True, help="Only work on machines, fleets and clusters of this namespace; may be repeated. Without it, of all."),
         click.option("--watch-filter", default="", help="Only look at machines with the label cluster.x-k8s.io/watch-filter of this value."),
     ]  # fmt: skip
 
@@ -90,6 +91,7 @@ def host_settings(flags: dict[str, Any], **more: Any) -> "HostSettings":
         reclaim_interval=flags["orphan_reclaim_interval"],
         tiers=Tiers(reboot_after=flags["bootstrap_reboot_after"], max_attempts=flags["bootstrap_max_attempts"]),
         watch_filter=flags["watch_filter"],
+        watch_namespaces=tuple(flags["watch_namespaces"]),
         **more,
     )
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from paddock.kube.leader import LeaderElector
     from paddock.kube.manager import Manager
     from paddock.kube.metrics import KubeMetrics
+    from paddock.runners.pools.retirement import RetirementApi
 
 __all__ = ["command"]
 
@@ -168,6 +169,8 @@ async def _run(
     from paddock.kube.errors import ConfigError
     from paddock.kube.manager import Manager
     from paddock.kube.metrics import KubeMetrics
+    from paddock.runners.http.retirement_client import HttpRetirementApi
+    from paddock.views.dispatch_word import DispatchWord
 
     clock, rng, metrics = SystemClock(), unseeded(), KubeMetrics(CollectorRegistry())
     try:
@@ -180,6 +183,9 @@ async def _run(
             cloud = await stack.enter_async_context(ScalewayClient(at_scaleway, clock, rng))
             elector = _elector(client, settings, clock, rng, metrics) if elect else None
             manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector)
+            retirement = HttpRetirementApi(runners.url, client.config.credentials) if runners.url else None
+            if retirement is not None:
+                stack.push_async_callback(retirement.close)
             HostOperator(
                 manager,
                 client,
@@ -203,9 +209,10 @@ async def _run(
                 clock=clock,
                 rng=rng,
                 metrics=metrics,
+                work=DispatchWord(retirement) if retirement is not None else None,
             )
-            if runners.url:
-                await _add_runners(stack, manager, client, runners, clock, rng, metrics)
+            if retirement is not None:
+                _add_runners(manager, client, retirement, runners, clock, rng, metrics)
             apps = {
                 "--metrics-bind-address": metrics_app(metrics.registry),
                 "--health-probe-bind-address": probes_app(manager.healthz, manager.readyz),
@@ -222,22 +229,19 @@ async def _run(
     return 0
 
 
-async def _add_runners(
-    stack: AsyncExitStack,
+def _add_runners(
     manager: "Manager",
     client: "Client",
+    retirement: "RetirementApi",
     runners: _Runners,
     clock: "Clock",
     rng: "random.Random",
     metrics: "KubeMetrics",
 ) -> None:
     """Pools and their autoscaler, with the dispatch process's books: no live Pod is deleted without its leave."""
-    from paddock.runners.http.retirement_client import HttpRetirementApi
     from paddock.runners.pools.settings import PoolSettings
     from paddock.runners.processes.operator import RunnerOperator
 
-    retirement = HttpRetirementApi(runners.url, client.config.credentials)
-    stack.push_async_callback(retirement.close)
     settings = PoolSettings(
         dispatch_url=runners.for_pods, namespace=runners.namespace, poller_image=runners.poller_image
     )

@@ -198,7 +198,7 @@ def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
         every=5.0,
         claim_grace=soon,
         silent_dispatcher=sooner,
-        stamp_grace=soon,
+        assignment_grace=soon,
         registration_deadline=soon,
         finished_grace=soon,
         progress_grace=soon,

@@ -178,6 +178,7 @@ def _status(given: dict[str, str], now: datetime, *, ready: bool) -> dict[str, A
             "cpu": given.get("cpu", "8"),
             "memory": f"{given.get('memory-mb', '14336')}Mi",
             "pods": given.get("max-pods", "3"),
+            "tuist.dev/vm": "2",
         }
         status |= {
             "capacity": offer,

@@ -13,6 +13,7 @@ from paddock.runners.api.labels import (
     POOL_LABEL,
     RUNNER,
     RUNNER_LABEL,
+    VM_RESOURCE,
 )
 from paddock.runners.api.runner_pool import (
     KINDS,
@@ -39,6 +40,7 @@ __all__ = [
     "POOL_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
+    "VM_RESOURCE",
     "Autoscaling",
     "Platform",
     "Provisioning",

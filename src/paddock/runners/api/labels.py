@@ -15,6 +15,7 @@ __all__ = [
     "POOL_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
+    "VM_RESOURCE",
 ]
 
 AUDIENCE: Final = "tuist-runners-dispatch"
@@ -25,7 +26,7 @@ RUNNER_LABEL: Final = "tuist.dev/runner"
 POOL_LABEL: Final = "tuist.dev/runner-pool"
 """The pool's name, on Pod and ServiceAccount. Dispatch trusts the one on the ServiceAccount."""
 OWNER_LABEL: Final = "tuist.dev/runner-pool-owner"
-"""The stamp: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
+"""The assignment: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
 ACCOUNT_LABEL: Final = "tuist.dev/runner-account"
 """The account's id, only after the dispatch was committed."""
 DRAIN_ELIGIBLE_LABEL: Final = "tuist.dev/drain-eligible"
@@ -42,3 +43,5 @@ POLLER: Final = "poller"
 """The init container of a Linux Pod that waits for a job; the only one with a token."""
 RUNNER: Final = "runner"
 """The container that runs the job."""
+VM_RESOURCE: Final = "tuist.dev/vm"
+"""What the node agent of a Mac offers, and what each macOS Pod asks for: one of the VMs that the Mac may run at a time."""

@@ -44,7 +44,7 @@ class HealingSettings:
     """Kinds that are only reported; `*` for all."""
     claim_grace: timedelta = timedelta(minutes=5)
     silent_dispatcher: timedelta = timedelta(seconds=30)
-    stamp_grace: timedelta = timedelta(minutes=5)
+    assignment_grace: timedelta = timedelta(minutes=5)
     registration_deadline: timedelta = timedelta(minutes=5)
     finished_grace: timedelta = timedelta(minutes=3)
     progress_grace: timedelta = timedelta(minutes=2)

@@ -28,7 +28,7 @@ _LONGEST: Final = 16 * 1024
 _REMEMBERED: Final = 60.0
 _MOST_REMEMBERED: Final = 20_000
 _CLOCKS_DIFFER: Final = 60.0
-_REVIEW_PATIENCE: Final = 5.0
+_REVIEW_TIMEOUT: Final = 5.0
 _POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 _POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 _SIGNATURE_ALONE: Final[Any] = dict.fromkeys(
@@ -139,7 +139,7 @@ class Tokens:
             spec=TokenReview.Spec(token=token.reveal(), audiences=(audience,) if audience else ()),
         )
         try:
-            status = (await self._client.create(review, timeout=_REVIEW_PATIENCE)).status
+            status = (await self._client.create(review, timeout=_REVIEW_TIMEOUT)).status
         except KubeError as error:
             # The class alone: a server that quotes the request in its refusal would quote the token.
             log.warning("a token could not be reviewed", error=type(error).__name__)

@@ -26,9 +26,11 @@ from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailabl
 __all__ = [
     "LARGEST_RETIREMENT",
     "PREFIX",
+    "AtWork",
     "Authenticator",
     "Load",
     "PodIsStopped",
+    "PodsAskedAbout",
     "PodsToRetire",
     "Progress",
     "Retired",
@@ -67,6 +69,16 @@ class PodsToRetire(Struct, frozen=True):
 
 class Retired(Struct, frozen=True):
     retired: tuple[str, ...]
+
+
+class PodsAskedAbout(Struct, frozen=True):
+    pod_uids: Annotated[tuple[_Name, ...], Meta(max_length=LARGEST_RETIREMENT)]
+
+
+class AtWork(Struct, frozen=True):
+    """Which Pods have a job: uid → the account's login."""
+
+    at_work: dict[str, str]
 
 
 class PodIsStopped(Struct, frozen=True):
@@ -121,6 +133,11 @@ def internal_routes(
         retired = await retirement.retire([Pod(pod.uid, pod.name) for pod in asked.pods], why=asked.why)
         return answer(Retired(tuple(sorted(retired))))
 
+    async def at_work(request: Request) -> Response:
+        await _controller(request)
+        asked = decode(await _body(request), PodsAskedAbout)
+        return answer(AtWork(dict(await retirement.at_work(asked.pod_uids))))
+
     async def stopped(request: Request) -> Response:
         await _controller(request)
         told = decode(await _body(request), PodIsStopped)
@@ -145,6 +162,7 @@ def internal_routes(
     return [
         Route(f"{PREFIX}/desired_replicas", guarded(desired_replicas, *_AWAY), methods=["GET"]),
         Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
+        Route(f"{PREFIX}/pods/at-work", guarded(at_work, *_AWAY), methods=["POST"]),
         Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
         Route(f"{PREFIX}/pods/progress", guarded(note_progress, *_AWAY), methods=["POST"]),
     ]

@@ -145,7 +145,7 @@ async def test_keys_of_an_earlier_tenant_are_an_answer_and_not_a_reason_to_wait(
     assert isinstance(outcome, Failed)
     assert (outcome.step, outcome.kind) == ("reach-ssh", FailureKind.AUTH_REFUSED)
     assert "scw_authorized_keys" in outcome.sentence
-    assert time.perf_counter() - began < 10.0
+    assert time.perf_counter() - began < 50.0, "it did not wait out `reach_for`"
     rig.mac.reinstall(keys=[rig.key.public])
     await rig.ready()
 

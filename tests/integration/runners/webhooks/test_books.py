@@ -112,6 +112,25 @@ async def test_a_pod_that_holds_a_claim_or_was_handed_a_runner_is_not_retired(be
     assert await retirement.retire([pod("claimed"), pod("running"), pod("idle")], why="scale down") == {"uid-idle"}
 
 
+async def test_who_works_is_told_by_claims_and_open_sessions(bench: Bench, retirement: RetirementApi):
+    await bench.accounts(1, 2)
+    await bench.queue(job(7), job(8, 2))
+    await bench.claimed("claimed")
+    await bench.running("running")
+    await retirement.retire([pod("fenced")], why="scale down")
+    asked = ["uid-claimed", "uid-running", "uid-fenced", "uid-idle"]
+    said = await retirement.at_work(asked)
+    assert set(said) == {"uid-claimed", "uid-running"}
+    assert all(said.values())
+    await retirement.stopped(pod("running"), bench.clock.now(), why="ended")
+    assert set(await retirement.at_work(asked)) == {"uid-claimed"}
+    assert await retirement.at_work([]) == {}
+
+
+async def test_only_the_operator_may_ask_who_works(office: Office):
+    assert (await office.post("/pods/at-work", {"pod_uids": ["uid-1"]}, token="somebody")).status_code == 401
+
+
 async def test_a_pod_that_tears_down_after_its_job_is_retired_only_when_it_ended(
     bench: Bench, retirement: RetirementApi
 ):
