@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import httpx2
 import pytest
+import yaml
 from agent_bundle.build import build
 from agent_bundle.interpreter import from_running
 from kube.real_helm import Helm
@@ -186,21 +187,23 @@ class Stack:
         tart = {"url": TART_URL, "sha256": self.world.tart_sha256, "version": "2.35.0"}
         pool = {
             "image": IMAGE,
-            "fleetSelector": "macos",
             "dispatchLabel": LABEL,
-            "runnerLabels": ["self-hosted"],
+            "autoscaling": {"enabled": False},
             # One runs, one waits: the next job need not wait for the operator that was killed.
             "replicas": 2,
             # Two guests fit the machine of the tests, whatever it has.
             "podCPUMilli": 200,
             "podMemoryMB": 256,
         }
+        # The rest is what people are told to copy.
+        given = yaml.safe_load((TREE / "docs" / "examples" / "values.yaml").read_text())
         return {
-            "macosFleet": {"enabled": True, "replicas": 1, "tart": tart},
-            "operator": {"apiServerURL": self.plane.url},
-            "dispatch": {"enabled": True, "runnerURL": self.dispatch_url},
+            **given,
+            "macosFleet": {**given["macosFleet"], "replicas": 1, "tart": tart},
+            "operator": {**given["operator"], "apiServerURL": self.plane.url},
+            "dispatch": {**given["dispatch"], "runnerURL": self.dispatch_url},
             "github": {"apiURL": self.world.github_url},
-            "runnerPools": {"macos": pool},
+            "runnerPools": {"macos": {**given["runnerPools"]["macos"], **pool}},
         }
 
     async def _add_mac(self) -> None:
