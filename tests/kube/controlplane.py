@@ -96,20 +96,23 @@ class ControlPlane:
         """Whether kube-controller-manager runs: garbage collection, default ServiceAccounts."""
         return "kube-controller-manager" in self.processes
 
-    def kill_and_restart(self, name: str) -> None:
-        """End one of the programs as `kill -9` does, and start it anew with the same files; returns when it serves."""
+    def kill(self, name: str) -> Program:
+        """End one of the programs as `kill -9` does; `restart` takes what this gives."""
         program = next(each for each in self._supervisor.programs if each.name == name)
-        started = self._supervisor.killed_and_restarted(program)
-        if name == "kube-apiserver":
+        self._supervisor.kill(program)
+        return program
+
+    def restart(self, program: Program) -> Program:
+        """Start a program that was killed with the same command; an API server is waited for until it serves."""
+        started = self._supervisor.restart(program)
+        if program.name == "kube-apiserver":
             with self.client() as http:
                 _wait(started, "answer /readyz", lambda: http.get("/readyz", timeout=PROBE_SECONDS).is_success)
+        return started
 
     def start_beside(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Program:
         """A program of the test's own, which ends with the control plane at the latest; its log lies beside the others."""
         return self._supervisor.start(name, command, environment)
-
-    def killed_and_restarted(self, program: Program) -> Program:
-        return self._supervisor.killed_and_restarted(program)
 
     def user(self, name: str, groups: tuple[str, ...] = ()) -> Credentials:
         """A client certificate for any user, usable at once; the name need not exist anywhere."""

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import httpx2
 import pytest
+import yaml
 from agent_bundle.build import build
 from agent_bundle.interpreter import from_running
 from kube.real_helm import Helm
 from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld, free_port
 from unit.deploy.rendering import CHART
 
+from paddock.base.backoff import Backoff
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.base.supervise import keep_running
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
     from paddock.simulator.cloud import Host
     from paddock.simulator.mac import SimulatedMac
+    from paddock.simulator.mac.job_processes import JobProcesses
 
 T = TypeVar("T")
 TREE: Final = Path(__file__).resolve().parents[2]
@@ -93,7 +96,11 @@ class PodEnds:
 
     def __init__(self, client: Client, namespace: str) -> None:
         clock, rng = SystemClock(), seeded("pods that ended")
-        self._informer = Informer(client, Pod, clock=clock, rng=rng, namespace=namespace, name="ends of pods")
+        # Quicker than anybody who could remove a Pod: after an outage it is there before they are.
+        soon = Backoff(base=0.05, cap=0.2)
+        self._informer = Informer(
+            client, Pod, clock=clock, rng=rng, namespace=namespace, name="ends of pods", backoff=soon
+        )
         self._informer.add_handler(self._see)
         self._task: asyncio.Task[None] | None = None
         self._by_uid: dict[str, ContainerStateTerminated] = {}
@@ -134,6 +141,7 @@ class Stack:
         self.dispatch_url = f"http://127.0.0.1:{self.dispatch_port}"
         self.programs: dict[str, Program] = {}
         self._stack = AsyncExitStack()
+        self._killed: Program
         self.host: Host
         self.mac: SimulatedMac
         self.admin: Client
@@ -168,6 +176,9 @@ class Stack:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for name in self.programs:
+            # Nobody waits for them to finish in good order.
+            await asyncio.to_thread(self.plane.kill, name)
         await self._stack.aclose()
 
     # What it is made of
@@ -176,20 +187,23 @@ class Stack:
         tart = {"url": TART_URL, "sha256": self.world.tart_sha256, "version": "2.35.0"}
         pool = {
             "image": IMAGE,
-            "fleetSelector": "macos",
             "dispatchLabel": LABEL,
-            "runnerLabels": ["self-hosted"],
-            "replicas": 1,
+            "autoscaling": {"enabled": False},
+            # One runs, one waits: the next job need not wait for the operator that was killed.
+            "replicas": 2,
             # Two guests fit the machine of the tests, whatever it has.
             "podCPUMilli": 200,
             "podMemoryMB": 256,
         }
+        # The rest is what people are told to copy.
+        given = yaml.safe_load((TREE / "docs" / "examples" / "values.yaml").read_text())
         return {
-            "macosFleet": {"enabled": True, "replicas": 1, "tart": tart},
-            "operator": {"apiServerURL": self.plane.url},
-            "dispatch": {"enabled": True, "runnerURL": self.dispatch_url},
+            **given,
+            "macosFleet": {**given["macosFleet"], "replicas": 1, "tart": tart},
+            "operator": {**given["operator"], "apiServerURL": self.plane.url},
+            "dispatch": {**given["dispatch"], "runnerURL": self.dispatch_url},
             "github": {"apiURL": self.world.github_url},
-            "runnerPools": {"macos": pool},
+            "runnerPools": {"macos": {**given["runnerPools"]["macos"], **pool}},
         }
 
     async def _add_mac(self) -> None:
@@ -250,9 +264,8 @@ class Stack:
 
     def told(self) -> str:
         """The ends of all logs, for a failure."""
-        logs = {name: program.log for name, program in self.programs.items()}
-        logs["agent"] = self.mac.disk.at("/var/log/paddock-node-agent.log")
-        texts = {name: path.read_text(errors="replace") if path.exists() else "" for name, path in logs.items()}
+        texts = {name: program.log.read_text(errors="replace") for name, program in self.programs.items()}
+        texts["agent"] = self.world.agents_log(self.host)
         ends = [f"--- {name}\n" + "\n".join(text.splitlines()[-25:]) for name, text in texts.items()]
         return "\n".join(["\n".join(f"--- on the Mac: {line}" for line in self.mac.violations[-5:]), *ends])
 
@@ -265,34 +278,55 @@ class Stack:
             except httpx2.TransportError:
                 return False
 
+    @property
+    def keeper(self) -> "JobProcesses":
+        return self.world.keepers[self.host.id]
+
     def agent_pid(self) -> int | None:
-        return self.world.keepers[self.host.id].pid(AGENT)
+        return self.keeper.pid(AGENT)
 
     # What may happen to it
 
     async def kill(self, what: str) -> None:
-        """`kill -9`, and what the machine's supervisor does about it; returns when the part serves again."""
-        if what in self.programs:
-            self.programs[what] = self.plane.killed_and_restarted(self.programs[what])
-            await until(f"{what} is ready again", lambda: self.ready(what), 90.0, self.told)
-        elif what == "agent":
-            before = self.agent_pid()
-            assert before is not None
-            os.kill(before, signal.SIGKILL)
-            await until("launchd has started the agent again", lambda: self._another_agent(before), told=self.told)
-        elif what == "postgres":
-            before = self.postgres.pid
-            assert before is not None
-            os.kill(before, signal.SIGKILL)
-            await until("Postgres is back", lambda: self._another_postgres(before), told=self.told)
-        else:
-            await asyncio.to_thread(self.plane.kill_and_restart, what)
+        """`kill -9`. It stays down until `bring_back`, but for Postgres, whose supervisor is quick."""
+        match what:
+            case "agent":
+                self.keeper.respawns = False
+                os.kill(_lives(self.agent_pid()), signal.SIGKILL)
+            case "postgres":
+                before = _lives(self.postgres.pid)
+                os.kill(before, signal.SIGKILL)
+                await until("Postgres has ended", lambda: self._is_not(before), told=self.told)
+            case _:
+                self._killed = await asyncio.to_thread(self.plane.kill, what)
 
-    async def _another_agent(self, before: int) -> bool:
-        return self.agent_pid() not in (None, before)
+    async def bring_back(self, what: str) -> None:
+        """What the machine's supervisor does about it; returns when the part serves again."""
+        match what:
+            case "agent":
+                self.keeper.respawns = True
+                await until("launchd has started the agent again", self._has_agent, told=self.told)
+            case "postgres":
+                await until("Postgres is back", self._has_postgres, told=self.told)
+            case _:
+                started = await asyncio.to_thread(self.plane.restart, self._killed)
+                if what in self.programs:
+                    self.programs[what] = started
+                    await until(f"{what} is ready again", lambda: self.ready(what), 90.0, self.told)
 
-    async def _another_postgres(self, before: int) -> bool:
-        return self.postgres.pid not in (None, before)
+    async def _is_not(self, before: int) -> bool:
+        return self.postgres.pid != before
+
+    async def _has_postgres(self) -> bool:
+        return self.postgres.pid is not None
+
+    async def _has_agent(self) -> bool:
+        return self.agent_pid() is not None
+
+
+def _lives(pid: int | None) -> int:
+    assert pid is not None, "it is down before it was killed"
+    return pid
 
 
 def stack_folder() -> Path:

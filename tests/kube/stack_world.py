@@ -40,7 +40,7 @@ LABEL: Final = "tuist-macos"
 AGENT: Final = "dev.paddock.node-agent"
 TART_URL: Final = "https://files.example/tart.tar.gz"
 REPOSITORY: Final = "acme/app"
-_DATA, _SHARES = "/usr/local/var/paddock/node", "/Volumes/paddock-shares"
+_DATA, _SHARES, _LOG = "/usr/local/var/paddock/node", "/Volumes/paddock-shares", "/var/log/paddock-node-agent.log"
 _RUNNER: Final = """#!/bin/bash
 mkdir -p _diag
 diag="_diag/Runner_$$-utc.log"
@@ -73,12 +73,14 @@ class StackWorld:
         # Not pytest's own folder: its path is too long for what lies below it.
         self.folder = Path(tempfile.mkdtemp(prefix="pdk-stack-")).resolve()
         self.cloud = SimulatedCloud(clock, seeded("the stack's cloud"), speed=2000.0)
+        self.cloud.state.next_ip = "127.0.0.1"
         self.macs = Fleet(
             self.cloud, clock=clock, rng=seeded("macs"), pace=Pace(speed=2000.0), folder=self.folder / "macs"
         )
         self.github = SimulatedGitHub(clock, seeded("the stack's GitHub"), speed=1.0)
         self.github.add_organization("acme", "app")
         self.cloud_url = self.github_url = ""
+        self.images = [IMAGE]
         self.ssh_port = free_port()
         """Where the Mac answers, once it is there: ours are told before."""
         self.tart = self._tart()
@@ -102,6 +104,10 @@ class StackWorld:
             stack.push_async_callback(_ended, task)
         return self
 
+    def agents_log(self, host: Host) -> str:
+        place = self.folder / "beside" / host.id / "agent.log"
+        return place.read_text(errors="replace") if place.exists() else ""
+
     async def __aexit__(self, *_: object) -> None:
         for keeper in self.keepers.values():
             keeper.end()
@@ -113,6 +119,14 @@ class StackWorld:
         """A Mac in the pool that answers on `ssh_port` of loopback, with the keys that the project has now."""
         [host] = self.cloud.seed_pool(1, server_type="M2-L")
         host.ip = "127.0.0.1"
+        return host, await self.answer(host)
+
+    async def ordered_mac(self) -> SimulatedMac | None:
+        """The Mac that somebody ordered, once it is delivered; it answers from then on."""
+        host = next(iter(self.cloud.hosts()), None)
+        return None if host is None or host.activity is not None else await self.answer(host)
+
+    async def answer(self, host: Host) -> SimulatedMac:
         mac = self.macs.mac(host.id)
         mac.sshd.port = self.ssh_port
         await mac.start()
@@ -121,12 +135,12 @@ class StackWorld:
         beside = self.folder / "beside" / host.id
         keeper = JobProcesses(
             mac,
-            moved={_DATA: beside / "node", _SHARES: beside / "shares"},
+            moved={_DATA: beside / "node", _SHARES: beside / "shares", _LOG: beside / "agent.log"},
             more={AGENT: ("--metrics-bind-address=0", "--log-level=debug")},
         )
         mac.job_keeper = self.keepers[host.id] = keeper
         mac.on_power_off.append(keeper.end)
-        return host, mac
+        return mac
 
     def _furnish(self, mac: SimulatedMac) -> None:
         """The registry's image, with a runner in it, as a guest of this Mac will find it."""
@@ -137,7 +151,9 @@ class StackWorld:
             (runner / path).chmod(0o755)
         home = mac.disk.at(f"/Users/{mac.username}") / ".tart" / "simulated"
         home.mkdir(parents=True)
-        (home / "world.json").write_text(json.dumps({"images": {IMAGE: {"disk": str(self.folder / "image")}}}))
+        (home / "world.json").write_text(
+            json.dumps({"images": {name: {"disk": str(self.folder / "image")} for name in self.images}})
+        )
 
     def _tart(self) -> bytes:
         """The release archive that Macs fetch: the stand-in where the real binary is."""

@@ -108,10 +108,14 @@ class Supervisor:
         self._order(f"watch {process.pid}")
         return program
 
-    def killed_and_restarted(self, program: Program) -> Program:
-        """End the program's group with SIGKILL, and start the same command again; whether it is ready is yours to ask."""
+    def kill(self, program: Program) -> None:
+        """End the program's group with SIGKILL, and reap it."""
         _signal_group(program, signal.SIGKILL)
+        program.process.wait()
         self.stop(program)
+
+    def restart(self, program: Program) -> Program:
+        """Start the same command again; whether it is ready is yours to ask."""
         return self.start(program.name, program.command, program.environment)
 
     def stop(self, program: Program) -> None:

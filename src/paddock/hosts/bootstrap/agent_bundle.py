@@ -15,6 +15,7 @@ from paddock.hosts.bootstrap.errors import PlanError
 from paddock.hosts.bootstrap.plan import FleetConfig, LaunchdJob, Payload, VirtualMachines
 
 __all__ = [
+    "AGENT",
     "BUNDLE_VARIABLE",
     "DEFAULT_BUNDLE",
     "PLACEHOLDER_REMEDY",

@@ -51,7 +51,8 @@ class JobProcesses:
         self._more = dict(more or {})
         self._throttle = throttle
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self.starts: dict[str, int] = {}
+        self.respawns = True
+        """False lets a job that ended stay down, as a launchd that takes its time would."""
 
     def pid(self, label: str) -> int | None:
         """The process of a job, while it runs."""
@@ -60,8 +61,7 @@ class JobProcesses:
 
     def start(self, job: LoadedJob) -> None:
         self.stop(job)
-        self.starts[job.label] = self.starts.get(job.label, 0) + 1
-        log = self._mac.disk.at(str(job.settings.get("StandardOutPath") or "/dev/null"))
+        log = self._at(str(job.settings.get("StandardOutPath") or "/dev/null"))
         log.parent.mkdir(parents=True, exist_ok=True)
         words = [*map(self._led, job.program), *self._more.get(job.label, ())]
         if refusal := self._refusal(job):
@@ -105,6 +105,8 @@ class JobProcesses:
             return
         job.pid, job.exit_status = None, process.returncode
         await asyncio.sleep(self._throttle)
+        while not self.respawns:  # noqa: ASYNC110 - a test sets it
+            await asyncio.sleep(_LOOK)
         if self._running.get(job.label) is process and self._mac.powered:
             self._mac.launchd.start(job)
 

@@ -34,6 +34,17 @@ def test_the_config_is_in_the_runners_environment_and_nowhere_else(guest: Guest)
     assert not [path for path in written if JOB in path.read_text(errors="replace")]
 
 
+def test_the_host_may_take_the_config_back_as_soon_as_the_guest_says_job(guest: Guest):
+    """The host removes it from the share when it sees that word, which may be before the guest's next breath."""
+    guest.runner("exit 0")
+    taken = f'[ "$(cat "{guest.status}/state" 2>/dev/null)" != job ] || rm -f "{guest.env}/job"'
+    guest.program("mv", f'/bin/mv "$@"; code=$?\n{taken}\nexit $code')
+    guest.put("job", f"{JOB}\n")
+    assert guest.run() == 0
+    assert (guest.home / "config-in-environment").read_text() == JOB
+    assert not (guest.env / "job").exists()
+
+
 @pytest.mark.parametrize("code", [1, 5, 7])
 def test_the_runners_own_code_is_reported(guest: Guest, code: int):
     guest.runner(f"exit {code}")
