@@ -149,9 +149,9 @@ async def _run(
     from paddock.clients.scaleway import ScalewayClient, ScalewaySettings, SettingsError
     from paddock.clients.ssh import AsyncSsh
     from paddock.hosts.bootstrap import Sequencing
-    from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
+    from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper
     from paddock.hosts.bootstrap.identity import ApiEndpoint
-    from paddock.hosts.bootstrap.node_access import IdentityKind
+    from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess, NodeAccessSettings
     from paddock.hosts.operator import HostOperator
     from paddock.hosts.roles import NODE_ROLE
     from paddock.kube import config as kube_config
@@ -171,29 +171,20 @@ async def _run(
             cloud = await stack.enter_async_context(ScalewayClient(at_scaleway, clock, rng))
             elector = _elector(client, settings, clock, rng, metrics) if elect else None
             manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector)
-            HostOperator(
-                manager,
-                client,
-                cloud,
-                FleetBootstrapper(
-                    client,
-                    cloud,
-                    AsyncSsh(),
-                    fleet,
-                    clock=clock,
-                    rng=rng,
-                    endpoint=ApiEndpoint(api_server_url or connection.server, connection.ca),
-                    cluster_role=NODE_ROLE,
-                    node_identity=IdentityKind(settings.node_identity),
-                    pods_namespace=runners.namespace,
-                    own_namespace=settings.namespace,
-                    sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
-                ),
-                settings,
-                clock=clock,
-                rng=rng,
-                metrics=metrics,
+            identities = NodeAccessSettings(
+                kind=IdentityKind(settings.node_identity),
+                cluster_role=NODE_ROLE,
+                pods_namespace=runners.namespace,
+                own_namespace=settings.namespace,
             )
+            endpoint = ApiEndpoint(api_server_url or connection.server, connection.ca)
+            access = NodeAccess(client, clock, rng, endpoint, identities)
+            bootstrapper = FleetBootstrapper(
+                BootstrapContext(client=client, cloud=cloud, ssh=AsyncSsh(), clock=clock, rng=rng, access=access),
+                fleet,
+                sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
+            )
+            HostOperator(manager, client, cloud, bootstrapper, settings, clock=clock, rng=rng, metrics=metrics)
             if runners.url:
                 await _add_runners(stack, manager, client, runners, clock, rng, metrics)
             apps = {

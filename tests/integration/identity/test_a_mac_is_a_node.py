@@ -18,7 +18,7 @@ from paddock.base.secrets import Secret
 from paddock.hosts import api as hosts_api
 from paddock.hosts.api import IDENTITY_SINCE, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentity
-from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess
+from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess, NodeAccessSettings
 from paddock.hosts.bootstrap.node_certificate import (
     CSR,
     KUBELET_CLIENT,
@@ -323,7 +323,8 @@ async def test_an_agent_that_slept_through_its_renewal_gets_a_new_certificate_an
 
 async def test_a_cluster_that_signs_nothing_gets_accounts_whose_rights_are_narrow():
     async with running_cluster(signs=False, roles=node_roles()) as cluster, cluster.client() as admin:
-        access = NodeAccess(admin, SystemClock(), seeded("access"), ENDPOINT, timeout=0.2, pods_namespace="kube-public")
+        settings = NodeAccessSettings(timeout=0.2, pods_namespace="kube-public")
+        access = NodeAccess(admin, SystemClock(), seeded("access"), ENDPOINT, settings)
         made = await access.first("mac-1", "default")
         token = yaml.safe_load(made.kubeconfig.reveal())["users"][0]["user"]["token"]
         async with cluster.client(Secret(token)) as mac:
@@ -341,7 +342,8 @@ async def test_a_cluster_that_signs_nothing_gets_accounts_whose_rights_are_narro
 
 
 async def test_an_account_is_given_where_that_was_asked_for(world: World):
-    access = NodeAccess(world.admin, world.clock, seeded("a"), ENDPOINT, kind=IdentityKind.SERVICE_ACCOUNT)
+    settings = NodeAccessSettings(kind=IdentityKind.SERVICE_ACCOUNT)
+    access = NodeAccess(world.admin, world.clock, seeded("a"), ENDPOINT, settings)
     assert "token" in (await access.first("mac-1", "default")).kubeconfig.reveal()
 
 

@@ -5,25 +5,20 @@ so that a lost hint costs seconds and never a job.
 """
 
 import asyncio
-import random
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.kube.builtin import Pod as KubePod
 from paddock.kube.store import CacheChange
 from paddock.runners.api import POOL_LABEL
-from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.answers import PollAnswer, exit_now, later, must_go
-from paddock.runners.dispatch.cluster import Observations
-from paddock.runners.dispatch.handover import Handover
+from paddock.runners.dispatch.handover import Handover, ServingContext
 from paddock.runners.dispatch.heartbeat import Heartbeat
-from paddock.runners.dispatch.metrics import DispatchMetrics
-from paddock.runners.dispatch.pending_releases import BY, PendingReleases
+from paddock.runners.dispatch.pending_releases import BY
 from paddock.runners.dispatch.waiting_pods import ConcurrencyLimit, Waiter, WaitingPods, WaitQueue
-from paddock.runners.ledger import EVERY_POOL, LARGEST_BATCH, Claim, Ledger, LedgerError, Outcome, Pod
+from paddock.runners.ledger import EVERY_POOL, LARGEST_BATCH, Claim, LedgerError, Outcome, Pod
 
 __all__ = ["Dispatcher"]
 
@@ -47,36 +42,24 @@ class Dispatcher:
     again.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        waiting: WaitingPods,
-        serving: Handover,
-        pending_releases: PendingReleases,
-        heartbeat: Heartbeat,
-        observations: Observations,
-        settings: DispatchSettings,
-        clock: Clock,
-        rng: random.Random,
-        metrics: DispatchMetrics,
-    ) -> None:
-        self._ledger = ledger
+    def __init__(self, context: ServingContext, waiting: WaitingPods, handover: Handover, heartbeat: Heartbeat) -> None:
+        self._ledger = context.ledger
         self._waiting = waiting
-        self._serving = serving
-        self._pending_releases = pending_releases
+        self._handover = handover
+        self._pending_releases = context.pending_releases
         self._heartbeat = heartbeat
-        self._observations = observations
-        self._settings = settings
-        self._clock = clock
-        self._rng = rng
-        self._metrics = metrics
-        self._slots = ConcurrencyLimit(settings.serving)
+        self._observations = context.observations
+        self._settings = context.settings
+        self._clock = context.clock
+        self._rng = context.rng
+        self._metrics = context.metrics
+        self._slots = ConcurrencyLimit(context.settings.serving)
         self._spent: OrderedDict[str, None] = OrderedDict()
         self._lines: dict[str, asyncio.Task[None]] = {}
         self._asking: set[str] = set()
         self._served: set[asyncio.Task[None]] = set()
         self._stopping = False
-        metrics.serving.set_function(lambda: len(self._served))
+        self._metrics.serving.set_function(lambda: len(self._served))
 
     # The request's side
 
@@ -258,7 +241,7 @@ class Dispatcher:
     async def _serve(self, waiter: Waiter, claim: Claim) -> None:
         answer: PollAnswer | None = _STOPPING
         try:
-            answer = await self._serving.serve(waiter, claim)
+            answer = await self._handover.serve(waiter, claim)
         except Exception:
             answer = later("failed", "something is wrong with this process")
             log.exception("serving a claim failed; it was given back", pod=claim.pod_name, job=claim.job_id)

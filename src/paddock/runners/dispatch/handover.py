@@ -22,6 +22,7 @@ from paddock.clients.github import errors as github
 from paddock.clients.github.contract import GitHub, MintedRunner
 from paddock.kube.errors import KubeError
 from paddock.runners.api import RunnerPool
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.answers import HandedJob, PollAnswer, later
 from paddock.runners.dispatch.assignment import Assigned, Assignments
 from paddock.runners.dispatch.cluster import Observations
@@ -31,7 +32,7 @@ from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Relea
 from paddock.runners.dispatch.waiting_pods import Waiter
 from paddock.runners.ledger import Account, Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
 
-__all__ = ["LONGEST_NAME", "GivenUpError", "Handover", "labels_of", "runner_name", "work_folder"]
+__all__ = ["LONGEST_NAME", "GivenUpError", "Handover", "ServingContext", "labels_of", "runner_name", "work_folder"]
 
 LONGEST_NAME: Final = 64
 """GitHub refuses longer ones (422)."""
@@ -70,33 +71,33 @@ class _Progress:
     minted: MintedRunner | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingContext:
+    """What the dispatcher and the handover both work with."""
+
+    ledger: Ledger
+    observations: Observations
+    pending_releases: PendingReleases
+    settings: DispatchSettings
+    clock: Clock
+    rng: random.Random
+    metrics: DispatchMetrics
+
+
 class Handover:
     """Serves one claim a call, any number at once."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        github: GitHub,
-        tokens: Tokens,
-        assignments: Assignments,
-        observations: Observations,
-        pending_releases: PendingReleases,
-        clock: Clock,
-        rng: random.Random,
-        metrics: DispatchMetrics,
-        *,
-        deadline: float,
-    ) -> None:
-        self._ledger = ledger
+    def __init__(self, context: ServingContext, github: GitHub, tokens: Tokens, assignments: Assignments) -> None:
+        self._ledger = context.ledger
         self._github = github
         self._tokens = tokens
         self._assignments = assignments
-        self._observations = observations
-        self._pending_releases = pending_releases
-        self._clock = clock
-        self._rng = rng
-        self._metrics = metrics
-        self._deadline = deadline
+        self._observations = context.observations
+        self._pending_releases = context.pending_releases
+        self._clock = context.clock
+        self._rng = context.rng
+        self._metrics = context.metrics
+        self._deadline = context.settings.serve_deadline
 
     async def serve(self, waiter: Waiter, claim: Claim) -> PollAnswer | None:
         """The Pod's answer, or None if it goes on waiting.

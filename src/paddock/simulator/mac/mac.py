@@ -20,9 +20,9 @@ from paddock.simulator.mac.execution import CommandExecution
 from paddock.simulator.mac.in_process import InProcessSsh
 from paddock.simulator.mac.interface import Tool
 from paddock.simulator.mac.launchd import Launchd, LoadedJob
-from paddock.simulator.mac.pace import Pace
 from paddock.simulator.mac.pf import PacketFilter
 from paddock.simulator.mac.scenarios import Scenarios
+from paddock.simulator.mac.settings import MacSettings
 from paddock.simulator.mac.sshd import Sshd
 from paddock.simulator.mac.stand_ins import StandIns
 
@@ -45,40 +45,34 @@ class SimulatedMac(Scenarios):
         name: str = "mac",
         clock: Clock | None = None,
         rng: random.Random | None = None,
-        username: str = "m1",
-        password: str | None = None,
-        keys: Sequence[str] = (),
-        address: str = "127.0.0.1",
+        settings: MacSettings | None = None,
         folder: Path | None = None,
         stand_ins: StandIns | None = None,
-        pace: Pace | None = None,
-        lock_after: int = 5,
-        install: int = 1,
-        records: int = 100_000,
     ) -> None:
+        settings = settings or MacSettings()
         self.name = name
         self.clock: Clock = clock or SystemClock()
         self.rng = rng or seeded(name)
-        self.username = username
-        self.address = address
-        self.pace = pace or Pace()
-        self.lock_after = lock_after
+        self.username = settings.username
+        self.address = settings.address
+        self.pace = settings.pace
+        self.lock_after = settings.lock_after
         self.token = f"{self.rng.getrandbits(128):032x}"
-        self.effects: list[Effect] = Log(records)
-        self.calls: list[ToolCall] = Log(records)
-        self.commands: list[str] = Log(records)
-        self.violations: list[str] = Log(records)
+        self.effects: list[Effect] = Log(settings.records)
+        self.calls: list[ToolCall] = Log(settings.records)
+        self.commands: list[str] = Log(settings.records)
+        self.violations: list[str] = Log(settings.records)
         self.downloads: dict[str, bytes] = {}
         self.running: dict[str, CommandExecution] = {}
         self.boots = 1
-        self.install = install
+        self.install = settings.install
         self.powered = True
         self.simulated_seconds = 0.0
         self.broken: str | None = None
         self.product_version = "26.3"
         self.open_ports: set[str] = set()
-        self._password = password or self._new_password()
-        self._keys = list(keys)
+        self._password = settings.password or self._new_password()
+        self._keys = list(settings.keys)
         self._own_folder = folder is None
         self._folder = folder
         self._own_stand_ins = stand_ins is None

@@ -14,6 +14,7 @@ from paddock.simulator.mac.in_process import InProcessSsh
 from paddock.simulator.mac.mac import SimulatedMac
 from paddock.simulator.mac.pace import Pace
 from paddock.simulator.mac.scenarios import BREAKAGES, Breakage
+from paddock.simulator.mac.settings import MacSettings
 from paddock.simulator.mac.stand_ins import StandIns
 
 __all__ = ["Fleet", "SimulatedNetwork"]
@@ -139,15 +140,17 @@ class Fleet:
             name=f"mac-{host.id[:8]}",
             clock=self._clock,
             rng=seeded(f"{self._salt}/{host.id}"),
-            username=host.ssh_username,
-            password=host.password,
-            keys=host.authorized_keys,
-            address=host.ip,
+            settings=MacSettings(
+                username=host.ssh_username,
+                password=host.password,
+                keys=host.authorized_keys,
+                address=host.ip,
+                pace=self._pace,
+                install=host.install,
+                records=self._records,
+            ),
             folder=None if self._folder is None else self._folder / host.id,
             stand_ins=self._stand_ins,
-            pace=self._pace,
-            install=host.install,
-            records=self._records,
         )
         if not _up(host):
             mac.power_off()

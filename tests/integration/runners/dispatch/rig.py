@@ -28,7 +28,7 @@ from paddock.kube.informer import Informer
 from paddock.kube.resource import Resource
 from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch import PATH, DispatchService
+from paddock.runners.dispatch import PATH, DispatchContext, DispatchService
 from paddock.runners.dispatch.identity import PodIdentity
 from paddock.runners.ledger import Ledger, Listener
 from paddock.simulator.transport import InProcessTransport
@@ -221,18 +221,18 @@ class Rig:
             timeout=settings.backstop if listen else 600.0,
         )
         registry = CollectorRegistry()
-        service = DispatchService(
-            ledger or self.ledger,
-            cast("GitHub", github or self.github),  # as far as dispatch needs one
-            client or self.cluster.client,
+        context = DispatchContext(
+            ledger=ledger or self.ledger,
+            github=cast("GitHub", github or self.github),  # as far as dispatch needs one
+            client=client or self.cluster.client,
             pools=pools.reader,
             listener=listener,
-            settings=settings,
             clock=clock,
             rng=rng,
             registry=registry,
             name="test",
         )
+        service = DispatchService(context, settings)
         dispatcher = Dispatcher(service, registry)
         following = asyncio.create_task(pools.run())
         dispatcher.running = asyncio.create_task(service.run())

@@ -262,7 +262,7 @@ async def test_a_stop_that_cannot_wait_longer_undoes_what_is_being_served(rig: R
     await rig.accounts(ACME)
     dispatcher, pod = await rig.dispatcher(serve_deadline=0.5), await rig.cluster.pod(1)
     rig.github.delay = 30.0
-    dispatcher.service.dispatcher._serving._deadline = 30.0
+    dispatcher.service.dispatcher._handover._deadline = 30.0
     await rig.bench.queue(job(1))
     asking = dispatcher.asking(pod, wait=5)
     await until(lambda: dispatcher.service.waiting.in_hand == 1)

@@ -34,6 +34,7 @@ from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.missing_pods import MissingPods
+from paddock.runners.healing.reaping import ReapContext
 from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Report
 from paddock.runners.ledger import Claim, Outcome
@@ -160,7 +161,10 @@ class HealingRig:
         self.metrics = HealingMetrics(self.registry)
         common: dict[str, Any] = {"namespace": NAMESPACE, "metrics": self.metrics}
         github: Any = self.github
-        self.pods = LeakedPods(self.ledger, self.client, github, self.settings, self.clock, ask=self._ask, **common)
+        reaping = ReapContext(
+            ledger=self.ledger, client=self.client, github=github, clock=self.clock, ask=self._ask, **common
+        )
+        self.pods = LeakedPods(reaping, self.settings)
         self.heartbeat = MissingPods(self.ledger, self.client, self.settings, self.clock, ask=self._ask, **common)
         self.accounts = OrphanServiceAccounts(self.client, self.settings, self.clock, **common)
         self.immortal = ImmortalPods(self.client, self.settings, self.clock, **common)
