@@ -4,12 +4,13 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 import pytest
 import yaml
+from doubles.clocks import ShiftedClock
 from unit.hosts.bootstrap.clusters import Cluster, running_cluster
 
 from paddock.base.clock import SystemClock, rfc3339
@@ -52,18 +53,11 @@ BINDING = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clu
 ENDPOINT = ApiEndpoint("https://api.example")
 
 
-class LaterClock(SystemClock):
-    later = timedelta(0)
-
-    def now(self) -> datetime:
-        return super().now() + self.later
-
-
 @dataclass
 class World:
     cluster: Cluster
     admin: Client
-    clock: LaterClock
+    clock: ShiftedClock
     rng: Random = field(default_factory=lambda: seeded("world"))
 
     async def mac(self, name: str) -> Client:
@@ -90,7 +84,7 @@ class World:
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    clock = LaterClock()
+    clock = ShiftedClock()
     definitions = [crd_of(kind) for kind in hosts_api.KINDS]
     async with (
         running_cluster(
@@ -267,7 +261,7 @@ async def test_a_macs_identity_ends_with_its_machine_at_once_and_no_namesake_inh
     for call in (mac.get(Node, "mac-1"), mac.create(request("more", "mac-1"), CSR)):
         with pytest.raises(UnauthorizedError):
             await call
-    world.clock.later = timedelta(seconds=5)
+    world.clock.ahead = timedelta(seconds=5)
     machine = ScalewayAppleSiliconMachine(metadata=ObjectMeta(name="mac-1", namespace="default"))
     await world.admin.create(machine)
     with pytest.raises(UnauthorizedError):
@@ -300,7 +294,7 @@ async def test_a_mac_that_its_machine_let_go_is_refused_although_the_machine_liv
 async def test_an_expired_certificate_speaks_for_nobody(world: World):
     mac = await world.mac("mac-1")
     await mac.create(Node(metadata=ObjectMeta(name="mac-1")))
-    world.clock.later = timedelta(hours=25)
+    world.clock.ahead = timedelta(hours=25)
     with pytest.raises(UnauthorizedError):
         await mac.get(Node, "mac-1")
 
@@ -309,13 +303,13 @@ async def test_an_agent_that_slept_through_its_renewal_gets_a_new_certificate_an
     access = NodeAccess(world.admin, world.clock, seeded("access"), ENDPOINT)
     await world.mac("mac-1")
     await access.first("mac-1", "default")
-    world.clock.later = timedelta(hours=20)
+    world.clock.ahead = timedelta(hours=20)
     beat = {"type": "Ready", "status": "True", "lastHeartbeatTime": rfc3339(world.clock.now())}
     node = {"metadata": {"name": "mac-1"}, "status": {"conditions": [beat]}}
     await world.admin.create(node, Node.RESOURCE)
     assert not await access.due("mac-1", "default"), "it speaks: it renews by itself"
     assert await access.next("mac-1", "default") is None
-    world.clock.later = timedelta(hours=21)
+    world.clock.ahead = timedelta(hours=21)
     assert await access.due("mac-1", "default")
     assert await access.next("mac-1", "default") is not None
     assert not await access.due("mac-1", "default")

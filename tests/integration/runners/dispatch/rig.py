@@ -5,17 +5,16 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import httpx2
-from integration.runners.dispatch.github import FakeForge
+from doubles.github import StubGitHub
 from integration.runners.ledger.rig import POOL, Bench
 from starlette.applications import Starlette
 
 from paddock.base.clock import SystemClock
 from paddock.base.metrics import CollectorRegistry, exposition
 from paddock.base.secrets import Secret
-from paddock.clients.github.contract import GitHub
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
@@ -195,7 +194,7 @@ class Rig:
         self.bench = bench
         self.ledger = bench.ledger
         self.cluster = cluster
-        self.github = FakeForge()
+        self.github = StubGitHub(unknown_jobs="queued")
         self._stack = stack
         self._seeds = iter(range(100, 10_000))
 
@@ -223,7 +222,7 @@ class Rig:
         registry = CollectorRegistry()
         context = DispatchContext(
             ledger=ledger or self.ledger,
-            github=cast("GitHub", github or self.github),  # as far as dispatch needs one
+            github=github or self.github,
             client=client or self.cluster.client,
             pools=pools.reader,
             listener=listener,

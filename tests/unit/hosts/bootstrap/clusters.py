@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from paddock.base.client_certificate import showing_certificate
-from paddock.base.clock import SystemClock
+from paddock.base.clock import Clock, SystemClock
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.embedded.api.client_authority import ClientAuthority
@@ -45,9 +45,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running_cluster(
-    *, signs: bool = True, clock: SystemClock | None = None, **more: Any
-) -> AsyncIterator[Cluster]:
+async def running_cluster(*, signs: bool = True, clock: Clock | None = None, **more: Any) -> AsyncIterator[Cluster]:
     """`signs` says whether it signs certificates of nodes: not every cluster does."""
     clock = clock or SystemClock()
     plane = ControlPlane(
