@@ -13,11 +13,19 @@ from paddock.base.logs import get_logger
 from paddock.kube.builtin import Pod as KubePod
 from paddock.kube.store import CacheChange
 from paddock.runners.api import POOL_LABEL
-from paddock.runners.dispatch.answers import PollAnswer, exit_now, later, must_go
 from paddock.runners.dispatch.handover import Handover, ServingContext
 from paddock.runners.dispatch.heartbeat import Heartbeat
 from paddock.runners.dispatch.pending_releases import BY
-from paddock.runners.dispatch.waiting_pods import ConcurrencyLimit, Waiter, WaitingPods, WaitQueue
+from paddock.runners.dispatch.waiting_pods import (
+    ConcurrencyLimit,
+    PollAnswer,
+    Waiter,
+    WaitingPods,
+    WaitQueue,
+    exit_now,
+    later,
+    must_go,
+)
 from paddock.runners.ledger import EVERY_POOL, LARGEST_BATCH, Claim, LedgerError, Outcome, Pod
 
 __all__ = ["Dispatcher"]

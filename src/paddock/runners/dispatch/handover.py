@@ -23,13 +23,12 @@ from paddock.clients.github.contract import GitHub, MintedRunner
 from paddock.kube.errors import KubeError
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.answers import HandedJob, PollAnswer, later
 from paddock.runners.dispatch.assignment import Assigned, Assignments
 from paddock.runners.dispatch.cluster import Observations
 from paddock.runners.dispatch.identity import IdentityError, Tokens, Unreachable
 from paddock.runners.dispatch.metrics import DispatchMetrics
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
-from paddock.runners.dispatch.waiting_pods import Waiter
+from paddock.runners.dispatch.waiting_pods import HandedJob, PollAnswer, Waiter, later
 from paddock.runners.ledger import Account, Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
 
 __all__ = ["LONGEST_NAME", "GivenUpError", "Handover", "ServingContext", "labels_of", "runner_name", "work_folder"]
