@@ -44,7 +44,7 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
     "--manage-kubeconfig/--no-manage-kubeconfig",
     default=True,
     show_default=True,
-    help="Make and renew the kubeconfig Secret of each Cluster API cluster; one made by somebody else is never touched.",
+    help="Make and renew the kubeconfig Secret of each Cluster API cluster; one that the operator did not make is never touched.",
 )
 @click.option(
     "--metrics-bind-address", type=BindAddress(), default=":8080", show_default=True, help="Where /metrics is."
@@ -229,17 +229,14 @@ def _elector(
     client: "Client", settings: "HostSettings", clock: "Clock", rng: "random.Random", metrics: "KubeMetrics"
 ) -> "LeaderElector":
     from paddock.base.rng import new_uuid
-    from paddock.kube.leader import LeaderElector
+    from paddock.kube.leader import LeaderElectionConfig, LeaderElector
 
-    return LeaderElector(
-        client,
+    config = LeaderElectionConfig(
         name=LEASE,
         namespace=settings.namespace,
         # Unique to this process: a restarted container keeps its host name, and must not take its own old lease for held.
         identity=f"{socket.gethostname()}_{new_uuid(rng)}",
-        clock=clock,
-        rng=rng,
         lease_duration=settings.lease_duration,
         renew_deadline=settings.renew_deadline,
-        metrics=metrics,
     )
+    return LeaderElector(client, config, clock=clock, rng=rng, metrics=metrics)
