@@ -10,7 +10,6 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from paddock.base.client_certificate import showing_certificate
 from paddock.base.clock import Clock, SystemClock
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
@@ -42,6 +41,16 @@ class Cluster:
         shown = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
         app = showing_certificate(self.plane.app, shown.public_bytes(serialization.Encoding.DER))
         return Client(Config("http://paddock"), InProcessTransport(app))
+
+
+def showing_certificate(app: Any, certificate: bytes) -> Any:
+    """The application as a client sees it that shows this certificate (DER), for calls without a socket."""
+
+    async def served(scope: Any, receive: Any, send: Any) -> None:
+        state = {**(scope.get("state") or {}), "client_certificate": certificate}
+        await app({**scope, "state": state}, receive, send)
+
+    return served
 
 
 @asynccontextmanager
