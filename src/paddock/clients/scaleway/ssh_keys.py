@@ -36,7 +36,7 @@ def normalised_public_key(text: str) -> str:
 def decide_ssh_key(registered: Iterable[SSHKey], name: str, public_key: str) -> KeepKey | ReplaceKeys:
     """Keep the key of exactly this name and content; a key of this name with other content is stale.
 
-    A stale key means that a host will let in somebody else and lock us out, so it goes. A key that an administrator
+    A stale key means that a host will let in another user and lock us out, so it goes. A key that an administrator
     disabled is not ours to enable: that raises, because hosts installed from now on would not know us.
     """
     wanted = normalised_public_key(public_key)

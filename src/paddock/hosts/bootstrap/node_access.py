@@ -75,7 +75,7 @@ class NodeAccess:
         return await self._accounts(namespace).due(machine)
 
     async def remove(self, machine: str, namespace: str) -> None:
-        """This Mac is nobody any more. The refusal comes first: died after it, nothing that is left is worth anything."""
+        """This Mac has no identity any more. The refusal comes first: died after it, what is left opens nothing."""
         await self._revoked.add(machine)
         await self._certificates(namespace).remove(machine)
         await self._accounts(namespace).remove(machine)

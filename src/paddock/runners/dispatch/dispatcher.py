@@ -195,7 +195,7 @@ class Dispatcher:
         try:
             claims = await self._ledger.claims.claim_many(line.pool, pods, by=BY, dispatcher=dispatcher)
         except BaseException as error:
-            # Whether anything was won is not known. Nobody is served on a guess: what was won is looked for and given back.
+            # Whether anything was won is not known. No Pod is served on a guess: what was won is looked for and given back.
             for waiter in waiters:
                 self._pending_releases.doubt(waiter.pod.uid)
                 self._waiting.done(waiter, _NO_LEDGER)
@@ -206,7 +206,7 @@ class Dispatcher:
             return []
         finally:
             self._asking.discard(line.pool)
-        # Without a pause until every answer has found its Pod: a won claim that nobody looks after would be lost.
+        # Without a pause until every answer has found its Pod: a won claim without a Pod that is served would be lost.
         in_use: list[Waiter] = []
         for waiter, claim in reversed(list(zip(waiters, claims, strict=True))):
             self._metrics.claims.labels(line.pool, claim.outcome.value).inc()

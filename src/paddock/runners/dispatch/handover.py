@@ -3,7 +3,7 @@
 Where the process may die, and what is left (docs/design/dispatch.md has the table):
 
 - after the claim: a claim, perhaps a label. Our silence frees the claim; the next claim or the reaper removes the label;
-- after the mint: also a runner at GitHub that nobody has. A commit by anybody else is impossible, so it is never used;
+- after the mint: also a runner at GitHub that no Pod has. A commit by another process is impossible, so it is never used;
 - after the commit: an open session. The Pod asks again, is told to exit, and GitHub is asked about the job.
 
 A runner's config leaves this module only inside the answer, and only after its commit.
@@ -125,7 +125,7 @@ class Handover:
             await self._undo_shielded(waiter, claim, progress, GivenUpError("stopped", why))
             raise
         answer = PollAnswer(200, "handed", handed=HandedJob(runner.config, claim.login, claim.job_id))
-        # It is committed, so the answer gets out before anything else can go wrong; nobody needs the label that soon.
+        # It is committed, so the answer gets out before anything else can go wrong; no component needs the label that soon.
         waiter.settle(answer)
         async with self._timed("label"):
             await self._assignments.name_account(waiter.pod, claim)
@@ -214,7 +214,7 @@ class Handover:
                 await self._ledger.claims.commit(claim, name, by=BY)
             except LedgerUnavailableError as error:
                 if attempt == _COMMIT_TRIES:
-                    # It may have happened. Giving the claim back ends either state, and nobody will get this runner; if
+                    # It may have happened. Giving the claim back ends either state, and no Pod will get this runner; if
                     # there is a session, the Pod is told to exit.
                     why = "the ledger did not confirm the claim"
                     raise GivenUpError("ledger", why, answer=later("unreachable", why)) from error
@@ -285,7 +285,7 @@ def _refusal(error: IdentityError) -> PollAnswer:
 def runner_name(pod_name: str, rng: random.Random) -> str:
     """The Pod's name, shortened, and eight hex digits that are new for every mint.
 
-    GitHub reserves a name when it mints, also if nobody ever heard the answer; a second mint under it would fail for
+    GitHub reserves a name when it mints, also if the answer was lost; a second mint under it would fail for
     good. So a name is drawn for each mint and never kept for another try.
     """
     suffix = f"{rng.getrandbits(32):08x}"

@@ -108,7 +108,7 @@ class Place(Enum):
 
 
 class Waiter:
-    """One held request. It is answered once; `gone` says that nobody will hear the answer."""
+    """One held request. It is answered once; `gone` says that the Pod will not hear the answer."""
 
     __slots__ = ("answer", "entered", "gone", "line", "overdue", "parting", "place", "pod", "token", "waker")
 
@@ -146,7 +146,7 @@ class WaitQueue:
         self.aside: dict[str, Waiter] = {}
         self.wake = asyncio.Event()
         self.dry = False
-        """The ledger had nothing when it was last asked, and nobody has hinted since: a newcomer need not ask."""
+        """The ledger had nothing when it was last asked, and no notification came since: a newcomer need not ask."""
         self.heard = 0
         """How many hints there were: a hint that comes while the ledger is being asked must not be forgotten."""
         self.asked_at = float("-inf")
@@ -244,7 +244,7 @@ class WaitingPods:
         self._release(waiter, Place.LINE)
 
     def put_aside(self, waiter: Waiter) -> None:
-        """Its Pod is held by somebody's claim: it waits without being asked for."""
+        """A claim holds its Pod: it waits without being asked for."""
         self._release(waiter, Place.ASIDE)
 
     def done(self, waiter: Waiter, answer: PollAnswer) -> None:
@@ -282,7 +282,7 @@ class WaitingPods:
 
 
 class ConcurrencyLimit:
-    """Whole numbers of places, taken before a claim is made: nobody wins a job that would then have to wait for us."""
+    """Whole numbers of places, taken before a claim is made: no Pod wins a job that would then have to wait for us."""
 
     def __init__(self, places: int) -> None:
         self.free = places

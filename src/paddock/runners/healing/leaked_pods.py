@@ -171,7 +171,7 @@ def _concerned(seen: PodObservation) -> bool:
 
 
 def _retiring(seen: PodObservation) -> bool:
-    """Fenced by somebody else, who is about to delete it."""
+    """Fenced by the operator, which is about to delete it."""
     return isinstance(seen.fence, Fence) and seen.fence.by != BY
 
 

@@ -7,7 +7,7 @@
 | 3 | evidence into the heal ledger, as an intent; Event | intent and fence | the same |
 | 4 | delete the Pod, with uid and resourceVersion as preconditions | Pod gone or going, fence, intent | `resume`: seen gone, the intent is closed |
 | 5 | delete its ServiceAccount, with uid | ServiceAccount, maybe | the sweep of ServiceAccounts |
-| 6 | Pod seen gone: session and claim end, the fence is lifted | fence of a Pod that is gone | `resume`; uids are never used twice, so it blocks nobody |
+| 6 | Pod seen gone: session and claim end, the fence is lifted | fence of a Pod that is gone | `resume`; uids are never used twice, so it blocks no Pod |
 
 Once the fence stands, the Pod wins no claim, and without a claim it is never answered: what was read in step 2 stays true.
 """

@@ -36,7 +36,7 @@ class SimulatedMac(Scenarios):
 
     `reboot`, `reinstall`, `power_off` and `power_on` are immediate and synchronous, so that the simulated cloud can call
     them from its hooks; commands that run at that moment end without a status, as when a real Mac goes down. The disk is
-    made at the first use, and so is the listener: a Mac that nobody dials costs nothing.
+    made at the first use, and so is the listener: a Mac that no client dials costs nothing.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class SimulatedMac(Scenarios):
         self.install = self.install + 1 if install is None else install
 
     def power_off(self) -> None:
-        """Dark: what ran is gone without a trace, and nobody answers."""
+        """Dark: what ran is gone without a trace, and the Mac does not answer."""
         self.powered = False
         self._end_everything()
         for told in list(self.on_power_off):
@@ -162,7 +162,7 @@ class SimulatedMac(Scenarios):
         self.pf.load_at_boot(self.disk)
         self.session_user = login.log_in(self.disk)
         self.launchd.boot()
-        self.disk.look()  # what the boot itself wrote is nobody's effect
+        self.disk.look()  # what the boot itself wrote is no command's effect
 
     def _end_everything(self) -> None:
         for execution in list(self.running.values()):
@@ -307,7 +307,7 @@ class SimulatedMac(Scenarios):
 
     def files_changed_by(self, session: str, user: str) -> None:
         """Look at the disk: whatever changed since the last look was done by that user in that session, unless a command
-        runs under sudo just now or was killed under it; then nobody can tell, and root may have done it.
+        runs under sudo just now or was killed under it; then it cannot be told, and root may have done it.
         """
         if self.commands_as_root.total() > 0:
             user = "root"
@@ -335,7 +335,7 @@ class SimulatedMac(Scenarios):
         self.session_user = login.log_in(self.disk)
 
     def chore(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something in the background that ends with the Mac. Without a running loop there is nobody to do it."""
+        """Do something in the background that ends with the Mac. Without a running loop it is not done."""
         try:
             task = asyncio.get_running_loop().create_task(work)
         except RuntimeError:

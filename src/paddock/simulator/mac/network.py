@@ -23,7 +23,7 @@ _NO_ANSWER = 15.0
 
 
 class SimulatedNetwork:
-    """`find` gives the Mac that has an address and answers there, or None where nobody does."""
+    """`find` gives the Mac that has an address and answers there, or None where no Mac does."""
 
     def __init__(self, find: Callable[[str], SimulatedMac | None], clock: Clock, pace: Pace | None = None) -> None:
         self._find = find
