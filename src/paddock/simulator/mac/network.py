@@ -20,6 +20,8 @@ from paddock.simulator.mac.stand_ins import StandIns
 __all__ = ["Fleet", "SimulatedNetwork"]
 
 _NO_ANSWER = 15.0
+_RECORDS = 1000
+"""What each Mac of a fleet remembers: a fleet may run for days."""
 
 
 class SimulatedNetwork:
@@ -70,7 +72,6 @@ class Fleet:
         broken: float = 0.0,
         kinds: Sequence[Breakage] = BREAKAGES,
         prepare: Callable[[SimulatedMac], None] | None = None,
-        records: int = 1000,
     ) -> None:
         self._cloud = cloud
         self._clock = clock
@@ -80,7 +81,6 @@ class Fleet:
         self._broken = broken
         self._kinds = kinds
         self._prepare = prepare
-        self._records = records
         self._stand_ins = StandIns()
         self._macs: dict[str, SimulatedMac] = {}
         self._drawn: dict[str, int] = {}
@@ -147,7 +147,7 @@ class Fleet:
                 address=host.ip,
                 pace=self._pace,
                 install=host.install,
-                records=self._records,
+                records=_RECORDS,
             ),
             folder=None if self._folder is None else self._folder / host.id,
             stand_ins=self._stand_ins,
