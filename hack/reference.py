@@ -270,7 +270,7 @@ def fleet_page() -> str:
     about, _, example = inspect.cleandoc(fleet_file.__doc__ or "").partition("\n\n")
     told = (
         "What is put on every Mac: what `--fleet-config` of `paddock operator` and `paddock up` names, the text of the chart's `fleetConfig`. "
-        "`paddock config check operator --fleet-config FILE` says what is wrong with one. A name that nobody knows is refused.\n"
+        "`paddock config check operator --fleet-config FILE` says what is wrong with one. An unknown name is refused.\n"
     )
     parts = [told, f"{about}\n", f"```yaml\n{example}\n```\n"]
     for each in _OF_FILE:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psycopg
 import pytest_asyncio
-from integration.runners.ledger.rig import Bench, StandingClock
+from doubles.clocks import StandingClock
+from integration.runners.ledger.rig import Bench
 
 from paddock.base.clock import SystemClock
 from paddock.embedded.postgres import EmbeddedPostgres

@@ -26,9 +26,10 @@ from paddock.clients.scaleway import ScalewayClient
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as InfraMachine
 from paddock.hosts.bootstrap import FleetConfig, Sequencing
-from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
+from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import ApiEndpoint
+from paddock.hosts.bootstrap.node_access import NodeAccess, NodeAccessSettings
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.roles import NODE_ROLE
 from paddock.hosts.settings import HostSettings
@@ -214,17 +215,14 @@ async def at_work(where: Site, macs: Macs, **changes: Any) -> AsyncIterator[Worl
         scaleway = await stack.enter_async_context(macs.scaleway())
         stack.callback(shutil.rmtree, agent, ignore_errors=True)
         manager = Manager(clock=macs.clock, rng=macs.rng, metrics=metrics, elector=None, grace=1.0)
+        clock, rng = macs.clock, macs.rng
+        endpoint = ApiEndpoint(client.config.server, client.config.ca)
+        identities = NodeAccessSettings(cluster_role=NODE_ROLE, own_namespace=NAMESPACE)
+        access = NodeAccess(client, clock, rng, endpoint, identities)
         bootstrapper = FleetBootstrapper(
-            client,
-            scaleway,
-            macs.fleet.ssh(),
+            BootstrapContext(client=client, cloud=scaleway, ssh=macs.fleet.ssh(), clock=clock, rng=rng, access=access),
             with_simulated_agent(FleetConfig(), agent),
-            clock=macs.clock,
-            rng=macs.rng,
-            endpoint=ApiEndpoint(client.config.server, client.config.ca),
-            cluster_role=NODE_ROLE,
-            own_namespace=NAMESPACE,
-            sequencing=Sequencing(macs.clock, macs.rng, spread=0.0),
+            sequencing=Sequencing(clock, rng, spread=0.0),
         )
         HostOperator(manager, client, scaleway, bootstrapper, settings, clock=macs.clock, rng=macs.rng, metrics=metrics)
         running = [

@@ -91,16 +91,17 @@ def linux_bundle(folder: Path) -> Path:
     return build(TREE, "linux-x86_64", folder / "bundle.tar.gz", from_running, uv=uv(), portable=False).path
 
 
+class _QuickInformer(Informer[Pod]):
+    BACKOFF = Backoff(base=0.05, cap=0.2)
+
+
 class PodEnds:
     """How Pods ended, as the API server was told, also of Pods that are gone since."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         clock, rng = SystemClock(), seeded("pods that ended")
         # Quicker than anybody who could remove a Pod: after an outage it is there before they are.
-        soon = Backoff(base=0.05, cap=0.2)
-        self._informer = Informer(
-            client, Pod, clock=clock, rng=rng, namespace=namespace, name="ends of pods", backoff=soon
-        )
+        self._informer = _QuickInformer(client, Pod, clock=clock, rng=rng, namespace=namespace, name="ends of pods")
         self._informer.add_handler(self._see)
         self._task: asyncio.Task[None] | None = None
         self._by_uid: dict[str, ContainerStateTerminated] = {}

@@ -23,15 +23,16 @@ from paddock.hosts.api import MacFleet
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.bootstrap import FleetConfig, Sequencing
-from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
+from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import ApiEndpoint
+from paddock.hosts.bootstrap.node_access import NodeAccess, NodeAccessSettings
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.roles import NODE_ROLE
 from paddock.hosts.settings import HostSettings
 from paddock.kube.client import Client
 from paddock.kube.config import from_kubeconfig
-from paddock.kube.leader import LeaderElector
+from paddock.kube.leader import LeaderElectionConfig, LeaderElector
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.simulator.cloud import SimulatedCloud
@@ -132,29 +133,22 @@ async def test_the_operator_reconciles_the_charts_fleet_with_the_charts_rights(
         # Keys are put on a Mac when it is installed: the fleet's is known before its Macs are.
         await FleetKeys(client, scaleway, namespace=NAMESPACE).ensure("macos")
         cloud.seed_pool(3, server_type="M2-L")
-        elector = LeaderElector(
-            client,
+        election = LeaderElectionConfig(
             name="paddock-chart-test",
             namespace=NAMESPACE,
             identity="one",
-            clock=clock,
-            rng=rng,
             lease_duration=SETTINGS.lease_duration,
             renew_deadline=SETTINGS.renew_deadline,
             retry_period=0.5,
-            metrics=metrics,
         )
+        elector = LeaderElector(client, election, clock=clock, rng=rng, metrics=metrics)
         manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector, grace=1.0)
+        endpoint = ApiEndpoint(client.config.server, client.config.ca)
+        identities = NodeAccessSettings(cluster_role=NODE_ROLE, own_namespace=NAMESPACE)
+        access = NodeAccess(client, clock, rng, endpoint, identities)
         bootstrapper = FleetBootstrapper(
-            client,
-            scaleway,
-            macs.ssh(),
+            BootstrapContext(client=client, cloud=scaleway, ssh=macs.ssh(), clock=clock, rng=rng, access=access),
             with_simulated_agent(FleetConfig(), tmp_path / "agent"),
-            clock=clock,
-            rng=rng,
-            endpoint=ApiEndpoint(client.config.server, client.config.ca),
-            cluster_role=NODE_ROLE,
-            own_namespace=NAMESPACE,
             sequencing=Sequencing(clock, rng, spread=0.0),
         )
         HostOperator(manager, client, scaleway, bootstrapper, SETTINGS, clock=clock, rng=rng, metrics=metrics)

@@ -16,7 +16,7 @@ from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentity
-from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess
+from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess, NodeAccessSettings
 from paddock.hosts.bootstrap.node_certificate import CSR, KUBELET_CLIENT, NodeCertificates, node_key_and_request
 from paddock.hosts.node_policies import node_policies
 from paddock.hosts.roles import node_roles, renewal_binding
@@ -57,7 +57,8 @@ class World:
 
     def access(self, kind: IdentityKind = IdentityKind.CERTIFICATE) -> NodeAccess:
         endpoint = ApiEndpoint(self.plane.url, self.plane.ca_file.read_text())
-        return NodeAccess(self.admin, SystemClock(), self.rng, endpoint, kind=kind, pods_namespace=HOME)
+        settings = NodeAccessSettings(kind=kind, pods_namespace=HOME)
+        return NodeAccess(self.admin, SystemClock(), self.rng, endpoint, settings)
 
     async def mac(self, name: str, kind: IdentityKind = IdentityKind.CERTIFICATE) -> Client:
         made = await self.access(kind).first(name, HOME)

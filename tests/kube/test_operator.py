@@ -21,7 +21,7 @@ from paddock.hosts.operator import HostOperator
 from paddock.hosts.settings import HostSettings
 from paddock.kube.client import Client
 from paddock.kube.config import from_kubeconfig
-from paddock.kube.leader import LeaderElector
+from paddock.kube.leader import LeaderElectionConfig, LeaderElector
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
@@ -78,18 +78,15 @@ async def test_a_fleet_is_claimed_ready_and_given_back_under_an_elected_leader(c
         settings = replace(cloud.settings(), request_timeout=SETTINGS.request_timeout, requests_per_second=200.0)
         scaleway = await stack.enter_async_context(ScalewayClient(settings, clock, rng, transport=cloud.transport()))
         metrics = KubeMetrics()
-        elector = LeaderElector(
-            client,
+        election = LeaderElectionConfig(
             name="paddock-test",
             namespace="default",
             identity="one",
-            clock=clock,
-            rng=rng,
             lease_duration=SETTINGS.lease_duration,
             renew_deadline=SETTINGS.renew_deadline,
             retry_period=0.5,
-            metrics=metrics,
         )
+        elector = LeaderElector(client, election, clock=clock, rng=rng, metrics=metrics)
         manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector, grace=1.0)
         macs = FakeBootstrap(clock, FakeMacs(seconds=0.2))
         HostOperator(manager, client, scaleway, macs, SETTINGS, clock=clock, rng=rng, metrics=metrics)

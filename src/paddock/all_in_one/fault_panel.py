@@ -25,7 +25,7 @@ from paddock.web.links import href
 from paddock.web.page_data import PageData
 from paddock.web.tiles import groups_of
 
-__all__ = ["SimulatedFaults"]
+__all__ = ["FaultContext", "SimulatedFaults"]
 
 log = get_logger("faults")
 Machine = ScalewayAppleSiliconMachine
@@ -43,34 +43,38 @@ class _Fault:
     strike: Callable[[], Awaitable[tuple[str, str] | None]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultContext:
+    """What the fault panel strikes: the cluster that `seen` shows, and the simulators behind it."""
+
+    client: Client
+    seen: Callable[[], PageData]
+    hosts: SimulatedHosts
+    runners: SimulatedRunners | None
+    outage: Outage
+    clock: Clock
+    rng: random.Random
+
+
 class SimulatedFaults:
     """The fault panel of `paddock up --simulate`. Nothing that it reaches is real."""
 
-    def __init__(
-        self,
-        client: Client,
-        seen: Callable[[], PageData],
-        hosts: SimulatedHosts,
-        runners: SimulatedRunners | None,
-        outage: Outage,
-        *,
-        healing: HealingSettings,
-        reclaims: bool,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self._client = client
-        self._seen = seen
-        self._hosts = hosts
-        self._runners = runners
-        self._outage = outage
-        self._clock = clock
-        self._rng = rng
+    def __init__(self, context: FaultContext, *, healing: HealingSettings, reclaims: bool) -> None:
+        self._client = context.client
+        self._seen = context.seen
+        self._hosts = context.hosts
+        self._runners = context.runners
+        self._outage = context.outage
+        self._clock = context.clock
+        self._rng = context.rng
         self._struck: deque[Struck] = deque(maxlen=_REMEMBERED)
         self._later: set[asyncio.Task[None]] = set()
         self._faults = {
             fault.breakage.name: fault
-            for fault in (*self._of_macs(reclaims=reclaims), *(self._of_jobs(healing) if runners is not None else ()))
+            for fault in (
+                *self._of_macs(reclaims=reclaims),
+                *(self._of_jobs(healing) if self._runners is not None else ()),
+            )
         }
 
     def breakages(self) -> tuple[Breakage, ...]:

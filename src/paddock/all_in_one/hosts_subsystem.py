@@ -9,8 +9,9 @@ from paddock.clients.scaleway import Cloud, ScalewayClient, ScalewaySettings
 from paddock.clients.ssh import AsyncSsh, Ssh
 from paddock.hosts.bootstrap import FleetConfig, Sequencing
 from paddock.hosts.bootstrap.contract import Bootstrapper
-from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
+from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper
 from paddock.hosts.bootstrap.identity import ApiEndpoint
+from paddock.hosts.bootstrap.node_access import NodeAccess, NodeAccessSettings
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.roles import NODE_ROLE
 from paddock.kube.manager import Manager
@@ -90,19 +91,13 @@ async def _simulated(application: Application) -> tuple[Cloud, Bootstrapper, Sim
 
 
 def _bootstrapper(application: Application, cloud: Cloud, ssh: Ssh, fleet: FleetConfig) -> Bootstrapper:
-    settings, client = application.options.settings, application.client
+    settings, client, clock, rng = application.options.settings, application.client, application.clock, application.rng
+    endpoint = ApiEndpoint(application.options.api_server_url or client.config.server, client.config.ca)
+    identities = NodeAccessSettings(cluster_role=NODE_ROLE, own_namespace=settings.namespace)
+    access = NodeAccess(client, clock, rng, endpoint, identities)
     return FleetBootstrapper(
-        client,
-        cloud,
-        ssh,
+        BootstrapContext(client=client, cloud=cloud, ssh=ssh, clock=clock, rng=rng, access=access),
         fleet,
-        clock=application.clock,
-        rng=application.rng,
-        endpoint=ApiEndpoint(application.options.api_server_url or client.config.server, client.config.ca),
-        cluster_role=NODE_ROLE,
-        own_namespace=settings.namespace,
         port=application.options.ssh_port,
-        sequencing=Sequencing(
-            application.clock, application.rng, parallel=settings.workers, spread=settings.bootstrap_spread
-        ),
+        sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
     )

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from paddock.all_in_one.application import Application, Options, in_background
-from paddock.all_in_one.fault_panel import SimulatedFaults
+from paddock.all_in_one.fault_panel import FaultContext, SimulatedFaults
 from paddock.all_in_one.hosts_subsystem import SimulatedHosts, hosts_subsystem
 from paddock.all_in_one.outage import Outage
 from paddock.all_in_one.runners_subsystem import RunnersSubsystem, runners_subsystem
@@ -218,16 +218,19 @@ def _faults(
 ) -> SimulatedFaults | None:
     if hosts is None:
         return None
-    faults = SimulatedFaults(
-        application.client,
-        watched.seen,
-        hosts,
-        runners.simulators if runners is not None else None,
-        outage,
-        healing=application.options.dispatch.healing,
-        reclaims=bool(application.options.settings.claim_name_prefix),
+    context = FaultContext(
+        client=application.client,
+        seen=watched.seen,
+        hosts=hosts,
+        runners=runners.simulators if runners is not None else None,
+        outage=outage,
         clock=application.clock,
         rng=application.rng,
+    )
+    faults = SimulatedFaults(
+        context,
+        healing=application.options.dispatch.healing,
+        reclaims=bool(application.options.settings.claim_name_prefix),
     )
     application.stack.push_async_callback(faults.stop)
     return faults

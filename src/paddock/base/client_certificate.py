@@ -6,12 +6,9 @@ says is for the application to read.
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-__all__ = ["showing_certificate", "with_client_certificate"]
-
-_App = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
+__all__ = ["with_client_certificate"]
 
 
 def with_client_certificate(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
@@ -27,13 +24,3 @@ def with_client_certificate(protocol: type[asyncio.Protocol]) -> type[asyncio.Pr
             super().connection_made(transport)
 
     return WithClientCertificate
-
-
-def showing_certificate(app: _App, certificate: bytes) -> _App:
-    """The application as a client sees it that shows this certificate (DER), for calls without a socket."""
-
-    async def served(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        state = {**(scope.get("state") or {}), "client_certificate": certificate}
-        await app({**scope, "state": state}, receive, send)
-
-    return served

@@ -1,4 +1,4 @@
-"""HTTP manners: bodies are bounded in size and time, answers are JSON that nobody caches, refusals say why."""
+"""HTTP manners: bodies are bounded in size and time, answers are JSON that no proxy caches, refusals say why."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -57,7 +57,7 @@ async def _failure(work: Callable[[], Awaitable[None]]) -> BaseException | None:
     try:
         await work()
     except asyncio.CancelledError as error:
-        # Nobody asked this task to end: something that the work awaited was cancelled, which must not end it in silence.
+        # No caller asked this task to end: something that the work awaited was cancelled, which must not end it in silence.
         if cancelled_by_somebody():
             raise
         return error

@@ -48,7 +48,7 @@ def _items(words: Sequence[str], incomplete: str) -> "list[CompletionItem]":
 
 
 def _names(word: str, params: dict[str, Any]) -> list[str]:
-    """Nothing where nobody answers: completion must never print an error into the line that is being typed."""
+    """Nothing where the cluster does not answer: completion must never print an error into the line that is being typed."""
     from paddock.cli.kinds import kind_called
     from paddock.kube.errors import KubeError
 

@@ -125,21 +125,19 @@ async def _run(
             client = await stack.enter_async_context(Client(kube_config.load(kubeconfig, clock=clock), metrics=metrics))
             github = await stack.enter_async_context(GitHubClient(app_settings, clock, rng))
             ledger = await stack.enter_async_context(Ledger.open(dsn, clock=clock, rng=rng, size=16))
-            service = RunnerService(
-                RunnerContext(
-                    ledger=ledger,
-                    listener=Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
-                    github=github,
-                    client=client,
-                    secrets=lambda: app_settings.webhook_secrets,
-                    clock=clock,
-                    rng=rng,
-                    registry=registry,
-                    kube_metrics=metrics,
-                    name=socket.gethostname(),
-                ),
-                settings,
+            context = RunnerContext(
+                ledger=ledger,
+                listener=Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
+                github=github,
+                client=client,
+                secrets=lambda: app_settings.webhook_secrets,
+                clock=clock,
+                rng=rng,
+                registry=registry,
+                kube_metrics=metrics,
+                name=socket.gethostname(),
             )
+            service = RunnerService(context, settings)
             stop = asyncio.Event()
             when_told_to_stop(stop.set)
             running = asyncio.create_task(service.run(), name="runners")
@@ -148,14 +146,10 @@ async def _run(
                 # What shows names of accounts and repositories is here, where no runner Pod and no stranger comes.
                 page = ReadingPage(
                     service,
-                    client,
+                    context,
                     environment=client.config.server,
                     names=page_hosts,
                     healthy=lambda: None if (health := _ready(service, stop)).ok else health.text,
-                    clock=clock,
-                    rng=rng,
-                    registry=registry,
-                    metrics=metrics,
                 )
                 stack.push_async_callback(_ended, asyncio.create_task(page.run(), name="page"))
                 routes = [

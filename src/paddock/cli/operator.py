@@ -45,7 +45,7 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
     "--manage-kubeconfig/--no-manage-kubeconfig",
     default=True,
     show_default=True,
-    help="Make and renew the kubeconfig Secret of each Cluster API cluster; one made by somebody else is never touched.",
+    help="Make and renew the kubeconfig Secret of each Cluster API cluster; one that the operator did not make is never touched.",
 )
 @click.option(
     "--metrics-bind-address", type=BindAddress(), default=":8080", show_default=True, help="Where /metrics is."
@@ -172,9 +172,9 @@ async def _run(
     from paddock.clients.scaleway import ScalewayClient, ScalewaySettings, SettingsError
     from paddock.clients.ssh import AsyncSsh
     from paddock.hosts.bootstrap import Sequencing
-    from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
+    from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper
     from paddock.hosts.bootstrap.identity import ApiEndpoint
-    from paddock.hosts.bootstrap.node_access import IdentityKind
+    from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess, NodeAccessSettings
     from paddock.hosts.operator import HostOperator
     from paddock.hosts.roles import NODE_ROLE
     from paddock.kube import config as kube_config
@@ -200,25 +200,25 @@ async def _run(
             retirement = HttpRetirementApi(runners.url, TokenFile(runners.token, clock)) if runners.url else None
             if retirement is not None:
                 stack.push_async_callback(retirement.close)
+            identities = NodeAccessSettings(
+                kind=IdentityKind(settings.node_identity),
+                cluster_role=NODE_ROLE,
+                pods_namespace=runners.namespace,
+                own_namespace=settings.namespace,
+            )
+            endpoint = ApiEndpoint(macs.api_server_url or connection.server, connection.ca)
+            access = NodeAccess(client, clock, rng, endpoint, identities)
+            bootstrapper = FleetBootstrapper(
+                BootstrapContext(client=client, cloud=cloud, ssh=AsyncSsh(), clock=clock, rng=rng, access=access),
+                fleet,
+                port=macs.ssh_port,
+                sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
+            )
             HostOperator(
                 manager,
                 client,
                 cloud,
-                FleetBootstrapper(
-                    client,
-                    cloud,
-                    AsyncSsh(),
-                    fleet,
-                    clock=clock,
-                    rng=rng,
-                    endpoint=ApiEndpoint(macs.api_server_url or connection.server, connection.ca),
-                    cluster_role=NODE_ROLE,
-                    node_identity=IdentityKind(settings.node_identity),
-                    pods_namespace=runners.namespace,
-                    own_namespace=settings.namespace,
-                    port=macs.ssh_port,
-                    sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
-                ),
+                bootstrapper,
                 settings,
                 clock=clock,
                 rng=rng,
@@ -266,17 +266,14 @@ def _elector(
     client: "Client", settings: "HostSettings", clock: "Clock", rng: "random.Random", metrics: "KubeMetrics"
 ) -> "LeaderElector":
     from paddock.base.rng import new_uuid
-    from paddock.kube.leader import LeaderElector
+    from paddock.kube.leader import LeaderElectionConfig, LeaderElector
 
-    return LeaderElector(
-        client,
+    config = LeaderElectionConfig(
         name=LEASE,
         namespace=settings.namespace,
         # Unique to this process: a restarted container keeps its host name, and must not take its own old lease for held.
         identity=f"{socket.gethostname()}_{new_uuid(rng)}",
-        clock=clock,
-        rng=rng,
         lease_duration=settings.lease_duration,
         renew_deadline=settings.renew_deadline,
-        metrics=metrics,
     )
+    return LeaderElector(client, config, clock=clock, rng=rng, metrics=metrics)

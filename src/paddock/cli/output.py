@@ -121,7 +121,7 @@ def confirmed(plan: Sequence[str], question: str, *, yes: bool, afterwards: Sequ
     try:
         if yes or click.confirm(question):
             return True
-    except click.Abort:  # nobody is there to answer, or Ctrl-C was the answer
+    except click.Abort:  # there is no terminal to answer from, or Ctrl-C was the answer
         click.echo("")
     click.echo("Nothing was changed.")
     return False

@@ -149,7 +149,7 @@ async def _ledger(reached: Reached) -> _Ledger:
 
 
 def killed(metrics: str | None) -> int | None:
-    """The counter that must stay zero, over all series; None where nobody counts."""
+    """The counter that must stay zero, over all series; None where no process counts."""
     found = re.findall(r"^paddock_live_kills_total(?:\{[^}]*\})? (\S+)$", metrics or "", re.MULTILINE)
     return int(sum(map(float, found))) if found else None
 

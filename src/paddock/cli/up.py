@@ -186,7 +186,7 @@ def _checked_url(url: str) -> str:
 
 
 def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
-    """Nobody waits five minutes to see a demo heal; against the real GitHub the defaults hold."""
+    """A demo heals in seconds instead of five minutes; against the real GitHub the defaults hold."""
     from datetime import timedelta
 
     from paddock.runners.api.settings import DispatchSettings, HealingSettings

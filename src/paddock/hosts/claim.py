@@ -97,8 +97,8 @@ def already_claimed(
     """The host whose claim names this machine already, should the machine have forgotten it.
 
     A status can be lost (restored from a backup, cleared by hand), and so can a host that only seemed to be gone. Taking
-    the claim up again re-binds the host; reaching for another one would leave this one claimed, running and used by
-    nobody, which no sweep could tell from a host in use.
+    the claim up again re-binds the host; reaching for another one would leave this one claimed, running and
+    unused, which no sweep could tell from a host in use.
     """
     for host in hosts:
         claim = host.spec.claim
@@ -229,7 +229,7 @@ def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Ser
     if server.name == marker:
         return Rename(wanted, marker) if server.usable else NotUsableYet(f"the cloud says {server.status}")
     if names.kind_of(server.name, pool_prefix) is not NameKind.POOLED:
-        return BackOut(f"the cloud shows the name {server.name}: somebody else took the host")
+        return BackOut(f"the cloud shows the name {server.name}: another user of the cloud project took the host")
     if not server.usable:
         return BackOut(f"the cloud says {server.status}: it is no longer usable")
     unfit = _unfit(

@@ -43,7 +43,7 @@ __all__ = [
 CLUSTER_SECRET: Final = "cluster.x-k8s.io/secret"  # noqa: S105 - a type, no password
 VALUE: Final = "value"
 LOOK_AGAIN: Final = timedelta(minutes=10)
-"""How long what was made is relied upon without a look: nobody tells us when an account or a Secret is removed."""
+"""How long what was made is relied upon without a look: the operator does not watch accounts and Secrets."""
 
 _WHEN_HELD = 10.0
 _ACCOUNT = "tuist.dev/service-account-uid"
@@ -77,7 +77,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """Say that it is provisioned; the Secret is somebody else's business."""
+    """Say that it is provisioned; the operator leaves the Secret alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def next_step(
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Somebody else made it: it is used as it is, and never written."""
+    """A person or another component made it: the operator uses it as it is, and never writes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ Ending = RecordRelease | SkipRelease | HostUnknown | None
 def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost | None, default_prefix: str) -> Ending:
     """What happens to the host of a machine that is deleted; None when it has none.
 
-    Only a host whose claim names this very machine, or which nobody claims while the machine names it, is given back.
+    Only a host whose claim names this very machine, or which no machine claims while the machine names it, is given back.
     """
     if not machine.status.server_id and not machine.status.claiming:
         return None
@@ -61,7 +61,7 @@ def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost 
         owner = (
             f"it belongs to {claim.machine_namespace}/{claim.machine_name}"
             if claim
-            else f"the cloud shows it under the name {host.status.cloud_name or 'nobody knows'}"
+            else f"the cloud shows it under the name {host.status.cloud_name or '(unknown)'}"
         )
         return SkipRelease("ReleaseSkipped", f"the host is not this machine's to give back: {owner}")
     if host.spec.release is not None:
@@ -82,7 +82,7 @@ def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost 
 def may_end_jobs(decided: Ending) -> bool:
     """Whether what was decided could end a job on the Mac, so that the machine must be drained before.
 
-    A host that nobody gives back loses its Node and its identity, which ends what runs there, too. A release that is
+    A host that the operator does not give back loses its Node and its identity, which ends what runs there, too. A release that is
     recorded passed the gate before; a host that is unknown is left alone until it is proven to be gone.
     """
     match decided:

@@ -1,6 +1,6 @@
 """When a host's SSH key may be believed without having been seen before. (pure)
 
-A Mac's host key is made by its install, and nobody tells us which one it is. So the first key that is seen is believed only
+A Mac's host key is made by its install, and the cloud does not say which one it is. So the first key that is seen is believed only
 within a window after an install that we asked for (or after a host came to us), and pinned then; the window and its reason
 are kept on the Host. A host that was not spoken to in that time is not believed later: whoever answers at its address by
 then may be anybody. Nothing secret is sent before a key is pinned, and the pinned key is checked before anything is.

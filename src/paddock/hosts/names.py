@@ -1,7 +1,7 @@
 """The cloud name as the echo of ownership: parse and format.
 
 The cloud keeps no tags on Apple-silicon servers, so a host's *name* is the only mark that we can write on it and that
-somebody without our ledger can read. Free hosts start with the pool prefix, hosts that change hands carry a marker, and
+a person without our ledger can read. Free hosts start with the pool prefix, hosts that change hands carry a marker, and
 a claimed host carries its machine's own name.
 """
 
@@ -69,7 +69,7 @@ def claim_pending_name(unique: str) -> str:
 
 
 def release_pending_name(unique: str) -> str:
-    """The marker of a host that is being given back: dirty, owned by nobody, not free."""
+    """The marker of a host that is being given back: dirty, owned by no machine, not free."""
     return f"{RELEASE_PENDING}{unique}"
 
 

@@ -36,7 +36,7 @@ ASK_AGAIN_AFTER = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class Reinstall:
-    """Record that the wipe is requested, then ask for it. The host is nobody's, so asking twice costs only time."""
+    """Record that the wipe is requested, then ask for it. No machine owns the host, so asking twice costs only time."""
 
     os_family: str
 
@@ -90,7 +90,7 @@ def fresh_pool_name(host: ScalewayAppleSiliconHost, release: HostRelease) -> str
 
 
 def own_names(host: ScalewayAppleSiliconHost, release: HostRelease) -> frozenset[str]:
-    """Every name that we may have given this host and that proves that nobody else took it since.
+    """Every name that we may have given this host and that proves that no other user of the project took it since.
 
     Late renames of a deposed leader can bring an earlier one back, so all of them count, not only the marker.
     """
@@ -118,7 +118,9 @@ def release_step(host: ScalewayAppleSiliconHost, server: Server | Gone | Unknown
         return Wait(f"whether the server still exists is not known: {server.reason}", 30)
     pooled = bool(release.pool_prefix) and names.kind_of(server.name, release.pool_prefix) is NameKind.POOLED
     if server.name not in own_names(host, release) and not (pooled and host.spec.claim is not None):
-        return Abandon(f"the cloud shows the name {server.name}, which is not one of ours: somebody else took the host")
+        return Abandon(
+            f"the cloud shows the name {server.name}, which is not one of ours: another user of the cloud project took the host"
+        )
     if release.policy == "terminate":
         return _terminate(host, server)
     return _wipe(host, release, server, now)
@@ -138,7 +140,7 @@ def _terminate(host: ScalewayAppleSiliconHost, server: Server) -> ReleaseStep:
 def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
     wipe = release.wipe
     if server.status == REINSTALLING:
-        # Nobody else reinstalls a host of ours, so this is our wipe even if the answer to our request was lost.
+        # Only the operator reinstalls a host of ours, so this is our wipe even if the answer to our request was lost.
         return Wait("the disk is being wiped", 15) if wipe == "started" else MarkStarted()
     if wipe == "started":
         return _after_the_wipe(host, release, server)

@@ -216,7 +216,7 @@ def node_pod_rules() -> Role:
 
 
 def renewal_binding() -> dict[str, Any]:
-    """Every node may ask for its own next certificate, and nobody else's: Kubernetes' own role, given to all nodes."""
+    """Every node may ask for its own next certificate, and for no other: Kubernetes' own role, given to all nodes."""
     name = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
     return {
         "apiVersion": f"{RBAC}/v1",

@@ -18,7 +18,7 @@ OBSERVATIONS_NEEDED = 2
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    """Record a release: the host is ours, nobody's, and was so on every look."""
+    """Record a release: the host is ours, no machine owns it, and both held on every look."""
 
     reason: str
 

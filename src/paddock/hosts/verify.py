@@ -176,5 +176,5 @@ def verification(
         return Rename(machine.metadata.name, server.name)
     return LetGo(
         "RivalTookHost",
-        f"the cloud shows the name {server.name}: somebody who shares the project took the host, it is not touched",
+        f"the cloud shows the name {server.name}: another user of the cloud project took the host, it is not touched",
     )

@@ -51,7 +51,7 @@ class FixedIdentity:
 
 
 class TokenFile:
-    """A token in a file that somebody rotates (the kubelet does): read again once a minute, and after a 401.
+    """A token in a file that the kubelet rotates: read again once a minute, and after a 401.
 
     The file is a few kilobytes on a memory file system, so that reading it in the loop is cheaper than a thread. While
     it cannot be read, the last good token keeps being used.

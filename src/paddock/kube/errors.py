@@ -90,7 +90,7 @@ class AlreadyExistsError(ApiError):
 
 
 class ConflictError(ApiError):
-    """Somebody changed the object, or owns the field (409): read again and decide again."""
+    """Another client changed the object, or owns the field (409): read again and decide again."""
 
 
 class ExpiredError(ApiError):

@@ -18,7 +18,7 @@ from paddock.kube.errors import KubeError, NotFoundError, TransportError, Unavai
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, ObjectMeta
 
-__all__ = ["EventRecorder"]
+__all__ = ["EventLimits", "EventRecorder"]
 
 _LOG = get_logger("events")
 
@@ -49,12 +49,22 @@ class _Bucket:
     filled_at: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLimits:
+    """One object may cause `burst` events at once and one more every `refill` seconds after that; at most `capacity`
+    events wait to be sent.
+    """
+
+    burst: int = 25
+    refill: float = 300.0
+    capacity: int = 1000
+
+
 class EventRecorder:
     """Records events without ever getting in the way: `record` neither waits nor raises.
 
-    The same reason and message about the same object becomes one Event with a growing count. One object may cause
-    `burst` events at once and one more every `refill` seconds after that; what exceeds this, or cannot be sent in a few
-    attempts, is dropped and counted. `run` sends; give it to the manager as a runnable.
+    The same reason and message about the same object becomes one Event with a growing count. What exceeds the limits,
+    or cannot be sent in a few attempts, is dropped and counted. `run` sends; give it to the manager as a runnable.
     """
 
     ATTEMPTS = 3
@@ -70,9 +80,7 @@ class EventRecorder:
         rng: random.Random,
         metrics: KubeMetrics | None = None,
         instance: str = "",
-        burst: int = 25,
-        refill: float = 300.0,
-        capacity: int = 1000,
+        limits: EventLimits | None = None,
     ) -> None:
         self._client = client
         self._component = component
@@ -80,9 +88,7 @@ class EventRecorder:
         self._clock = clock
         self._rng = rng
         self._metrics = metrics or KubeMetrics()
-        self._burst = burst
-        self._refill = refill
-        self._capacity = capacity
+        self._limits = limits or EventLimits()
         self._backoff = Backoff(base=0.5, cap=5.0)
         self._pending: deque[_Pending] = deque()
         self._wake = asyncio.Event()
@@ -100,7 +106,7 @@ class EventRecorder:
         reference = reference_to(about) if isinstance(about, KubeObject) else about
         if not self._allowed(reference):
             self._metrics.events_dropped.labels("rate").inc()
-        elif len(self._pending) >= self._capacity:
+        elif len(self._pending) >= self._limits.capacity:
             self._metrics.events_dropped.labels("full").inc()
         else:
             self._pending.append(_Pending(reference, type, reason[:128], message[:1024], self._clock.now()))
@@ -176,11 +182,11 @@ class EventRecorder:
 
     def _allowed(self, about: ObjectReference) -> bool:
         key, now = (about.kind, about.namespace, about.name), self._clock.monotonic()
-        bucket = self._buckets.setdefault(key, _Bucket(float(self._burst), now))
+        bucket = self._buckets.setdefault(key, _Bucket(float(self._limits.burst), now))
         self._buckets.move_to_end(key)
         if len(self._buckets) > self.REMEMBERED:
             self._buckets.popitem(last=False)
-        bucket.tokens = min(float(self._burst), bucket.tokens + (now - bucket.filled_at) / self._refill)
+        bucket.tokens = min(float(self._limits.burst), bucket.tokens + (now - bucket.filled_at) / self._limits.refill)
         bucket.filled_at = now
         if bucket.tokens < 1.0:
             return False

@@ -47,6 +47,8 @@ class Informer(Generic[T]):
 
     HEALTHY_AFTER = 60.0
     RELIST_AFTER_REFUSALS = 3
+    PAGE_SIZE: int = 500
+    BACKOFF = Backoff()
 
     def __init__(
         self,
@@ -61,9 +63,6 @@ class Informer(Generic[T]):
         field_selector: str = "",
         indexers: Mapping[str, Indexer[T]] | None = None,
         name: str = "",
-        backoff: Backoff | None = None,
-        page_size: int = 500,
-        timeout: Callable[[float], WatchTimeouts] = WatchTimeouts,
     ) -> None:
         self.kind = kind
         self.name = name or kind.RESOURCE.qualified
@@ -76,9 +75,6 @@ class Informer(Generic[T]):
         self._selectors = (label_selector, field_selector)
         self._clock = clock
         self._rng = rng
-        self._backoff = backoff or Backoff()
-        self._page_size = page_size
-        self._timeout = timeout
         self._store: Store[T] = Store(
             {index: self._guarded(index, indexer) for index, indexer in (indexers or {}).items()}
         )
@@ -136,18 +132,18 @@ class Informer(Generic[T]):
             self._version = None
             # The ordinary fate of a watch that was away for long: list at once. Only one that expires again and again
             # without a healthy minute in between has to wait.
-            return 0.0 if failures == 1 else self._backoff.delay(failures - 1, self._rng, end.retry_after)
+            return 0.0 if failures == 1 else self.BACKOFF.delay(failures - 1, self._rng, end.retry_after)
         if end is None:
             # Normal after `timeoutSeconds`. Attempts keep their distance from beginning to beginning, so that a proxy
             # that cuts every stream after a while does not make us blind for as long again.
-            return max(self._backoff.base, self._backoff.delay(failures, self._rng) - lived)
+            return max(self.BACKOFF.base, self.BACKOFF.delay(failures, self._rng) - lived)
         self._announce(diagnose(end, self.kind.RESOURCE, self._client.config.server))
         retry_after = None
         if isinstance(end, ApiError):
             retry_after = end.retry_after
             if failures >= self.RELIST_AFTER_REFUSALS:
                 self._version = None  # a server that was restored from a backup may refuse our version for ever
-        return self._backoff.delay(failures, self._rng, retry_after)
+        return self.BACKOFF.delay(failures, self._rng, retry_after)
 
     async def _relist(self) -> None:
         objects: dict[Key, T] = {}
@@ -161,7 +157,7 @@ class Informer(Generic[T]):
                     self._namespace,
                     label_selector=self._selectors[0],
                     field_selector=self._selectors[1],
-                    limit=self._page_size,
+                    limit=self.PAGE_SIZE,
                 ):
                     objects.update((key_of(obj), obj) for obj in page.items)
                     unreadable.update(page.unreadable)
@@ -190,7 +186,7 @@ class Informer(Generic[T]):
             self.kind.RESOURCE.path(self._namespace),
             params,
             self._deliver,
-            timeout=self._timeout(timeout),
+            timeout=WatchTimeouts(timeout),
             opened=self._opened,
         )
 

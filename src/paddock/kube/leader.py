@@ -12,6 +12,7 @@ here*, by a clock that only runs forwards.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -24,58 +25,67 @@ from paddock.kube.errors import AlreadyExistsError, ConflictError, KubeError, No
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 
-__all__ = ["LeaderElector"]
+__all__ = ["LeaderElectionConfig", "LeaderElector"]
 
 _LOG = get_logger("leader")
 
 
-class LeaderElector:
-    """Campaigns for a lease and runs something while it is held.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderElectionConfig:
+    """Which lease, for whom, and for how long, in seconds.
 
     `identity` must be unique to this process: two that share one both lead. Leading ends within `renew_deadline` of the
     last renewal that succeeded, counted from when it was sent; others wait for `lease_duration` from when they saw it.
     """
 
+    name: str
+    namespace: str
+    identity: str
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease_duration > self.renew_deadline > self.retry_period * 1.2 > 0:
+            raise ValueError("lease_duration > renew_deadline > 1.2 x retry_period > 0 must hold")
+        if self.lease_duration != int(self.lease_duration):
+            raise ValueError("lease_duration must be whole seconds, as the Lease records it")
+
+
+class LeaderElector:
+    """Campaigns for a lease and runs something while it is held."""
+
     def __init__(
         self,
         client: Client,
+        config: LeaderElectionConfig,
         *,
-        name: str,
-        namespace: str,
-        identity: str,
         clock: Clock,
         rng: random.Random,
-        lease_duration: float = 15.0,
-        renew_deadline: float = 10.0,
-        retry_period: float = 2.0,
         metrics: KubeMetrics | None = None,
     ) -> None:
-        if not lease_duration > renew_deadline > retry_period * 1.2 > 0:
-            raise ValueError("lease_duration > renew_deadline > 1.2 x retry_period > 0 must hold")
-        if lease_duration != int(lease_duration):
-            raise ValueError("lease_duration must be whole seconds, as the Lease records it")
-        self.name = name
-        self.namespace = namespace
-        self.identity = identity
+        self.name = config.name
+        self.namespace = config.namespace
+        self.identity = config.identity
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._duration = lease_duration
-        self._deadline = renew_deadline
-        self._retry = retry_period
+        self._duration = config.lease_duration
+        self._deadline = config.renew_deadline
+        self._retry = config.retry_period
         self._lease: Lease | None = None
         self._seen_at = 0.0
         self._renewed_at: float | None = None
         self._metrics = metrics or KubeMetrics()
-        self._metrics.leader.labels(name).set(0)
+        self._metrics.leader.labels(self.name).set(0)
 
     @property
     def holder(self) -> str:
-        """Who holds the lease, as far as we have seen; empty when nobody does."""
+        """Who holds the lease, as far as we have seen; empty when no process does."""
         return (self._lease.spec.holder_identity or "") if self._lease is not None else ""
 
     def lease_left(self) -> float:
-        """Seconds for which nobody else can lead; zero when we do not. Send a mutation only if it takes less."""
+        """Seconds for which no other process can lead; zero when we do not. Send a mutation only if it takes less."""
         if self._renewed_at is None:
             return 0.0
         return max(0.0, self._renewed_at + self._duration - self._clock.monotonic())
@@ -146,11 +156,11 @@ class LeaderElector:
         except KubeError as error:
             _LOG.warning("could not renew", lease=self.name, problem=str(error), left=round(self._left_to_renew(), 1))
             return True  # the deadline decides, at the next turn
-        _LOG.error("lost the lease: somebody else holds it", lease=self.name, holder=self.holder)
+        _LOG.error("lost the lease: another process holds it", lease=self.name, holder=self.holder)
         return False
 
     async def _try(self) -> bool:
-        """One attempt to get or renew the lease. False: somebody else holds it. Errors: not known."""
+        """One attempt to get or renew the lease. False: another process holds it. Errors: not known."""
         if self._lease is None or self._renewed_at is None or self.holder != self.identity:
             try:
                 self._observe(await self._client.get(Lease, self.name, self.namespace, timeout=self._limit()))
@@ -163,7 +173,7 @@ class LeaderElector:
         try:
             stored = await self._client.update(self._claimed(self._lease), timeout=self._limit())
         except ConflictError:
-            # Somebody wrote since we looked; look again before deciding anything.
+            # Another process wrote since we looked; look again before deciding anything.
             self._observe(await self._client.get(Lease, self.name, self.namespace, timeout=self._limit()))
             if self.holder not in {"", self.identity}:
                 self._give_up()
@@ -232,7 +242,7 @@ class LeaderElector:
     async def _release(self) -> None:
         if self._renewed_at is None or self._lease is None:
             return
-        # Should ending have outlasted the lease and somebody else hold it, the resourceVersion refuses this write.
+        # Should ending have outlasted the lease and another process hold it, the resourceVersion refuses this write.
         limit = self._deadline / 2
         self._give_up()
         spec = LeaseSpec(

@@ -1,6 +1,6 @@
 """How an object looks: frozen structs that hold what we read and skip the rest.
 
-Structs are frozen, so an object in a cache can be handed to anybody: nobody can change it by accident. Fields that are
+Structs are frozen, so an object in a cache can be shared: no reader can change it by accident. Fields that are
 not declared are skipped while decoding, at C speed; therefore **never PUT back a struct that does not declare every
 field of its kind**: patch or apply instead (`paddock.kube.client` offers `update` for kinds of our own only).
 """

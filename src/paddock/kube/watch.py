@@ -14,7 +14,7 @@ __all__ = ["Event", "Lines", "WatchTimeouts", "watch"]
 
 
 class Event(msgspec.Struct, frozen=True):
-    """The envelope of one line; the object inside stays undecoded until somebody knows what it is."""
+    """The envelope of one line; the object inside stays undecoded until the reader knows what it is."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
     object: msgspec.Raw

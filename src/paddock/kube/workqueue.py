@@ -163,7 +163,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key, which nobody else has until `done`; QueueClosedError after `shut_down`."""
+        """The next key, which no other worker has until `done`; QueueClosedError after `shut_down`."""
         while not self._closed:
             self._promote()
             if (taken := self._schedule.take()) is not None:

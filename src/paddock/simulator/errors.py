@@ -41,7 +41,7 @@ class LeftoverTasksError(SimulationError):
 
 
 class UnhandledError(SimulationError):
-    """A callback failed, or a task failed and nobody looked. The first such failure is the cause of this error."""
+    """A callback failed, or a task failed and no code looked at it. The first such failure is the cause of this error."""
 
 
 class NotRepeatableError(SimulationError):

@@ -17,7 +17,7 @@ Host = ScalewayAppleSiliconHost
 
 @dataclass(frozen=True)
 class Touch:
-    """Somebody began to work on a host. `install` says on which disk: it grows with every wipe."""
+    """An operator began to work on a host. `install` says on which disk: it grows with every wipe."""
 
     at: float
     server_id: str

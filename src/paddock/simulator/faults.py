@@ -246,7 +246,7 @@ class Faults:
         raise AssertionError("a dead process went on")
 
     def later(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
-        """Do this after that many seconds, whatever becomes of the caller; its failure is nobody's business."""
+        """Do this after that many seconds, whatever becomes of the caller; its failure is ignored."""
 
         async def arrive() -> None:
             await self._clock.sleep(seconds)

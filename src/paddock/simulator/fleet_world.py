@@ -31,7 +31,7 @@ from paddock.kube.client import Client
 from paddock.kube.config import Config
 from paddock.kube.crd import crd_of
 from paddock.kube.credentials import FixedIdentity, Identity
-from paddock.kube.leader import LeaderElector
+from paddock.kube.leader import LeaderElectionConfig, LeaderElector
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, ObjectMeta
@@ -199,13 +199,15 @@ class FleetWorld:
             elector = (
                 LeaderElector(
                     client,
-                    name="paddock",
-                    namespace="default",
-                    identity=f"{name}-{self.world.processes[name].starts}",
+                    LeaderElectionConfig(
+                        name="paddock",
+                        namespace="default",
+                        identity=f"{name}-{self.world.processes[name].starts}",
+                        lease_duration=self.settings.lease_duration,
+                        renew_deadline=self.settings.renew_deadline,
+                    ),
                     clock=self.clock,
                     rng=rng,
-                    lease_duration=self.settings.lease_duration,
-                    renew_deadline=self.settings.renew_deadline,
                     metrics=metrics,
                 )
                 if elect

@@ -36,7 +36,7 @@ def run(main: Main[T], *, seed: int | str, limit: float = DAY, leftovers: Litera
 
     Any error carries the note `seed <seed>`. Tasks that still wait when the main coroutine has ended fail the run unless
     `leftovers="cancel"`; either way they are cancelled and awaited before this returns. Failures of callbacks and of
-    tasks that nobody awaited fail the run, too.
+    tasks that no code awaited fail the run, too.
     """
     loop = VirtualLoop(seed, limit=limit)
     try:
@@ -54,7 +54,7 @@ def run(main: Main[T], *, seed: int | str, limit: float = DAY, leftovers: Litera
         if problems and leftovers == "fail":
             raise LeftoverTasksError("\n".join(problems))  # noqa: TRY301 - as above
         if loop.unhandled:
-            unhandled = UnhandledError(f"nobody handled: {loop.unhandled[0]!r}")
+            unhandled = UnhandledError(f"no code handled: {loop.unhandled[0]!r}")
             raise unhandled from loop.unhandled[0]  # noqa: TRY301 - as above
     except BaseException as error:
         error.add_note(f"seed {seed}")
@@ -124,13 +124,13 @@ def _bury(task: SimulatedTask) -> None:
     Python runs its `finally` blocks now, if only up to their first wait. They run in the task's own context, where
     transports, faults and whatever else asks `require_alive` refuse them; only plain memory can change.
     """
-    # What asyncio itself does for tasks whose end nobody awaits: no complaint when they are dropped.
+    # What asyncio itself does for tasks whose end no code awaits: no complaint when they are dropped.
     setattr(task, "_log_destroy_pending", False)  # noqa: B010 - not a declared attribute
     coro = task.get_coro()
     if not isinstance(coro, Coroutine):
         return
     for _ in range(_CLOSINGS):
-        # The `finally` of a dead process may raise anything; nobody is there to hear it. One that waits (a task group
+        # The `finally` of a dead process may raise anything; no process is left to hear it. One that waits (a task group
         # does) survives the first attempt, and would otherwise complain when it is collected.
         with suppress(Exception, asyncio.CancelledError, GeneratorExit):
             task.context.run(coro.close)

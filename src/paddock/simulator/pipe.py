@@ -22,7 +22,7 @@ class Pipe:
         self._waiting: list[asyncio.Future[None]] = []
 
     async def put(self, chunk: bytes) -> None:
-        """Hand over one chunk, waiting for room. After `close` it is dropped, for nobody will read it."""
+        """Hand over one chunk, waiting for room. After `close` it is dropped, for no reader is left."""
         while len(self._chunks) >= self._room and not self._ended:
             await self._change()
         if self._error is not None:

@@ -34,7 +34,7 @@ _PARTS = 8
 
 
 class Hang(StrEnum):
-    """How a runner can go wrong, each as somebody's runner did."""
+    """How a runner can go wrong, each as a runner in the field did."""
 
     NEVER_REGISTERS = "never registers"
     LOSES_ANSWER = "loses the answer"

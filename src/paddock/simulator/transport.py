@@ -99,7 +99,7 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Break every open exchange. Handlers that belong to no host are cancelled and awaited, for nobody else would."""
+        """Break every open exchange. Handlers that belong to no host are cancelled and awaited here."""
         tasks = list(self._exchanges.values()) if self._host is None else []
         for exchange in list(self._exchanges):
             exchange.disconnect()

@@ -59,7 +59,7 @@ class SimulatedTask(asyncio.Task[Any]):
 
     @property
     def unseen_failure(self) -> bool:
-        """Whether this task has failed and nobody has asked for its exception; asking this is not asking for it."""
+        """Whether this task has failed and no code has asked for its exception; asking this is not asking for it."""
         return bool(getattr(self, "_log_traceback", False))
 
 
@@ -143,7 +143,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._tasks[number] = task
         if len(self._tasks) > 64 and number % 64 == 0:
             # Frozen tasks stay: dropped, the collector would run their `finally` blocks in the midst of the run.
-            # Failed tasks stay until somebody has looked: only then is it known that nobody did.
+            # Failed tasks stay until their failure was looked at: those that are left at the end never were.
             self._tasks = {key: kept for key, kept in self._tasks.items() if not kept.done() or kept.unseen_failure}
         return task
 
@@ -230,7 +230,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return [task for task in self._tasks.values() if not task.done() and task.frozen]
 
     def take_unseen_failures(self) -> None:
-        """Move the failures that nobody has looked at, or ever will, to `unhandled`."""
+        """Move the failures that no code has looked at, or ever will, to `unhandled`."""
         for task in self._tasks.values():
             if task.unseen_failure and (error := task.exception()) is not None:
                 self.unhandled.append(error)

@@ -32,7 +32,7 @@ class Mac:
 def find_mac(name: str, hosts: Sequence[Host], machines: Sequence[Machine], nodes: Sequence[Node] = ()) -> Mac | None:
     """The Mac whose machine, Host object, server or name in the cloud is called so; a machine's name goes first.
 
-    None also where several are: in the cloud two servers may have one name, and nobody guesses.
+    None also where several are: in the cloud two servers may have one name, and a guess could name the wrong one.
     """
     machine = next((one for one in machines if one.metadata.name == name), None)
     if machine is not None:

@@ -1,7 +1,7 @@
 """Is all well, and if not, what first? One survey for the page and for `paddock status`, so that both say the same. Pure.
 
 What is under way and young is no problem: a Mac that boots, a Pod that starts. What a person must know is a problem at
-once, however young: a host that nobody owns, jobs that nobody runs, a spec that cannot work.
+once, however young: a host that no machine owns, jobs that no runner runs, a spec that cannot work.
 """
 
 from collections import defaultdict
@@ -114,7 +114,7 @@ def survey(
     """How everything is at this moment.
 
     `summary` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
-    that stalls; `runners` is False where there is no runner subsystem, and then nobody misses its ledger.
+    that stalls; `runners` is False where there is no runner subsystem, and then its ledger is not missed.
     """
     ours = [host for host in hosts if host.status.state not in (HostState.FOREIGN, "gone")]
     ready = {machine.status.host_name for machine in machines if machine.status.ready}
@@ -140,7 +140,7 @@ def survey(
         *_folded(_of_pods(pods, now), "pods"),
     ]
     problems = tuple(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)))
-    # What somebody set aside on purpose is listed, and is no reason for alarm.
+    # What a person set aside on purpose is listed, and is no reason for alarm.
     wrong = [problem for problem in problems if problem.impact > ASIDE]
     return FleetHealth(not wrong, _sentence(wrong, numbers), numbers, problems)
 

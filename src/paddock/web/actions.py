@@ -129,7 +129,7 @@ def _release(mac: Mac, name: str, seen: PageData) -> ActionPlan:
 
 
 def _ended(pod: Pod, seen: PageData) -> str:
-    job, who = job_on(seen, pod), pod.metadata.labels.get(OWNER_LABEL, "somebody")
+    job, who = job_on(seen, pod), pod.metadata.labels.get(OWNER_LABEL, "an unknown account")
     if job is None:
         return f"Pod {pod.metadata.name}, at work for {who}"
     what = f"{job.repository} · {job.job_name or job.workflow_name}"

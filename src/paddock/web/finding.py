@@ -67,7 +67,7 @@ def named(seen: PageData, sought: str) -> list[tuple[str, str]]:
 
 
 def spelt_alike(seen: PageData, kind: str, name: str) -> list[tuple[str, str]]:
-    """What else somebody may have meant: that very name of another kind, and names of the kind that are spelt alike."""
+    """What else the person may have meant: that very name of another kind, and names of the kind that are spelt alike."""
     found: list[tuple[str, str]] = []
     for other, pairs in _names(seen).items():
         names = [one for one, _ in pairs]

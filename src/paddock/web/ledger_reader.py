@@ -1,4 +1,4 @@
-"""Reads from the ledger what pages show, and only while somebody looks."""
+"""Reads from the ledger what pages show, and only while a browser shows them."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _WINDOW = timedelta(hours=1)
 class LedgerReader:
     """Keeps the last answer of the ledger; None while it does not answer, because an old number would look like health.
 
-    Nobody looks, nothing is asked: `fresh` and `looked` say that somebody does.
+    While no browser shows a page the reader asks nothing; `fresh` and `looked` say that one does.
     """
 
     def __init__(self, service: RunnerService, clock: Clock, registry: CollectorRegistry | None = None) -> None:
@@ -58,7 +58,7 @@ class LedgerReader:
         return int(sum(counted)) if counted else None
 
     def looked(self) -> None:
-        """Somebody looks at a page."""
+        """A browser shows a page."""
         self._looked = self._clock.monotonic()
 
     async def fresh(self) -> LedgerData | None:
@@ -79,7 +79,7 @@ class LedgerReader:
     async def _ask(self) -> None:
         async with self._lock:
             if self._clock.monotonic() - self._asked <= _FRESH:
-                return  # somebody asked while we waited
+                return  # another request asked while we waited
             try:
                 self.last = await self._read(self._service.ledger)
             except LedgerError:

@@ -62,7 +62,7 @@ class ObjectPage:
 async def page_of(
     kind: str, name: str, seen: PageData, ledger: LedgerReader | None, pool_prefix: str = ""
 ) -> ObjectPage | None:
-    """The page, or None where nobody has heard of the thing."""
+    """The page, or None where no ledger knows the thing."""
     page = await _page(kind, name, seen, ledger, pool_prefix)
     return replace(page, at=seen.now) if page is not None else None
 

@@ -43,7 +43,7 @@ class PageData:
     events: Sequence[Event] = ()
     ledger: LedgerData | None = None
     runners: bool = False
-    """Whether there is a runner subsystem; without one nobody misses its ledger."""
+    """Whether there is a runner subsystem; without one its ledger is not missed."""
     budgets: Sequence[BudgetView] = ()
     report_only: frozenset[str] = frozenset()
     live_jobs_killed: int | None = None

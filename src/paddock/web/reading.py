@@ -1,17 +1,12 @@
 """The page beside a dispatch process: for reading, from caches of its own, on the port that only operators reach."""
 
 import asyncio
-import random
 from collections.abc import Callable, Collection
 
 from starlette.types import ASGIApp
 
-from paddock.base.clock import Clock
-from paddock.base.metrics import CollectorRegistry
 from paddock.base.supervise import keep_running
-from paddock.kube.client import Client
-from paddock.kube.metrics import KubeMetrics
-from paddock.runners.processes.dispatch import RunnerService
+from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.web.app import Pages, create_app
 from paddock.web.front import front_parts
 from paddock.web.guard import LOOPBACK
@@ -31,19 +26,20 @@ class ReadingPage:
     def __init__(
         self,
         service: RunnerService,
-        client: Client,
+        context: RunnerContext,
         *,
         environment: str,
         names: Collection[str] = (),
         healthy: Callable[[], str | None],
-        clock: Clock,
-        rng: random.Random,
-        registry: CollectorRegistry,
-        metrics: KubeMetrics,
     ) -> None:
-        """`names` are the host names that the page answers to besides those of loopback, which port-forwarding uses."""
+        """`context` is the service's own. `names` are the host names that the page answers to besides those of loopback,
+        which port-forwarding uses.
+        """
+        clock, rng, registry = context.clock, context.rng, context.registry
         self._clock, self._rng = clock, rng
-        self._sources = Sources.of(client, clock, rng, metrics, pools=service.pools, pods=service.dispatch.pods)
+        self._sources = Sources.of(
+            context.client, clock, rng, context.kube_metrics, pools=service.pools, pods=service.dispatch.pods
+        )
         self._ledger = LedgerReader(service, clock, registry)
         watched = Watched(self._sources, clock, ledger=self._ledger)
         runbooks = Runbooks()

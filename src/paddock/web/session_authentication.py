@@ -5,7 +5,7 @@ nothing is kept. It is HttpOnly and SameSite=Strict; a form moreover carries a t
 must be ours. The token itself is never put into a page, a log or a cookie.
 
 In simulation there is nothing real to break and the server listens on loopback only, so no sign-in is needed: a session is
-given to whoever asks, under the name "somebody at this machine". Forms need their token and Origin there just the same.
+given to whoever asks, under the name "a person at this machine". Forms need their token and Origin there just the same.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ __all__ = ["COOKIE", "SessionAuthentication", "Visitor"]
 COOKIE: Final = "paddock-session"
 _LASTS: Final = timedelta(hours=12)
 _LONGEST_NAME: Final = 60
-_ANYBODY: Final = "somebody at this machine"
+_ANYBODY: Final = "a person at this machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _ClockSigner(TimestampSigner):
 
 
 class SessionAuthentication:
-    """Without a token nobody may act, and every page is for reading. `open_house` is for simulations alone."""
+    """Without a token no person may act, and every page is for reading. `open_house` is for simulations alone."""
 
     def __init__(self, token: Secret | None, clock: Clock, rng: random.Random, *, open_house: bool = False) -> None:
         self._token = token
@@ -68,7 +68,7 @@ class SessionAuthentication:
         """A new session for whoever shows the token; None where it is not the token."""
         if self._token is None or not hmac.compare_digest(token.encode(), self._token.reveal().encode()):
             return None
-        return self._new(self._token, " ".join(who.split())[:_LONGEST_NAME] or "somebody")
+        return self._new(self._token, " ".join(who.split())[:_LONGEST_NAME] or "a person without a name")
 
     def visitor(self, request: Request) -> Visitor | None:
         """The session that the request carries, if it is ours and not too old."""

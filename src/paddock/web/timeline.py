@@ -32,7 +32,7 @@ def timeline(*sources: Iterable[TimelineEntry]) -> tuple[TimelineEntry, ...]:
 
 
 def of_events(events: Sequence[Event], *names: str) -> Iterable[TimelineEntry]:
-    """Events about the objects of those names; empty names are nobody's."""
+    """Events about the objects of those names; empty names name no object."""
     wanted = {name for name in names if name}
     for event in events:
         moment = event_moment(event)

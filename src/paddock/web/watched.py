@@ -20,7 +20,7 @@ __all__ = ["Sources", "Watched"]
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """One cache a kind. `own` are those that nobody else runs: run them (a manager's `add_informer` does)."""
+    """One cache a kind. `own` are those that no other component runs: run them (a manager's `add_informer` does)."""
 
     hosts: Informer[ScalewayAppleSiliconHost]
     machines: Informer[ScalewayAppleSiliconMachine]

@@ -6,9 +6,9 @@ from integration.runners.healing_jobs.scripted import (
     ORGANISATION,
     REPOSITORY,
     Cluster,
-    ScriptedForge,
     attempt,
     runner,
+    stub_github,
 )
 from integration.runners.ledger.rig import ACME, POOL, START, Bench, job, pod
 
@@ -26,7 +26,7 @@ SETTINGS = HealingSettings()
 class Story:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.github = ScriptedForge()
+        self.github = stub_github()
         self.cluster = Cluster("uid-other")
         ledger, clock = bench.ledger, bench.clock
         self.claims = LeftClaims(ledger, self.github, SETTINGS, clock)
@@ -200,7 +200,7 @@ async def test_an_hour_without_github_changes_nothing_and_the_first_answer_heals
     await story.runs(1, 2)
     await bench.queue(job(30, age=700))
     for number in (10, 11, 30):
-        story.github.job_answers[number] = Unavailable("503", status=503)
+        story.github.jobs[number] = Unavailable("503", status=503)
     story.github.attempts = Unavailable("503", status=503)
     before = await bench.ledger.claims.all()
     assert await story.minutes(60) == []

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest_asyncio
-from integration.runners.healing.healing_rig import MINUTE, HealingRig, as_ledger, healing_of, runner_of
+from integration.runners.healing.healing_rig import MINUTE, ORGANISATION, HealingRig, as_ledger, healing_of, runner_of
 from integration.runners.ledger.rig import ACME, Bench, attempt, job
 
 from paddock.kube.builtin import Pod
@@ -151,7 +151,7 @@ async def test_terraform_3802_an_active_runner_is_no_orphan_because_a_list_says_
     held = await healing_rig.ledger.claims.of_pod(pod.metadata.uid)
     assert held is not None
     await healing_rig.ledger.claims.release(held, by="somebody", why="by mistake")
-    healing_rig.github.rows.pop(runner_of(pod))
+    healing_rig.github.hide(ORGANISATION, runner_of(pod))
     await healing_rig.reports(pod, still_for=60 * MINUTE)
     await _minutes(healing_rig, 20)
     assert await healing_rig.there(pod)

@@ -4,12 +4,13 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 import pytest
 import yaml
+from doubles.clocks import ShiftedClock
 from unit.hosts.bootstrap.clusters import Cluster, running_cluster
 
 from paddock.base.clock import SystemClock, rfc3339
@@ -18,7 +19,7 @@ from paddock.base.secrets import Secret
 from paddock.hosts import api as hosts_api
 from paddock.hosts.api import IDENTITY_SINCE, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentity
-from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess
+from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess, NodeAccessSettings
 from paddock.hosts.bootstrap.node_certificate import (
     CSR,
     KUBELET_CLIENT,
@@ -52,18 +53,11 @@ BINDING = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clu
 ENDPOINT = ApiEndpoint("https://api.example")
 
 
-class LaterClock(SystemClock):
-    later = timedelta(0)
-
-    def now(self) -> datetime:
-        return super().now() + self.later
-
-
 @dataclass
 class World:
     cluster: Cluster
     admin: Client
-    clock: LaterClock
+    clock: ShiftedClock
     rng: Random = field(default_factory=lambda: seeded("world"))
 
     async def mac(self, name: str) -> Client:
@@ -90,7 +84,7 @@ class World:
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    clock = LaterClock()
+    clock = ShiftedClock()
     definitions = [crd_of(kind) for kind in hosts_api.KINDS]
     async with (
         running_cluster(
@@ -267,7 +261,7 @@ async def test_a_macs_identity_ends_with_its_machine_at_once_and_no_namesake_inh
     for call in (mac.get(Node, "mac-1"), mac.create(request("more", "mac-1"), CSR)):
         with pytest.raises(UnauthorizedError):
             await call
-    world.clock.later = timedelta(seconds=5)
+    world.clock.ahead = timedelta(seconds=5)
     machine = ScalewayAppleSiliconMachine(metadata=ObjectMeta(name="mac-1", namespace="default"))
     await world.admin.create(machine)
     with pytest.raises(UnauthorizedError):
@@ -300,7 +294,7 @@ async def test_a_mac_that_its_machine_let_go_is_refused_although_the_machine_liv
 async def test_an_expired_certificate_speaks_for_nobody(world: World):
     mac = await world.mac("mac-1")
     await mac.create(Node(metadata=ObjectMeta(name="mac-1")))
-    world.clock.later = timedelta(hours=25)
+    world.clock.ahead = timedelta(hours=25)
     with pytest.raises(UnauthorizedError):
         await mac.get(Node, "mac-1")
 
@@ -309,13 +303,13 @@ async def test_an_agent_that_slept_through_its_renewal_gets_a_new_certificate_an
     access = NodeAccess(world.admin, world.clock, seeded("access"), ENDPOINT)
     await world.mac("mac-1")
     await access.first("mac-1", "default")
-    world.clock.later = timedelta(hours=20)
+    world.clock.ahead = timedelta(hours=20)
     beat = {"type": "Ready", "status": "True", "lastHeartbeatTime": rfc3339(world.clock.now())}
     node = {"metadata": {"name": "mac-1"}, "status": {"conditions": [beat]}}
     await world.admin.create(node, Node.RESOURCE)
     assert not await access.due("mac-1", "default"), "it speaks: it renews by itself"
     assert await access.next("mac-1", "default") is None
-    world.clock.later = timedelta(hours=21)
+    world.clock.ahead = timedelta(hours=21)
     assert await access.due("mac-1", "default")
     assert await access.next("mac-1", "default") is not None
     assert not await access.due("mac-1", "default")
@@ -323,7 +317,8 @@ async def test_an_agent_that_slept_through_its_renewal_gets_a_new_certificate_an
 
 async def test_a_cluster_that_signs_nothing_gets_accounts_whose_rights_are_narrow():
     async with running_cluster(signs=False, roles=node_roles()) as cluster, cluster.client() as admin:
-        access = NodeAccess(admin, SystemClock(), seeded("access"), ENDPOINT, timeout=0.2, pods_namespace="kube-public")
+        settings = NodeAccessSettings(timeout=0.2, pods_namespace="kube-public")
+        access = NodeAccess(admin, SystemClock(), seeded("access"), ENDPOINT, settings)
         made = await access.first("mac-1", "default")
         token = yaml.safe_load(made.kubeconfig.reveal())["users"][0]["user"]["token"]
         async with cluster.client(Secret(token)) as mac:
@@ -341,7 +336,8 @@ async def test_a_cluster_that_signs_nothing_gets_accounts_whose_rights_are_narro
 
 
 async def test_an_account_is_given_where_that_was_asked_for(world: World):
-    access = NodeAccess(world.admin, world.clock, seeded("a"), ENDPOINT, kind=IdentityKind.SERVICE_ACCOUNT)
+    settings = NodeAccessSettings(kind=IdentityKind.SERVICE_ACCOUNT)
+    access = NodeAccess(world.admin, world.clock, seeded("a"), ENDPOINT, settings)
     assert "token" in (await access.first("mac-1", "default")).kubeconfig.reveal()
 
 

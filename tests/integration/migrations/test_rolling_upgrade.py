@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Iterable
 import psycopg
 import pytest
 import pytest_asyncio
+from doubles.clocks import StandingClock
 from integration.migrations.recording import FOLDER, Recording, number, recorded, recordings, written
 from integration.migrations.story import story
-from integration.runners.ledger.rig import Bench, StandingClock
+from integration.runners.ledger.rig import Bench
 from unit.migrations.rules import contracted_since
 
 from paddock import __version__

@@ -1,12 +1,12 @@
 """What the agent goes through: restarts, outages, reboots, and others' mistakes. No VM is ended for an answer that is missing."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from doubles.clocks import ShiftedClock
 from simulation.node.node_world import IMAGE, NODE, NodeWorld
 
-from paddock.base.clock import Clock
 from paddock.kube.builtin import Node, Pod
 from paddock.node.heartbeat import NodeTakenError
 from paddock.simulator.faults import Fail
@@ -420,36 +420,19 @@ def test_a_drained_pod_succeeds_and_a_refused_one_fails_with_one() -> None:
 @pytest.mark.parametrize("jump", [600.0, -600.0])
 def test_a_wall_clock_that_jumps_by_ten_minutes_ends_nothing_and_nothing_flaps(jump) -> None:
     async def scenario(world: World) -> None:
-        jumping = JumpingClock(world.clock)
+        jumping = ShiftedClock(world.clock)
         world.clock = jumping
         mac = NodeWorld(world)
         uid = await mac.pod("p1")
         await mac.eventually("it boots", lambda: bool(mac.tart.running()))
-        jumping.offset = timedelta(seconds=jump)
+        jumping.ahead = timedelta(seconds=jump)
         await mac.is_ready("p1")
-        jumping.offset = timedelta()
+        jumping.ahead = timedelta()
         mac.dispatch.jobs.append("job-1")
         await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
-        jumping.offset = timedelta(seconds=jump)
+        jumping.ahead = timedelta(seconds=jump)
         await mac.phase_is("p1", "Succeeded")
         assert mac.tart.ledger.runs == [mac.vm(uid)]
         assert not mac.tart.ledger.stopped
 
     simulate(scenario, seed=3)
-
-
-class JumpingClock:
-    """A wall clock that somebody sets; the monotonic one goes on."""
-
-    def __init__(self, inner: Clock) -> None:
-        self._inner = inner
-        self.offset = timedelta()
-
-    def now(self) -> datetime:
-        return self._inner.now() + self.offset
-
-    def monotonic(self) -> float:
-        return self._inner.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)

@@ -10,7 +10,7 @@ from unit.hosts.made import NOW
 from unit.web.page_fixture import page_data
 from unit.web.test_acting import Cluster
 
-from paddock.all_in_one.fault_panel import SimulatedFaults
+from paddock.all_in_one.fault_panel import FaultContext, SimulatedFaults
 from paddock.all_in_one.outage import Outage
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
@@ -26,12 +26,22 @@ class World:
         self.injected: list[Any] = []
         self.runner_faults = RunnerFaults()
         clock = SystemClock()
-        runners = SimpleNamespace(
+        runners: Any = SimpleNamespace(
             github=SimpleNamespace(inject=self.injected.append), pods=SimpleNamespace(runner_faults=self.runner_faults)
         )
         self.outage = Outage(clock)
-        simulators: Any = (self.cluster, lambda: seen, SimpleNamespace(), runners, self.outage)
-        self.panel = SimulatedFaults(*simulators, healing=HealingSettings(), reclaims=False, clock=clock, rng=seeded(1))
+        client: Any = self.cluster
+        hosts: Any = SimpleNamespace()
+        context = FaultContext(
+            client=client,
+            seen=lambda: seen,
+            hosts=hosts,
+            runners=runners,
+            outage=self.outage,
+            clock=clock,
+            rng=seeded(1),
+        )
+        self.panel = SimulatedFaults(context, healing=HealingSettings(), reclaims=False)
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from doubles.clocks import SteppedClock
 from unit.cli.scene import Scene
 
 from paddock.cli import main, progress
@@ -103,29 +103,12 @@ class _Terminal:
         """Nothing is kept back."""
 
 
-class _Quick:
-    """A clock on which a second is nothing."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def monotonic(self) -> float:
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:
-        import asyncio
-
-        self.time += seconds
-        await asyncio.sleep(0)
-
-
 async def _slow(monkeypatch: pytest.MonkeyPatch, *, person: bool) -> str:
     import asyncio
 
-    terminal, clock = _Terminal(person=person), _Quick()
+    terminal, clock = _Terminal(person=person), SteppedClock()
     monkeypatch.setattr(sys, "stderr", terminal)
-    untyped: Any = clock
-    async with progress.showing("asking the cluster", untyped):
+    async with progress.showing("asking the cluster", clock):
         for _ in range(10):
             await asyncio.sleep(0)
     return terminal.written

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from doubles.clocks import SteppedClock
 
 from paddock.base.clock import SystemClock
 from paddock.base.secrets import Secret
@@ -157,23 +158,17 @@ async def test_a_pod_reads_its_service_account_and_the_token_as_it_rotates(tmp_p
     for name, text in (("token", "one"), ("ca.crt", "PEM"), ("namespace", "fleet\n")):
         (tmp_path / name).write_text(text)
 
-    class Ticking(SystemClock):
-        now_at = 0.0
-
-        def monotonic(self) -> float:
-            return self.now_at
-
-    clock = Ticking()
+    clock = SteppedClock()
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
     config = kubeconfig.in_cluster(environ=environ, folder=tmp_path, clock=clock)
     assert (config.server, config.ca, config.namespace) == ("https://[fd00::1]:6443", "PEM", "fleet")
     assert (await config.credentials.current()).token == Secret("one")
     (tmp_path / "token").write_text("two")
     assert (await config.credentials.current()).token == Secret("one")
-    clock.now_at = 61.0
+    clock.step(61.0)
     assert (await config.credentials.current()).token == Secret("two")
     (tmp_path / "token").unlink()
-    clock.now_at = 130.0
+    clock.step(69.0)
     assert (await config.credentials.current()).token == Secret("two"), "the last good token outlives a bad moment"
 
 

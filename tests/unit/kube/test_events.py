@@ -9,7 +9,7 @@ from unit.kube.things import client_of, running, thing, until
 from unit.kube.virtual_time import virtual
 
 from paddock.base.clock import LoopClock
-from paddock.kube.events import EventRecorder
+from paddock.kube.events import EventLimits, EventRecorder
 from paddock.kube.metrics import KubeMetrics
 
 
@@ -66,7 +66,7 @@ async def test_cluster_scoped_objects_report_into_default():
 async def test_one_noisy_object_is_limited_and_the_others_are_not():
     api = FakeApi()
     metrics = KubeMetrics()
-    recorder = recorder_of(api, metrics=metrics, burst=5, refill=60)
+    recorder = recorder_of(api, metrics=metrics, limits=EventLimits(burst=5, refill=60))
     for number in range(50):
         recorder.record(thing("noisy"), "Warning", "Failed", f"attempt {number}")
     recorder.record(thing("calm"), "Normal", "Ready", "up")
@@ -83,7 +83,7 @@ async def test_one_noisy_object_is_limited_and_the_others_are_not():
 async def test_a_server_that_is_away_or_refuses_costs_events_and_nothing_else():
     api = FakeApi()
     metrics = KubeMetrics()
-    recorder = recorder_of(api, metrics=metrics, capacity=2)
+    recorder = recorder_of(api, metrics=metrics, limits=EventLimits(capacity=2))
 
     def away(_call: Call):
         raise AwayError

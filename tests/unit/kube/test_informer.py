@@ -285,7 +285,8 @@ async def test_a_continue_token_that_expires_restarts_the_list():
     api = FakeApi()
     for number in range(10):
         api.put(COLLECTION, raw(f"t{number}"))
-    informer = informer_of(api, page_size=4)
+    informer = informer_of(api)
+    informer.PAGE_SIZE = 4
     once = [True]
 
     def compact_after_the_first_page(call: Call) -> None:
@@ -307,7 +308,8 @@ async def test_a_list_that_always_expires_does_not_spin():
     for number in range(10):
         api.put(COLLECTION, raw(f"t{number}"))
     api.faults.append(lambda call: status(410, "Expired") if "continue" in call.query else None)
-    informer = informer_of(api, page_size=4)
+    informer = informer_of(api)
+    informer.PAGE_SIZE = 4
     async with running(informer.run()):
         await asyncio.sleep(300)
         assert not informer.synced.is_set(), "half a list is no list"

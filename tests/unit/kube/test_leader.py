@@ -11,7 +11,7 @@ from unit.kube.virtual_time import virtual
 
 from paddock.base.clock import LoopClock
 from paddock.kube.builtin import Lease
-from paddock.kube.leader import LeaderElector
+from paddock.kube.leader import LeaderElectionConfig, LeaderElector
 
 LEASES = "leases.coordination.k8s.io"
 
@@ -26,9 +26,7 @@ class Candidate:
     def __init__(self, api: FakeApi, name: str, seed: int = 1) -> None:
         self.elector = LeaderElector(
             client_of(api),
-            name="paddock",
-            namespace="ns",
-            identity=name,
+            LeaderElectionConfig(name="paddock", namespace="ns", identity=name),
             clock=LoopClock(),
             rng=random.Random(seed),
         )
@@ -242,14 +240,5 @@ async def test_a_candidate_without_rights_keeps_trying_and_says_so_once(quiet):
 
 def test_durations_that_cannot_work_are_refused():
     with pytest.raises(ValueError, match="lease_duration"):
-        LeaderElector(
-            client_of(FakeApi()),
-            name="x",
-            namespace="y",
-            identity="z",
-            clock=LoopClock(),
-            rng=random.Random(1),
-            lease_duration=10,
-            renew_deadline=10,
-        )
+        LeaderElectionConfig(name="x", namespace="y", identity="z", lease_duration=10, renew_deadline=10)
     assert Lease.RESOURCE.path("ns", "x") == "/apis/coordination.k8s.io/v1/namespaces/ns/leases/x"

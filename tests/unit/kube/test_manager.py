@@ -13,7 +13,7 @@ from unit.kube.virtual_time import virtual
 from paddock.base.clock import LoopClock
 from paddock.kube.controller import Controller, Done, Request, Result
 from paddock.kube.informer import Informer
-from paddock.kube.leader import LeaderElector
+from paddock.kube.leader import LeaderElectionConfig, LeaderElector
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 
@@ -30,7 +30,8 @@ class Process:
         self.log: list[str] = []
         self.metrics = KubeMetrics()
         self.informer = Informer(client_of(api), Thing, clock=clock, rng=rng)
-        elector = LeaderElector(client_of(api), name="paddock", namespace="ns", identity=identity, clock=clock, rng=rng)
+        config = LeaderElectionConfig(name="paddock", namespace="ns", identity=identity)
+        elector = LeaderElector(client_of(api), config, clock=clock, rng=rng)
         self.manager = Manager(clock=clock, rng=rng, metrics=self.metrics, elector=elector if elect else None)
 
         async def reconcile(request: Request) -> Result:

@@ -25,7 +25,8 @@ def line(obj: dict) -> bytes:
 @contextlib.asynccontextmanager
 async def followed(api: FakeApi):
     async with SocketFrontEnd(api) as front, Client(Config(front.url)) as client:
-        informer = Informer(client, Thing, clock=SystemClock(), rng=random.Random(1), backoff=QUICK)
+        informer = Informer(client, Thing, clock=SystemClock(), rng=random.Random(1))
+        informer.BACKOFF = QUICK
         with structlog.testing.capture_logs():
             async with running(informer.run()):
                 await asyncio.wait_for(informer.synced.wait(), 5)

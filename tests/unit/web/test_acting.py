@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from doubles.clocks import ShiftedClock
 from unit.hosts.made import NOW
 from unit.web.page_fixture import TOKEN, fixture_pages, page_data
 
@@ -205,13 +206,7 @@ def request(cookie: str) -> Any:
 
 
 def test_a_session_ends_after_twelve_hours_and_cannot_be_forged() -> None:
-    class Moved(SystemClock):
-        ahead = timedelta(0)
-
-        def now(self):
-            return super().now() + self.ahead
-
-    clock = Moved()
+    clock = ShiftedClock()
     door = SessionAuthentication(TOKEN, clock, seeded(1))
     visitor = door.admit(TOKEN.reveal(), "Ada\nLovelace")
     assert visitor is not None
@@ -260,10 +255,7 @@ def test_a_form_token_outside_of_ascii_is_refused_as_any_other_wrong_one() -> No
 
 
 def test_a_session_from_the_future_is_refused() -> None:
-    class Ahead(SystemClock):
-        def now(self):
-            return super().now() + timedelta(minutes=5)
-
-    visitor = SessionAuthentication(TOKEN, Ahead(), seeded(1)).admit(TOKEN.reveal(), "Ada")
+    ahead = ShiftedClock(ahead=timedelta(minutes=5))
+    visitor = SessionAuthentication(TOKEN, ahead, seeded(1)).admit(TOKEN.reveal(), "Ada")
     assert visitor is not None
     assert SessionAuthentication(TOKEN, SystemClock(), seeded(1)).visitor(request(visitor.cookie)) is None

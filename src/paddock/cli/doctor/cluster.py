@@ -86,7 +86,7 @@ async def _definitions(client: "Client") -> "list[Check]":
             missing.append(name)
             continue
         except KubeError as error:
-            return [unknown("definitions", f"they cannot be read: {error}", "ask somebody who may read definitions")]
+            return [unknown("definitions", f"they cannot be read: {error}", "ask a person who may read definitions")]
         if not found.established:
             unserved.append(name)
         elif lacking := _lacking(crd_of(kind)["spec"], found.spec):
@@ -125,7 +125,7 @@ def _fields(schema: Any, path: str) -> list[str]:
 
 
 async def _operator(reached: Reached) -> Check:
-    """Whether somebody leads. Where nobody does, every object merely stays as it is, and none of them says so."""
+    """Whether an operator leads. Where none does, every object merely stays as it is, and none of them says so."""
     from datetime import timedelta
 
     from paddock.base.clock import SystemClock, parse_rfc3339

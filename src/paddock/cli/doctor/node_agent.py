@@ -18,7 +18,7 @@ __all__ = ["node_agent"]
 
 
 def node_agent(environ: Mapping[str, str], image: Path = DEFAULT_BUNDLE) -> list[Check]:
-    """`image` is where our image has the bundle; where not even its folder exists, this is somebody's own machine."""
+    """`image` is where our image has the bundle; where not even its folder exists, this is a person's own machine."""
     named = environ.get(BUNDLE_VARIABLE, "")
     path = Path(named) if named else image
     tart = environ.get("PADDOCK_TART_URL", "")
@@ -39,4 +39,4 @@ def node_agent(environ: Mapping[str, str], image: Path = DEFAULT_BUNDLE) -> list
     if tart:
         version = environ.get("PADDOCK_TART_VERSION", "")
         return [*checks, good("Tart", f"Macs fetch {version or 'it'} from {tart}")]
-    return [*checks, bad("Tart", "nobody said where Macs get it", missing["--tart-url"])]
+    return [*checks, bad("Tart", "no setting says where Macs get it", missing["--tart-url"])]

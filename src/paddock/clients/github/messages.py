@@ -27,7 +27,7 @@ class GitHubRequest(msgspec.Struct, frozen=True, kw_only=True):
     params: Params | None = None
     body: dict[str, Any] | None = None
     harmless: bool = False
-    """A mutation of which nobody needs to know whether it happened."""
+    """A mutation of which no caller needs to know whether it happened."""
 
     @property
     def mutation(self) -> bool:

@@ -36,7 +36,7 @@ class ScalewayConnection:
     """Sends requests to one API with one key.
 
     Reads are repeated with jitter after 5xx, 429, broken connections and passed deadlines. Mutations are sent at most
-    once: a rename is last-write-wins, so that a blind repeat could undo what somebody did in between. A mutation is
+    once: a rename is last-write-wins, so that a blind repeat could undo what another client did in between. A mutation is
     over, in one way or another, within `request_timeout` of the call, the wait for the budget included.
     """
 

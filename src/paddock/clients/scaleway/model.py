@@ -136,15 +136,6 @@ class ServerType(msgspec.Struct, frozen=True):
     minimum_lease_duration: str = ""
     default_os: OperatingSystem | None = None
 
-    @property
-    def minimum_lease_seconds(self) -> float | None:
-        """The licence floor in seconds (`86400s`), or None where the cloud does not say."""
-        text = self.minimum_lease_duration.removesuffix("s")
-        try:
-            return float(text)
-        except ValueError:
-            return None
-
 
 class Price(msgspec.Struct, frozen=True):
     """What one server of a type costs; exact, because nine decimals of a euro do not fit a float."""

@@ -30,7 +30,7 @@ class Access:
     A node's certificate counts, where `machines` names the kind that nodes are made from, only while a Machine of the
     node's name lives that is not younger than the certificate: so the certificate of a Mac that was given back is worthless
     at once, too, and no namesake inherits it. A Machine that was forced away leaves Pods on its Mac: until these have ended,
-    the node may go on, because nobody else can say how they end, and the Mac would wait for its wipe for ever.
+    the node may go on, because only it can say how they end, and the Mac would wait for its wipe for ever.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Access:
 
     async def review(self, token: str, audiences: tuple[str, ...]) -> tuple[User | None, tuple[str, ...]]:
         """The user behind a token, or None; and those of these audiences that it is meant for, which are all of them
-        for one that is meant for everybody or for nobody.
+        for the administrator's and for one that is no user's.
         """
         if self._static.knows(token):
             return ADMIN, audiences

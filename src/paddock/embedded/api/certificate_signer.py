@@ -131,7 +131,7 @@ class CertificateSigner:
         await self._objects.change(kind, "", name, told, _WRITE)
 
     async def _tidy(self, now: datetime) -> None:
-        """Requests that were answered over an hour ago, or never within a day, are nobody's business any more."""
+        """Requests that were answered over an hour ago, or never within a day, go."""
         kind = self._objects.kinds.by_resource(CSRS)
         assert kind is not None
         for record in (await self._objects.store.list(CSRS)).records:
@@ -141,5 +141,5 @@ class CertificateSigner:
                 try:
                     await self._objects.delete(kind, "", record.key.name, DeleteOptions())
                 except ApiFailure as failure:
-                    if failure.code != 404:  # somebody else was quicker
+                    if failure.code != 404:  # another client was quicker
                         raise

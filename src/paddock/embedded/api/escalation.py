@@ -1,4 +1,4 @@
-"""Nobody gives away rights that they do not hold: what writing a Role or a binding asks for, as in Kubernetes. Pure.
+"""No user gives away rights that they do not hold: what writing a Role or a binding asks for, as in Kubernetes. Pure.
 
 A role may be written by whoever holds every right in it, or the verb `escalate` on it; a role may be bound by whoever
 holds every right in it, or the verb `bind` on it.

@@ -62,7 +62,7 @@ class WriteGuard:
         raise status.forbidden(f'{kind.resource} "{name}" is forbidden: {why}', kind, name)
 
     async def _check_role(self, kind: Kind, old: Json | None, new: Json) -> None:
-        # The same rules under another label give nobody more than before.
+        # The same rules under another label give no user more than before.
         if old is not None and all(old.get(key) == new.get(key) for key in ("rules", "aggregationRule")):
             return
         meta = new["metadata"]

@@ -1,4 +1,4 @@
-"""Nodes that nobody speaks for, and Pods whose Node is gone: what Kubernetes' node-lifecycle and pod-gc controllers do.
+"""Nodes that no agent speaks for, and Pods whose Node is gone: what Kubernetes' node-lifecycle and pod-gc controllers do.
 
 A Node's health is proven by its agent alone: by its Lease, or by its own heartbeat. Silence is measured by this process's
 monotonic clock since it last saw either move, so that neither a restart nor a wrong wall clock makes a Node look dead early.

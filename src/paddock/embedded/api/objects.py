@@ -280,7 +280,7 @@ class Objects:
     async def _swap(
         self, kind: Kind, record: Record, old: Json, new: Json, write: Write, warnings: list[str]
     ) -> WriteOutcome | None:
-        """Store `new` in place of `record`; None when somebody was quicker."""
+        """Store `new` in place of `record`; None when another client was quicker."""
         if write.guard is not None:
             await write.guard(kind, old, new, write.subresource)
         if admission.same(old, new):

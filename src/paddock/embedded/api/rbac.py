@@ -1,7 +1,7 @@
 """Who may do what: RBAC over the Roles and bindings that are stored, deny by default.
 
 The administrator's group `system:masters` may do everything; everybody else only what a rule grants. A Pod's token thus
-reaches nothing here unless somebody bound it.
+reaches nothing here unless a binding names it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ _GROUP = RBAC_GROUP
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """The question: may somebody `verb` this `resource` (or this plain `path`)?"""
+    """The question: may the user `verb` this `resource` (or this plain `path`)?"""
 
     verb: str
     group: str = ""

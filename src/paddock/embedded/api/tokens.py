@@ -53,7 +53,7 @@ class UnusableKeyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """What a token says that was signed by us, is in force, and is meant for somebody who was asked for."""
+    """What a token says that was signed by us, is in force, and is meant for an audience that was asked for."""
 
     namespace: str
     service_account: str
@@ -313,7 +313,7 @@ def user_info(token: VerifiedToken) -> dict[str, Any]:
 def token_review(
     spec: dict[str, Any], user: dict[str, Any] | None, audiences: Sequence[str] = (), error: str = ""
 ) -> dict[str, Any]:
-    """The answered TokenReview: whose token it is, or why nobody's. The token itself is not repeated."""
+    """The answered TokenReview: whose token it is, or why it is no user's. The token itself is not repeated."""
     if user is not None:
         status: dict[str, Any] = {"authenticated": True, "user": user, "audiences": list(audiences)}
     else:

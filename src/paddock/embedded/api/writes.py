@@ -242,7 +242,7 @@ class Writes:
             try:
                 await self._objects.delete(kind, record.key.namespace, record.key.name, options)
             except status.ApiFailure as failure:
-                if failure.code != 404:  # somebody else was quicker: gone is what was asked for
+                if failure.code != 404:  # another client was quicker: gone is what was asked for
                     raise
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": listing.metadata()}
         return WriteOutcome(200, _encode({**head, "items": [decode(record) for record in listing.records]}))

@@ -11,7 +11,7 @@ from paddock.embedded.postgres.errors import DataFolderUnusableError
 
 __all__ = ["OsAccount", "choose_account"]
 
-# `nobody` is shared with whatever else runs as nobody, so it comes last.
+# The account `nobody` is shared with other daemons, so it comes last.
 _PREFERRED = ("postgres", "_postgres", "nobody")
 
 

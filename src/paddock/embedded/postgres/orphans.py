@@ -58,8 +58,8 @@ async def end_orphans(data: Path, clock: Clock) -> None:
         if not await _gone(lambda: bool(_workers(data)), clock, 2.0):
             raise PostgresNotStartingError(f"processes {_workers(data)} still use {data}: end them and start again")
     if sys.platform == "linux" and _exists(found.pid):
-        # The id now belongs to a stranger, whom Postgres could mistake for its predecessor. Nobody works in this
-        # folder, which was looked up just now, and nobody can start to while we hold its lock.
+        # The id now belongs to a stranger, whom Postgres could mistake for its predecessor. No process works in this
+        # folder, which was looked up just now, and none can start to while we hold its lock.
         (data / "postmaster.pid").unlink(missing_ok=True)
 
 

@@ -99,7 +99,7 @@ class QueuedWatch:
 
 
 class Watchers:
-    """All open watches, by resource: a change that nobody watches costs one look-up."""
+    """All open watches, by resource: a change that no client watches costs one look-up."""
 
     def __init__(self) -> None:
         self._by_resource: dict[str, dict[QueuedWatch, None]] = {}

@@ -6,7 +6,8 @@ the host's turn, and says how it ended in the controller's words.
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from paddock.base.clock import Clock
 from paddock.clients.scaleway import Cloud, Credentials, ScalewayError
@@ -16,8 +17,8 @@ from paddock.hosts.bootstrap.config_hash import config_hash
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, ReportStep
 from paddock.hosts.bootstrap.errors import PlanError
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
-from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentity
-from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess
+from paddock.hosts.bootstrap.identity import NodeIdentity
+from paddock.hosts.bootstrap.node_access import NodeAccess
 from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, StepProgress
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.run import Bootstrap
@@ -25,10 +26,11 @@ from paddock.hosts.bootstrap.sequencing import Sequencing
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 
-__all__ = ["FleetBootstrapper", "fleet_of", "key_name"]
+__all__ = ["BootstrapContext", "FleetBootstrapper", "fleet_of", "key_name"]
 
 Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
+_SSH_PORT: Final = 22
 _Run = Callable[[PerHost, FleetConfig, ProgressCallback], Awaitable[Outcome]]
 
 
@@ -50,53 +52,42 @@ def fleet_of(machine: Machine, fleet: FleetConfig) -> FleetConfig:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootstrapContext:
+    """What a bootstrap reaches: the cluster, the cloud, and hosts over SSH. Without `access` nodes get no identity."""
+
+    client: Client
+    cloud: Cloud
+    ssh: Ssh
+    clock: Clock
+    rng: random.Random
+    access: NodeAccess | None = None
+
+
 class FleetBootstrapper:
     """Keeps the controller's contract (`contract.Bootstrapper`) with real steps over SSH.
 
-    Its dials keep to a budget, `dials`: tell it to `forgive` a host that was rebooted or reinstalled. `endpoint` is where
-    nodes find the API; without one, nodes get no identity.
+    Its dials keep to a budget, `dials`: tell it to `forgive` a host that was rebooted or reinstalled.
     """
 
     def __init__(
         self,
-        client: Client,
-        cloud: Cloud,
-        ssh: Ssh,
+        context: BootstrapContext,
         fleet: FleetConfig,
         *,
-        clock: Clock,
-        rng: random.Random,
-        endpoint: ApiEndpoint | None = None,
-        cluster_role: str = "paddock-node",
-        node_identity: IdentityKind = IdentityKind.CERTIFICATE,
-        pods_namespace: str = "",
-        own_namespace: str = "default",
-        port: int = 22,
+        port: int = _SSH_PORT,
         sequencing: Sequencing | None = None,
         bootstrap: Bootstrap | None = None,
     ) -> None:
-        self._client = client
-        self._cloud = cloud
+        clock, rng = context.clock, context.rng
+        self._client = context.client
+        self._cloud = context.cloud
         self._fleet = fleet
-        self._clock = clock
-        self._access = (
-            None
-            if endpoint is None
-            else NodeAccess(
-                client,
-                clock,
-                rng,
-                endpoint,
-                kind=node_identity,
-                cluster_role=cluster_role,
-                pods_namespace=pods_namespace,
-                own_namespace=own_namespace,
-            )
-        )
         self._port = port
+        self._access = context.access
         self._sequencing = sequencing or Sequencing(clock, rng)
         self.dials = DialBudget(clock, rng)
-        self._ssh = BudgetedSsh(ssh, self.dials)
+        self._ssh = BudgetedSsh(context.ssh, self.dials)
         self._bootstrap = bootstrap or Bootstrap(self._ssh, clock, rng)
         self._keys: dict[str, FleetKeys] = {}
 

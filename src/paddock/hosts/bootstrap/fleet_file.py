@@ -55,7 +55,7 @@ def load_fleet(path: Path) -> FleetConfig:
 
 
 def parse_fleet(text: str) -> FleetConfig:
-    """The configuration in a text. What it does not name keeps its default; what nobody knows is refused."""
+    """The configuration in a text. What it does not name keeps its default; an unknown name is refused."""
     try:
         content = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
@@ -77,7 +77,7 @@ def _check_names(given: Any, known: Any, path: str) -> None:
     if isinstance(given, dict) and isinstance(known, dict):
         for name, value in given.items():
             if name not in known:
-                raise PlanError(f"{path}{name}", f"nobody knows this name; known are {', '.join(sorted(known))}")
+                raise PlanError(f"{path}{name}", f"this name is unknown; known are {', '.join(sorted(known))}")
             _check_names(value, known[name], f"{path}{name}.")
     elif isinstance(given, list) and isinstance(known, list | tuple):
         for index, (one, other) in enumerate(zip(given, known, strict=False)):

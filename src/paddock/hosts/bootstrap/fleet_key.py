@@ -90,7 +90,7 @@ class FleetKeys:
         try:
             return await self._client.create(SecretObject(metadata=meta, data=content, type="Opaque"))
         except AlreadyExistsError:
-            # Somebody was quicker; our pair was never shown to anybody.
+            # Another operator was quicker; our pair never left this process.
             return await self._client.get(SecretObject, name, self._namespace)
 
 

@@ -6,6 +6,7 @@ not a reason to hand out something weaker: that is raised.
 """
 
 import random
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -16,7 +17,7 @@ from paddock.hosts.bootstrap.node_certificate import NodeCertificates
 from paddock.hosts.bootstrap.revocation import RevokedNodes
 from paddock.kube.client import Client
 
-__all__ = ["IdentityKind", "NodeAccess"]
+__all__ = ["IdentityKind", "NodeAccess", "NodeAccessSettings"]
 
 _log = get_logger("bootstrap")
 _REMEMBERED: Final = 3600.0
@@ -25,6 +26,19 @@ _REMEMBERED: Final = 3600.0
 class IdentityKind(StrEnum):
     CERTIFICATE = "Certificate"
     SERVICE_ACCOUNT = "ServiceAccount"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAccessSettings:
+    """Which identity nodes get, and what an account may do: `cluster_role`, and Pods of `pods_namespace` (empty: of the
+    machine's own). `own_namespace` is the operator's. A certificate must be signed within `timeout` seconds.
+    """
+
+    kind: IdentityKind = IdentityKind.CERTIFICATE
+    cluster_role: str = "paddock-node"
+    pods_namespace: str = ""
+    own_namespace: str = "default"
+    timeout: float = 30.0
 
 
 class NodeAccess:
@@ -36,19 +50,11 @@ class NodeAccess:
         clock: Clock,
         rng: random.Random,
         endpoint: ApiEndpoint,
-        *,
-        kind: IdentityKind = IdentityKind.CERTIFICATE,
-        cluster_role: str = "paddock-node",
-        pods_namespace: str = "",
-        own_namespace: str = "default",
-        timeout: float = 30.0,
+        settings: NodeAccessSettings | None = None,
     ) -> None:
         self._client, self._clock, self._rng, self._endpoint = client, clock, rng, endpoint
-        self._kind = kind
-        self._cluster_role = cluster_role
-        self._pods_namespace = pods_namespace
-        self._timeout = timeout
-        self._revoked = RevokedNodes(client, clock, own_namespace)
+        self._settings = settings or NodeAccessSettings()
+        self._revoked = RevokedNodes(client, clock, self._settings.own_namespace)
         self._unsigned_until = float("-inf")
 
     async def first(self, machine: str, namespace: str) -> NodeIdentity:
@@ -69,13 +75,13 @@ class NodeAccess:
         return await self._accounts(namespace).due(machine)
 
     async def remove(self, machine: str, namespace: str) -> None:
-        """This Mac is nobody any more. The refusal comes first: died after it, nothing that is left is worth anything."""
+        """This Mac has no identity any more. The refusal comes first: died after it, what is left opens nothing."""
         await self._revoked.add(machine)
         await self._certificates(namespace).remove(machine)
         await self._accounts(namespace).remove(machine)
 
     async def _certificate(self, machine: str, namespace: str) -> NodeIdentity | None:
-        if self._kind is not IdentityKind.CERTIFICATE or self._clock.monotonic() < self._unsigned_until:
+        if self._settings.kind is not IdentityKind.CERTIFICATE or self._clock.monotonic() < self._unsigned_until:
             return None
         issued = await self._certificates(namespace).issue(machine)
         if isinstance(issued, NodeIdentity):
@@ -92,7 +98,7 @@ class NodeAccess:
 
     def _certificates(self, namespace: str) -> NodeCertificates:
         return NodeCertificates(
-            self._client, self._clock, self._rng, self._endpoint, namespace=namespace, timeout=self._timeout
+            self._client, self._clock, self._rng, self._endpoint, namespace=namespace, timeout=self._settings.timeout
         )
 
     def _accounts(self, namespace: str) -> NodeIdentities:
@@ -101,6 +107,6 @@ class NodeAccess:
             self._clock,
             self._endpoint,
             namespace=namespace,
-            cluster_role=self._cluster_role,
-            pods_namespace=self._pods_namespace or namespace,
+            cluster_role=self._settings.cluster_role,
+            pods_namespace=self._settings.pods_namespace or namespace,
         )

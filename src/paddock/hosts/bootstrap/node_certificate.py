@@ -34,7 +34,6 @@ __all__ = [
     "agent_sleeps",
     "approval",
     "certificate_kubeconfig",
-    "is_approved",
     "machine_of_request",
     "node_key_and_request",
 ]
@@ -90,13 +89,8 @@ def certificate_kubeconfig(endpoint: ApiEndpoint, machine: str, certificate: str
     return Secret(yaml.safe_dump(content, sort_keys=False, width=1_000_000))
 
 
-def is_approved(request: dict[str, Any]) -> bool:
-    conditions = (request.get("status") or {}).get("conditions") or ()
-    return any(condition.get("type") == "Approved" for condition in conditions)
-
-
 def approval(reason: str, message: str, now: datetime) -> dict[str, Any]:
-    """The patch of the subresource `approval` that approves a request on which nobody has a verdict yet."""
+    """The patch of the subresource `approval` that approves a request that has no verdict yet."""
     moments = {"lastUpdateTime": rfc3339(now), "lastTransitionTime": rfc3339(now)}
     said = {"type": "Approved", "status": "True", "reason": reason, "message": message}
     return {"status": {"conditions": [said | moments]}}
@@ -128,7 +122,7 @@ def machine_of_request(request: dict[str, Any]) -> str:
 
 
 def agent_sleeps(node: Node | None, now: datetime) -> bool:
-    """Whether no agent speaks for the node: then nobody renews its certificate there. (pure)"""
+    """Whether no agent speaks for the node: then its certificate is not renewed there. (pure)"""
     if node is None:
         return True
     ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
@@ -164,7 +158,7 @@ class NodeCertificates:
     async def issue(self, machine: str) -> NodeIdentity | str:
         """A new certificate for the machine's node; or, in a sentence, that this cluster does not sign any.
 
-        Died after the request was made: it is answered, or not, for a key that is gone with us; nobody can use it, and the
+        Died after the request was made: it is answered, or not, for a key that is gone with us; it cannot be used, and the
         cluster removes it within a day. Died after the certificate was made: the same. Raises KubeError.
         """
         key, request = node_key_and_request(machine)

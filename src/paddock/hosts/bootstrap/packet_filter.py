@@ -60,7 +60,7 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def ingress_rules(guard: IngressGuard) -> str:
-    """Who reaches SSH: the host itself, the allow list and the second path; and nobody else.
+    """Who reaches SSH: the host itself, the allow list and the second path; and no other address.
 
     What virtual machines send to other hosts comes *in* on their bridge, so it must pass here, except to each other and to
     this host, whichever of its addresses they name.

@@ -10,10 +10,11 @@ from paddock.runners.dispatch.identity import (
     Unauthenticated,
     Unreachable,
 )
-from paddock.runners.dispatch.service import DispatchService
+from paddock.runners.dispatch.service import DispatchContext, DispatchService
 
 __all__ = [
     "PATH",
+    "DispatchContext",
     "DispatchService",
     "IdentityError",
     "NotAllowed",

@@ -96,7 +96,7 @@ class Assignments:
         return answered
 
     async def name_account(self, pod: PodIdentity, claim: Claim) -> None:
-        """The account's id on the Pod, after the commit. One try: nobody needs it to be right."""
+        """The account's id on the Pod, after the commit. One try: no decision needs it."""
         patch = {"metadata": {"uid": pod.uid, "labels": {ACCOUNT_LABEL: str(claim.account_id)}}}
         try:
             await self._client.merge_patch(Pod, pod.name, patch, pod.namespace, timeout=_TIMEOUT)

@@ -5,26 +5,30 @@ so that a lost hint costs seconds and never a job.
 """
 
 import asyncio
-import random
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.kube.builtin import Node
 from paddock.kube.builtin import Pod as KubePod
 from paddock.kube.store import CacheChange
 from paddock.runners.api import POOL_LABEL
-from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.answers import PollAnswer, exit_now, later, must_go, must_wait
-from paddock.runners.dispatch.cluster import Observations
-from paddock.runners.dispatch.handover import Handover
+from paddock.runners.dispatch.handover import Handover, ServingContext
 from paddock.runners.dispatch.heartbeat import Heartbeat
-from paddock.runners.dispatch.metrics import DispatchMetrics
-from paddock.runners.dispatch.pending_releases import BY, PendingReleases
-from paddock.runners.dispatch.waiting_pods import ConcurrencyLimit, Waiter, WaitingPods, WaitQueue
-from paddock.runners.ledger import EVERY_POOL, LARGEST_BATCH, Claim, Ledger, LedgerError, Outcome, Pod
+from paddock.runners.dispatch.pending_releases import BY
+from paddock.runners.dispatch.waiting_pods import (
+    ConcurrencyLimit,
+    PollAnswer,
+    Waiter,
+    WaitingPods,
+    WaitQueue,
+    exit_now,
+    later,
+    must_go,
+    must_wait,
+)
+from paddock.runners.ledger import EVERY_POOL, LARGEST_BATCH, Claim, LedgerError, Outcome, Pod
 
 __all__ = ["Dispatcher"]
 
@@ -48,36 +52,24 @@ class Dispatcher:
     again.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        waiting: WaitingPods,
-        serving: Handover,
-        pending_releases: PendingReleases,
-        heartbeat: Heartbeat,
-        observations: Observations,
-        settings: DispatchSettings,
-        clock: Clock,
-        rng: random.Random,
-        metrics: DispatchMetrics,
-    ) -> None:
-        self._ledger = ledger
+    def __init__(self, context: ServingContext, waiting: WaitingPods, handover: Handover, heartbeat: Heartbeat) -> None:
+        self._ledger = context.ledger
         self._waiting = waiting
-        self._serving = serving
-        self._pending_releases = pending_releases
+        self._handover = handover
+        self._pending_releases = context.pending_releases
         self._heartbeat = heartbeat
-        self._observations = observations
-        self._settings = settings
-        self._clock = clock
-        self._rng = rng
-        self._metrics = metrics
-        self._slots = ConcurrencyLimit(settings.serving)
+        self._observations = context.observations
+        self._settings = context.settings
+        self._clock = context.clock
+        self._rng = context.rng
+        self._metrics = context.metrics
+        self._slots = ConcurrencyLimit(context.settings.serving)
         self._spent: OrderedDict[str, None] = OrderedDict()
         self._lines: dict[str, asyncio.Task[None]] = {}
         self._asking: set[str] = set()
         self._served: set[asyncio.Task[None]] = set()
         self._stopping = False
-        metrics.serving.set_function(lambda: len(self._served))
+        self._metrics.serving.set_function(lambda: len(self._served))
 
     # The request's side
 
@@ -220,7 +212,7 @@ class Dispatcher:
         try:
             claims = await self._ledger.claims.claim_many(line.pool, pods, by=BY, dispatcher=dispatcher)
         except BaseException as error:
-            # Whether anything was won is not known. Nobody is served on a guess: what was won is looked for and given back.
+            # Whether anything was won is not known. No Pod is served on a guess: what was won is looked for and given back.
             for waiter in waiters:
                 self._pending_releases.doubt(waiter.pod.uid)
                 self._waiting.done(waiter, _NO_LEDGER)
@@ -231,7 +223,7 @@ class Dispatcher:
             return []
         finally:
             self._asking.discard(line.pool)
-        # Without a pause until every answer has found its Pod: a won claim that nobody looks after would be lost.
+        # Without a pause until every answer has found its Pod: a won claim without a Pod that is served would be lost.
         in_use: list[Waiter] = []
         for waiter, claim in reversed(list(zip(waiters, claims, strict=True))):
             self._metrics.claims.labels(line.pool, claim.outcome.value).inc()
@@ -274,7 +266,7 @@ class Dispatcher:
     async def _serve(self, waiter: Waiter, claim: Claim) -> None:
         answer: PollAnswer | None = _STOPPING
         try:
-            answer = await self._serving.serve(waiter, claim)
+            answer = await self._handover.serve(waiter, claim)
         except Exception:
             answer = later("failed", "something is wrong with this process")
             log.exception("serving a claim failed; it was given back", pod=claim.pod_name, job=claim.job_id)

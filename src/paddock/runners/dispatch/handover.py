@@ -3,7 +3,7 @@
 Where the process may die, and what is left (docs/design/dispatch.md has the table):
 
 - after the claim: a claim, perhaps a label. Our silence frees the claim; the next claim or the reaper removes the label;
-- after the mint: also a runner at GitHub that nobody has. A commit by anybody else is impossible, so it is never used;
+- after the mint: also a runner at GitHub that no Pod has. A commit by another process is impossible, so it is never used;
 - after the commit: an open session. The Pod asks again, is told to exit, and GitHub is asked about the job.
 
 A runner's config leaves this module only inside the answer, and only after its commit.
@@ -22,16 +22,16 @@ from paddock.clients.github import errors as github
 from paddock.clients.github.contract import GitHub, MintedRunner
 from paddock.kube.errors import KubeError
 from paddock.runners.api import RunnerPool
-from paddock.runners.dispatch.answers import HandedJob, PollAnswer, later
+from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.assignment import Assigned, Assignments
 from paddock.runners.dispatch.cluster import Observations
 from paddock.runners.dispatch.identity import IdentityError, Tokens, Unreachable
 from paddock.runners.dispatch.metrics import DispatchMetrics
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
-from paddock.runners.dispatch.waiting_pods import Waiter
+from paddock.runners.dispatch.waiting_pods import HandedJob, PollAnswer, Waiter, later
 from paddock.runners.ledger import Account, Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
 
-__all__ = ["LONGEST_NAME", "GivenUpError", "Handover", "labels_of", "runner_name", "work_folder"]
+__all__ = ["LONGEST_NAME", "GivenUpError", "Handover", "ServingContext", "labels_of", "runner_name", "work_folder"]
 
 LONGEST_NAME: Final = 64
 """GitHub refuses longer ones (422)."""
@@ -70,33 +70,33 @@ class _Progress:
     minted: MintedRunner | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingContext:
+    """What the dispatcher and the handover both work with."""
+
+    ledger: Ledger
+    observations: Observations
+    pending_releases: PendingReleases
+    settings: DispatchSettings
+    clock: Clock
+    rng: random.Random
+    metrics: DispatchMetrics
+
+
 class Handover:
     """Serves one claim a call, any number at once."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        github: GitHub,
-        tokens: Tokens,
-        assignments: Assignments,
-        observations: Observations,
-        pending_releases: PendingReleases,
-        clock: Clock,
-        rng: random.Random,
-        metrics: DispatchMetrics,
-        *,
-        deadline: float,
-    ) -> None:
-        self._ledger = ledger
+    def __init__(self, context: ServingContext, github: GitHub, tokens: Tokens, assignments: Assignments) -> None:
+        self._ledger = context.ledger
         self._github = github
         self._tokens = tokens
         self._assignments = assignments
-        self._observations = observations
-        self._pending_releases = pending_releases
-        self._clock = clock
-        self._rng = rng
-        self._metrics = metrics
-        self._deadline = deadline
+        self._observations = context.observations
+        self._pending_releases = context.pending_releases
+        self._clock = context.clock
+        self._rng = context.rng
+        self._metrics = context.metrics
+        self._deadline = context.settings.serve_deadline
 
     async def serve(self, waiter: Waiter, claim: Claim) -> PollAnswer | None:
         """The Pod's answer, or None if it goes on waiting.
@@ -125,7 +125,7 @@ class Handover:
             await self._undo_shielded(waiter, claim, progress, GivenUpError("stopped", why))
             raise
         answer = PollAnswer(200, "handed", handed=HandedJob(runner.config, claim.login, claim.job_id))
-        # It is committed, so the answer gets out before anything else can go wrong; nobody needs the label that soon.
+        # It is committed, so the answer gets out before anything else can go wrong; no component needs the label that soon.
         waiter.settle(answer)
         async with self._timed("label"):
             await self._assignments.name_account(waiter.pod, claim)
@@ -214,7 +214,7 @@ class Handover:
                 await self._ledger.claims.commit(claim, name, by=BY)
             except LedgerUnavailableError as error:
                 if attempt == _COMMIT_TRIES:
-                    # It may have happened. Giving the claim back ends either state, and nobody will get this runner; if
+                    # It may have happened. Giving the claim back ends either state, and no Pod will get this runner; if
                     # there is a session, the Pod is told to exit.
                     why = "the ledger did not confirm the claim"
                     raise GivenUpError("ledger", why, answer=later("unreachable", why)) from error
@@ -285,7 +285,7 @@ def _refusal(error: IdentityError) -> PollAnswer:
 def runner_name(pod_name: str, rng: random.Random) -> str:
     """The Pod's name, shortened, and eight hex digits that are new for every mint.
 
-    GitHub reserves a name when it mints, also if nobody ever heard the answer; a second mint under it would fail for
+    GitHub reserves a name when it mints, also if the answer was lost; a second mint under it would fail for
     good. So a name is drawn for each mint and never kept for another try.
     """
     suffix = f"{rng.getrandbits(32):08x}"

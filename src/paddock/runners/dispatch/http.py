@@ -15,11 +15,10 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.answers import NOTHING, PollAnswer, later
 from paddock.runners.dispatch.dispatcher import Dispatcher
 from paddock.runners.dispatch.identity import IdentityError, PodIdentity, Tokens, Unauthenticated
 from paddock.runners.dispatch.metrics import DispatchMetrics
-from paddock.runners.dispatch.waiting_pods import Waiter
+from paddock.runners.dispatch.waiting_pods import NOTHING, PollAnswer, Waiter, later
 
 __all__ = ["PATH", "DispatchEndpoint", "bearer", "hold_wanted"]
 

@@ -1,4 +1,4 @@
-"""Who a Pod is, from its projected ServiceAccount token. The request itself names nobody.
+"""Who a Pod is, from its projected ServiceAccount token. The request itself names no Pod.
 
 Accepted is a token that the cluster signed, for our audience, not expired, of our namespace, of the ServiceAccount that
 has the Pod's own name, bound to a Pod of that name and uid that is there and not being deleted; the pool is the label of
@@ -51,7 +51,7 @@ class Unauthenticated(IdentityError):  # noqa: N818 - the word of the answer
 
 
 class NotAllowed(IdentityError):  # noqa: N818 - the word of the answer
-    """A good token of somebody who may not wait here: another namespace, a Pod that is gone, no pool. The Pod exits."""
+    """A good token of a holder who may not wait here: another namespace, a Pod that is gone, no pool. The Pod exits."""
 
     status = 403
     outcome = "not_allowed"
@@ -86,7 +86,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a token says about its holder, once somebody has vouched for it."""
+    """What a token says about its holder, once it was verified."""
 
     namespace: str
     account: str

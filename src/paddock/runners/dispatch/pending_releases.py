@@ -71,7 +71,7 @@ class PendingReleases:
         self._owing()
 
     async def look_after(self, held: HeldPod) -> bool:
-        """Free a claim of ours that nobody serves: its answer was lost on the way. False if it is not such a one."""
+        """Free a claim of ours that is not served: its answer was lost on the way. False if it is not such a one."""
         if held.state != "claimed" or not self._mine(held.dispatcher_id) or self._held(held.pod_uid):
             return False
         # Only if it still is unminted: what was read may be older than a commit, and that Pod has its runner.

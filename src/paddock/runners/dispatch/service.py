@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from starlette.routing import Route
@@ -19,9 +20,9 @@ from paddock.kube.reader import CachedReader
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.assignment import Assignments
-from paddock.runners.dispatch.cluster import KeySource, Observations, PublishedKeys
+from paddock.runners.dispatch.cluster import Observations, PublishedKeys
 from paddock.runners.dispatch.dispatcher import Dispatcher
-from paddock.runners.dispatch.handover import Handover
+from paddock.runners.dispatch.handover import Handover, ServingContext
 from paddock.runners.dispatch.heartbeat import Heartbeat
 from paddock.runners.dispatch.http import PATH, DispatchEndpoint
 from paddock.runners.dispatch.identity import Tokens
@@ -30,9 +31,25 @@ from paddock.runners.dispatch.pending_releases import PendingReleases
 from paddock.runners.dispatch.waiting_pods import WaitingPods
 from paddock.runners.ledger import Ledger, Listener
 
-__all__ = ["DispatchService"]
+__all__ = ["DispatchContext", "DispatchService"]
 
 log = get_logger("dispatch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchContext:
+    """What dispatch works with. `name` is the process's own."""
+
+    ledger: Ledger
+    github: GitHub
+    client: Client
+    pools: CachedReader[RunnerPool]
+    listener: Listener
+    clock: Clock
+    rng: random.Random
+    registry: CollectorRegistry | None = None
+    name: str = "dispatch"
+    kube_metrics: KubeMetrics | None = None
 
 
 class DispatchService:
@@ -41,112 +58,79 @@ class DispatchService:
         async with Ledger.open(dsn, clock=clock) as ledger:
             listener = Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop)
             dispatch = DispatchService(
-                ledger, github, client, pools=pool_informer.reader, listener=listener,
-                settings=settings, clock=clock, rng=rng, registry=registry, name=hostname,
+                DispatchContext(
+                    ledger=ledger, github=github, client=client, pools=pool_informer.reader, listener=listener,
+                    clock=clock, rng=rng, registry=registry, name=hostname,
+                ),
+                settings,
             )
             app = Starlette(routes=[*dispatch.routes, ...])
             run `dispatch.run()` beside the HTTP server; at the end `await dispatch.stop()` first, then stop the
             server, so that the last answers still get out; then cancel `run()`.
 
-    - `pools` follows RunnerPools of `settings.namespace`; the informer is the caller's.
-    - Pods (label `tuist.dev/runner`), ServiceAccounts and Nodes are followed by informers of its own (`pods`,
-      `accounts`, `nodes`), unless the caller hands in those it runs already.
+    - `context.pools` follows RunnerPools of `settings.namespace`; the informer is the caller's.
+    - Informers of its own follow Pods (label `tuist.dev/runner`), ServiceAccounts and Nodes: `pods`, `accounts`,
+      `nodes`.
     - `tokens.principal(token, audience)` tells who the holder of an operator's token is, for the other internal routes.
     - The client's identity needs: create tokenreviews; get, list, watch, patch pods; get, list, watch serviceaccounts,
       nodes and runnerpools; and `/openid/v1/jwks`, which every ServiceAccount may read.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        github: GitHub,
-        client: Client,
-        *,
-        pools: CachedReader[RunnerPool],
-        listener: Listener,
-        settings: DispatchSettings,
-        clock: Clock,
-        rng: random.Random,
-        registry: CollectorRegistry | None = None,
-        name: str = "dispatch",
-        pods: Informer[Pod] | None = None,
-        accounts: Informer[ServiceAccount] | None = None,
-        nodes: Informer[Node] | None = None,
-        keys: KeySource | None = None,
-        kube_metrics: KubeMetrics | None = None,
-    ) -> None:
+    def __init__(self, context: DispatchContext, settings: DispatchSettings) -> None:
+        ledger, client, clock, rng = context.ledger, context.client, context.clock, context.rng
         self._clock = clock
         self._rng = rng
-        self._listener = listener
+        self._listener = context.listener
         namespace = settings.namespace
-        self._own: list[Informer[Pod] | Informer[ServiceAccount] | Informer[Node]] = []
-        if pods is None:
-            pods = Informer(
-                client,
-                Pod,
-                clock=clock,
-                rng=rng,
-                metrics=kube_metrics,
-                namespace=namespace,
-                label_selector=f"{RUNNER_LABEL}=true",
-                name="runner pods",
-            )
-            self._own.append(pods)
-        if accounts is None:
-            accounts = Informer(
-                client,
-                ServiceAccount,
-                clock=clock,
-                rng=rng,
-                metrics=kube_metrics,
-                namespace=namespace,
-                name="runner serviceaccounts",
-            )
-            self._own.append(accounts)
-        if nodes is None:
-            nodes = Informer(client, Node, clock=clock, rng=rng, metrics=kube_metrics, name="nodes")
-            self._own.append(nodes)
-        self.pods = pods
-        self.accounts = accounts
-        self.nodes = nodes
-        self.metrics = DispatchMetrics(registry)
-        observations = Observations(
-            client, namespace, pods=pods.reader, accounts=accounts.reader, pools=pools, nodes=nodes.reader
+        self.pods = Informer(
+            client,
+            Pod,
+            clock=clock,
+            rng=rng,
+            metrics=context.kube_metrics,
+            namespace=namespace,
+            label_selector=f"{RUNNER_LABEL}=true",
+            name="runner pods",
         )
-        keys = keys or PublishedKeys(client, clock)
+        self.accounts = Informer(
+            client,
+            ServiceAccount,
+            clock=clock,
+            rng=rng,
+            metrics=context.kube_metrics,
+            namespace=namespace,
+            name="runner serviceaccounts",
+        )
+        self.nodes = Informer(client, Node, clock=clock, rng=rng, metrics=context.kube_metrics, name="nodes")
+        self.metrics = DispatchMetrics(context.registry)
+        observations = Observations(
+            client,
+            namespace,
+            pods=self.pods.reader,
+            accounts=self.accounts.reader,
+            pools=context.pools,
+            nodes=self.nodes.reader,
+        )
+        keys = PublishedKeys(client, clock)
         self.tokens = Tokens(client, observations, keys, audience=settings.audience, clock=clock)
         self.waiting = WaitingPods()
-        self._heartbeat = Heartbeat(ledger, name, clock, rng, every=settings.beat)
+        self._heartbeat = Heartbeat(ledger, context.name, clock, rng, every=settings.beat)
         self._pending_releases = PendingReleases(
             ledger, clock, rng, self.metrics, mine=self._heartbeat.mine, held=self.waiting.holds
         )
-        assignments = Assignments(client, clock)
-        serving = Handover(
-            ledger,
-            github,
-            self.tokens,
-            assignments,
-            observations,
-            self._pending_releases,
-            clock,
-            rng,
-            self.metrics,
-            deadline=settings.serve_deadline,
+        serving = ServingContext(
+            ledger=ledger,
+            observations=observations,
+            pending_releases=self._pending_releases,
+            settings=settings,
+            clock=clock,
+            rng=rng,
+            metrics=self.metrics,
         )
-        self.dispatcher = Dispatcher(
-            ledger,
-            self.waiting,
-            serving,
-            self._pending_releases,
-            self._heartbeat,
-            observations,
-            settings,
-            clock,
-            rng,
-            self.metrics,
-        )
-        pods.add_handler(self.dispatcher.see)
-        nodes.add_handler(self.dispatcher.see_node)
+        handover = Handover(serving, context.github, self.tokens, Assignments(client, clock))
+        self.dispatcher = Dispatcher(serving, self.waiting, handover, self._heartbeat)
+        self.pods.add_handler(self.dispatcher.see)
+        self.nodes.add_handler(self.dispatcher.see_node)
         self._endpoint = DispatchEndpoint(self.tokens, self.dispatcher, settings, clock, self.metrics)
 
     @property
@@ -160,7 +144,9 @@ class DispatchService:
             "heartbeat": self._heartbeat.run,
             "hints": self._hear,
             "pending releases": self._pending_releases.run,
-            **{informer.name: informer.run for informer in self._own},
+            self.pods.name: self.pods.run,
+            self.accounts.name: self.accounts.run,
+            self.nodes.name: self.nodes.run,
         }
         self.dispatcher.open()
         async with asyncio.TaskGroup() as group:

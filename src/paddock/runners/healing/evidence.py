@@ -18,7 +18,7 @@ __all__ = ["gather", "last_lines", "redacted"]
 _LINES: Final = 40
 _BYTES: Final = 8192
 _LONG_RUN = re.compile(r"[A-Za-z0-9+/=_\-]{40,}")
-"""Tokens, keys and JIT configs are long unbroken runs; so are hashes, which nobody misses here."""
+"""Tokens, keys and JIT configs are long unbroken runs; so are hashes, which are not missed here."""
 
 
 async def gather(client: Client, seen: PodObservation, verdict: Reap) -> dict[str, Any]:

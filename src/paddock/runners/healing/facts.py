@@ -100,6 +100,6 @@ def job_of(job: GitHubJob | None, runner_name: str) -> tuple[JobFact, ExecutorFa
         case "in_progress":
             return JobFact.IN_PROGRESS, executor if job.runner_name else ExecutorFact.UNKNOWN
         case "completed":
-            return JobFact.COMPLETED, executor if job.runner_name else ExecutorFact.NOBODY
+            return JobFact.COMPLETED, executor if job.runner_name else ExecutorFact.NONE
         case _:
-            return JobFact.QUEUED, ExecutorFact.NOBODY
+            return JobFact.QUEUED, ExecutorFact.NONE

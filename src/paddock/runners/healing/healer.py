@@ -100,7 +100,7 @@ class Healer:
                     _LOG.exception("healing after a Pod failed; the sweep will find it", pod_uid=pod_uid)
 
     async def plan(self) -> dict[str, Report]:
-        """What every worker would do now. Nothing is done, and nobody's turn is taken."""
+        """What every worker would do now. Nothing is done, and no worker's turn is taken."""
         plans: dict[str, Report] = {}
         for worker in self.workers:
             try:

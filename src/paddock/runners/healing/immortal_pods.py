@@ -1,8 +1,8 @@
 """Pods that are being deleted for ever, because the agent that should let go of them went with its Node.
 
-A node agent keeps its Pods by a finalizer until their VM is torn down. Where the Node itself is gone, nobody is left to do
+A node agent keeps its Pods by a finalizer until their VM is torn down. Where the Node itself is gone, no agent is left to do
 so: the Pod stays, and with it its ServiceAccount and its place in the pool. The finalizers are taken off only if the Node is
-absent when asked for by name, and only from a Pod whose deletion somebody else decided long ago.
+absent when asked for by name, and only from a Pod whose deletion the operator or a person decided long ago.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ _TIMEOUT: Final = timedelta(minutes=5)
 
 
 class ImmortalPods:
-    """Kind `immortal_pod`. It decides no deletion; it completes those that nobody else can."""
+    """Kind `immortal_pod`. It decides no deletion; it completes those that no agent can."""
 
     name = "immortal_pods"
 
@@ -84,12 +84,12 @@ class ImmortalPods:
             self._metrics.refused.labels("there_after_all").inc()
             pass_report.refuse(f"Node {pod.spec.node_name} of Pod {meta.name} is there after all")
             return
-        # The version that was read is a precondition: a finalizer that somebody puts on now is not ours to take off.
+        # The version that was read is a precondition: a finalizer that another client puts on now is not ours to take off.
         keys = {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": None}
         try:
             if meta.finalizers:
                 await self._client.merge_patch(Pod, meta.name, {"metadata": keys}, self._namespace)
-            # Without an agent nobody confirms that the containers ended; the same object only, by uid.
+            # Without an agent no component confirms that the containers ended; the same object only, by uid.
             await self._client.delete(Pod, meta.name, self._namespace, uid=meta.uid, grace_period=0)
         except NotFoundError:
             pass  # the last finalizer was all that kept it

@@ -4,23 +4,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.clients.github import GitHub
 from paddock.kube.builtin import Pod
-from paddock.kube.client import Client
-from paddock.kube.events import EventRecorder
 from paddock.kube.reader import FreshReader
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import implausible, within_caps
-from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.observations import PodObservation, PodObserver, list_runner_pods, pool_of
 from paddock.runners.healing.pass_report import PassReport
-from paddock.runners.healing.reaping import BY, AskAboutJobs, Kept, Reaper
+from paddock.runners.healing.reaping import BY, Kept, ReapContext, Reaper
 from paddock.runners.healing.verdicts.pod import KINDS, Reap, Verdict, Watch, judge
 from paddock.runners.healing.verdicts.pod_facts import HandedFact, HeldFact, PodLife
 from paddock.runners.healing.worker import Healed, Report
-from paddock.runners.ledger import Fence, Heal, Ledger
+from paddock.runners.ledger import Fence, Heal
 
 __all__ = ["LeakedPods"]
 
@@ -40,37 +35,16 @@ class LeakedPods:
 
     name = "pods"
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        client: Client,
-        github: GitHub,
-        settings: HealingSettings,
-        clock: Clock,
-        *,
-        namespace: str,
-        metrics: HealingMetrics | None = None,
-        events: EventRecorder | None = None,
-        ask: AskAboutJobs | None = None,
-    ) -> None:
-        self._ledger = ledger
-        self._reader = FreshReader(client)
+    def __init__(self, context: ReapContext, settings: HealingSettings) -> None:
+        self._ledger = context.ledger
+        self._reader = FreshReader(context.client)
         self._settings = settings
-        self._namespace = namespace
-        self._metrics = metrics or HealingMetrics()
-        self._observations = PodObserver(ledger, self._reader, github, settings, clock, namespace=namespace)
-        self._reaper = Reaper(
-            ledger,
-            client,
-            github,
-            self._observations,
-            settings,
-            clock,
-            self._metrics,
-            namespace=namespace,
-            events=events,
-            ask=ask,
+        self._namespace = context.namespace
+        self._metrics = context.metrics
+        self._observations = PodObserver(
+            context.ledger, self._reader, context.github, settings, context.clock, namespace=context.namespace
         )
+        self._reaper = Reaper(context, self._observations, settings)
         self.every = settings.every
 
     async def heal(self) -> Report:
@@ -197,7 +171,7 @@ def _concerned(seen: PodObservation) -> bool:
 
 
 def _retiring(seen: PodObservation) -> bool:
-    """Fenced by somebody else, who is about to delete it."""
+    """Fenced by the operator, which is about to delete it."""
     return isinstance(seen.fence, Fence) and seen.fence.by != BY
 
 

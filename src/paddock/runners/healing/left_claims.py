@@ -1,4 +1,4 @@
-"""Claims that nobody will finish: never minted, or of a job that is over."""
+"""Claims that no dispatcher will finish: never minted, or of a job that is over."""
 
 from datetime import datetime
 

@@ -29,7 +29,7 @@ BY: Final = "healing"
 CLAIM, SESSION = "pod_missing_claim", "orphaned_runner_session"
 _SESSIONS_AT_ONCE: Final = 100
 _LONGEST_SESSION: Final = timedelta(hours=6)
-"""GitHub ends a job after six hours: where nobody knows when a Pod ended, it was no later than that."""
+"""GitHub ends a job after six hours: where no ledger knows when a Pod ended, it was no later than that."""
 _LOG = get_logger("healing")
 
 
@@ -62,7 +62,7 @@ class MissingPods:
     async def on_pod_gone(self, pod_uid: str, *, name: str = "", ended_at: datetime | None = None) -> Report:
         """A watch saw this Pod go: its session and claim end now, its fence is lifted, its jobs are asked about.
 
-        Nothing happens if the Pod is there after all, or if nobody has heard of it. Repeatable.
+        Nothing happens if the Pod is there after all, or if the ledger does not know it. Repeatable.
         """
         pass_report = PassReport(self._settings)
         claim = await self._ledger.claims.of_pod(pod_uid)

@@ -281,7 +281,7 @@ class PodObserver:
         """The runner in complete lists of every place where it can be registered; None where all of them are empty.
 
         An empty list looks the same as one that lost everything, so by itself it is no evidence: it counts only where the
-        ledger knows of nobody else who should be in it.
+        ledger knows of no other runner that should be in it.
         """
         owner, _, short = repository.partition("/")
         if not short:

@@ -1,4 +1,4 @@
-"""Jobs that are `running` in the ledger while nobody runs them: put back, or settled, once GitHub has spoken.
+"""Jobs that are `running` in the ledger while no runner runs them: put back, or settled, once GitHub has spoken.
 
 Two ways in. `check` is told that a Pod has stopped, and asks about what ran on it at once. The sweep is the backstop, with
 two arms: jobs older than the registration deadline, and younger ones whose Pod is gone.
@@ -82,7 +82,7 @@ class OrphanedJobs:
         pass_report.looked = len(cases)
         due = [(case, self._pod(case, snapshot)) for case in cases]
         due = [(case, pod) for case, pod in due if self._due(case, pod)]
-        # Those whose Pod is gone first, then those that were asked about longest ago: with little budget, nobody starves.
+        # Those whose Pod is gone first, then those that were asked about longest ago: with little budget, no job starves.
         due.sort(
             key=lambda one: (one[1] not in (PodSaid.ENDED, PodSaid.ABSENT), self._inquiry.last_asked(one[0].job.job_id))
         )
@@ -229,7 +229,7 @@ def _reported_ended(case: _Case) -> bool:
 
 
 def _since(case: _Case) -> datetime:
-    """Since when nobody runs it, as far as it is known."""
+    """Since when no runner runs it, as far as it is known."""
     if case.session is not None and case.session.ended_at is not None:
         return case.session.ended_at
     return case.job.started_at or case.job.changed_at

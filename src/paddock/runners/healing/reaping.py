@@ -7,7 +7,7 @@
 | 3 | evidence into the heal ledger, as an intent; Event | intent and fence | the same |
 | 4 | delete the Pod, with uid and resourceVersion as preconditions | Pod gone or going, fence, intent | `resume`: seen gone, the intent is closed |
 | 5 | delete its ServiceAccount, with uid | ServiceAccount, maybe | the sweep of ServiceAccounts |
-| 6 | Pod seen gone: session and claim end, the fence is lifted | fence of a Pod that is gone | `resume`; uids are never used twice, so it blocks nobody |
+| 6 | Pod seen gone: session and claim end, the fence is lifted | fence of a Pod that is gone | `resume`; uids are never used twice, so it blocks no Pod |
 
 Once the fence stands, the Pod wins no claim, and without a claim it is never answered: what was read in step 2 stays true.
 """
@@ -36,7 +36,7 @@ from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Fence, HeldPod, Ledger
 from paddock.runners.ledger import Pod as LedgerPod
 
-__all__ = ["BY", "AskAboutJobs", "Kept", "Reaper"]
+__all__ = ["BY", "AskAboutJobs", "Kept", "ReapContext", "Reaper"]
 
 BY: Final = "healing"
 """Who raised a fence: the reaper goes on with its own alone, and leaves the operator's to the operator."""
@@ -57,34 +57,35 @@ class Kept:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReapContext:
+    """What the reaper, and the pass that finds leaks for it, read and act with."""
+
+    ledger: Ledger
+    client: Client
+    github: GitHub
+    clock: Clock
+    namespace: str
+    metrics: HealingMetrics
+    events: EventRecorder | None = None
+    ask: AskAboutJobs | None = None
+
+
 class Reaper:
     """Takes a Pod away, or finds that it must stay. Every step may be repeated, by anybody, after anything."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        client: Client,
-        github: GitHub,
-        observations: PodObserver,
-        settings: HealingSettings,
-        clock: Clock,
-        metrics: HealingMetrics,
-        *,
-        namespace: str,
-        events: EventRecorder | None = None,
-        ask: AskAboutJobs | None = None,
-    ) -> None:
-        self._ledger = ledger
-        self._client = client
-        self._reader = FreshReader(client)
-        self._github = github
+    def __init__(self, context: ReapContext, observations: PodObserver, settings: HealingSettings) -> None:
+        self._ledger = context.ledger
+        self._client = context.client
+        self._reader = FreshReader(context.client)
+        self._github = context.github
         self._observations = observations
         self._settings = settings
-        self._clock = clock
-        self._metrics = metrics
-        self._namespace = namespace
-        self._events = events
-        self._ask = ask
+        self._clock = context.clock
+        self._metrics = context.metrics
+        self._namespace = context.namespace
+        self._events = context.events
+        self._ask = context.ask
 
     async def reap(self, seen: PodObservation, verdict: Reap) -> Healed | Kept:
         """Delete the Pod if it is still a leak of this kind when everything is read again. Raises what the ledger, the

@@ -30,6 +30,7 @@ from paddock.runners.healing.observations import count_pods
 from paddock.runners.healing.offline_runners import OfflineRunners
 from paddock.runners.healing.orphaned_jobs import OrphanedJobs
 from paddock.runners.healing.queued_jobs import Announce, LongQueued, UnheardJobs
+from paddock.runners.healing.reaping import ReapContext
 from paddock.runners.healing.redelivery import Redelivery
 from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Report, Worker
@@ -86,20 +87,20 @@ class HealingService:
         given = self._context
         ledger, github, client, clock = given.ledger, given.github, given.client, given.clock
         namespace, metrics = self._settings.namespace, self.metrics
+        reaping = ReapContext(
+            ledger=ledger,
+            client=client,
+            github=github,
+            clock=clock,
+            namespace=namespace,
+            metrics=metrics,
+            events=self._events,
+            ask=self.check,
+        )
         return (
             LeftClaims(ledger, github, settings, clock),
             orphans,
-            LeakedPods(
-                ledger,
-                client,
-                github,
-                settings,
-                clock,
-                namespace=namespace,
-                metrics=metrics,
-                events=self._events,
-                ask=self.check,
-            ),
+            LeakedPods(reaping, settings),
             MissingPods(ledger, client, settings, clock, namespace=namespace, metrics=metrics, ask=self.check),
             LongQueued(ledger, github, settings, clock),
             UnheardJobs(ledger, github, given.announce, settings, clock),

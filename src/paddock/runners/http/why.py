@@ -21,7 +21,7 @@ __all__ = ["Explainer", "why_routes"]
 
 
 class Explainer:
-    """Reads what an explanation needs. None where nobody has heard of the thing."""
+    """Reads what an explanation needs. None where the ledger does not know the thing."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ _MOST_AT_ONCE = 256
 
 ENROL = """
 -- enrol: the account and both of its limits in one statement, so that no account is ever without them;
--- limits that somebody has set are left as they are.
+-- limits that a person has set are left as they are.
 WITH account AS (
     INSERT INTO accounts (account_id, login, installation_id, enrolled_at)
     VALUES (%(account_id)s, %(login)s, %(installation_id)s, %(now)s)

@@ -39,9 +39,9 @@ class AdvisoryLocks:
 
     @asynccontextmanager
     async def taken(self, name: str) -> AsyncIterator[bool]:
-        """`async with ledger.locks.taken(name) as mine`: False if somebody else has the turn; never waits for it.
+        """`async with ledger.locks.taken(name) as mine`: False if another process has the turn; never waits for it.
 
-        The turn ends with the block, whatever ends it, and with the process. LedgerUnavailableError if nobody can tell.
+        The turn ends with the block, whatever ends it, and with the process. LedgerUnavailableError if the database does not say.
         """
         if name in self._mine:
             # The lock is the connection's, which we share: the database would give it to us a second time.

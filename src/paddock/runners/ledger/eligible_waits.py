@@ -1,7 +1,7 @@
 """How long jobs have waited that may run: without the time for which their account's own limit held them back.
 
 The ledger knows since when a job waits and whether it may run now, but not since when it may. An account at its limit gets
-a slot back whenever one of its jobs ends; the next of its jobs has waited long by then, and nobody is to blame. So a process
+a slot back whenever one of its jobs ends; the next of its jobs has waited long by then, which is no fault. So a process
 that looks every few seconds remembers since when each account has had room, and counts from there.
 """
 
@@ -31,7 +31,7 @@ class EligibleWaits:
             if not one.may_run:
                 withheld.add(key)
             else:
-                # The oldest of the line moves on as it is served: nobody has waited longer than that.
+                # The oldest of the line moves on as it is served: no job has waited longer than that.
                 since[key] = max(self._since.get(key, now if key in self._withheld else one.oldest), one.oldest)
         self._since, self._withheld = since, withheld
 

@@ -17,7 +17,7 @@ ANNOUNCED: Final = "announced by GitHub"
 _MOST_AT_ONCE = 256
 
 TRY_LOCKS = """
--- try_job_locks: those that nobody is being told about; the others are waited for one at a time, holding nothing
+-- try_job_locks: those that no other transaction holds; the others are waited for one at a time, holding nothing
 SELECT job_id FROM unnest(%s::bigint[]) AS said (job_id) WHERE pg_try_advisory_xact_lock(job_lock_key(job_id))
 """
 INSERT_QUEUED = """

@@ -26,7 +26,7 @@ class UnknownAccountError(LedgerError):
 class StaleClaimError(LedgerError):
     """The claim is not the Pod's current one any more: someone released it, with a reason that is in the log.
 
-    Hand nothing out that was minted under it, and do not try again with it: its job belongs to somebody else by now.
+    Hand nothing out that was minted under it, and do not try again with it: its job belongs to another claim by now.
     """
 
 

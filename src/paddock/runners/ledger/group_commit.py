@@ -1,6 +1,6 @@
 """Calls that travel together: what is asked while an answer is on its way goes as one statement when it has come.
 
-A call that finds nobody on the way goes at once, so that nothing waits for company that may never come. The more is asked
+A call that finds none on the way goes at once, so that nothing waits for company that may never come. The more is asked
 at once, the more goes in one statement and one commit.
 """
 
@@ -34,7 +34,7 @@ class GroupCommit(Generic[Asked, Answer]):
     - another's bad entry is not its trouble: a group that is refused is asked again one by one, so `send` must be all or
       nothing. Only a database that is away is told to the whole group;
     - two that `key` finds alike never go in one group;
-    - a caller that stops waiting has asked, or has not; whoever goes with it is not disturbed. When nobody waits for a
+    - a caller that stops waiting has asked, or has not; whoever goes with it is not disturbed. When no caller waits for a
       group any more it is given up, so that a connection which never answers holds up no longer than its callers wait.
     """
 

@@ -46,7 +46,7 @@ class Notifications:
         async with self._turn:
             sending, self._pools = sorted(self._pools), set()
             if not sending:
-                return  # somebody who waited before us sent ours too
+                return  # a caller that waited before us sent ours too
             try:
                 await self._database.run(NOTIFY, [sending])
             except LedgerUnavailableError as error:

@@ -40,11 +40,11 @@ class Outcome(StrEnum):
 
     CLAIMED = "claimed"
     EMPTY = "empty"  # nothing that may run now is waiting
-    LOST_RACE = "lost_race"  # somebody else took the job, or it finished
+    LOST_RACE = "lost_race"  # another dispatcher took the job, or it finished
     POD_IN_USE = "pod_in_use"  # the Pod has a live claim
     POD_FENCED = "pod_fenced"  # the Pod is being reaped
     POD_SPENT = "pod_spent"  # the Pod was handed a runner before; it must exit, never serve a second tenant
-    ACCOUNT_BUSY = "account_busy"  # somebody else is admitting for the account this very moment: ask again soon
+    ACCOUNT_BUSY = "account_busy"  # another dispatcher admits for the account this very moment: ask again soon
     LIMIT_REACHED = "limit_reached"
     LIMIT_MISSING = "limit_missing"  # the account has no limit for the platform, and none means nothing
     UNKNOWN_JOB = "unknown_job"

@@ -100,7 +100,7 @@ class Signals:
         self._clock = clock
 
     async def of_pool(self, pool: str) -> PoolSignals:
-        """The pool's load; zeros for one that nobody has heard of."""
+        """The pool's load; zeros for one that the ledger does not know."""
         params = {"pool": pool, "now": self._clock.now(), "longest": _LONGEST_JOB}
         signals = await self._database.row(PoolSignals, SIGNALS, params)
         assert signals is not None  # aggregates without GROUP BY give one row

@@ -159,7 +159,7 @@ class UnconfirmedClaims:
         return True
 
     async def give_up(self, job: Job, *, conclusion: str, by: str, why: str) -> bool:
-        """End a job that waits, if it still waits: somebody who has taken it since is left alone."""
+        """End a job that waits, if it still waits: a dispatcher that has taken it since is left alone."""
         now = self._clock.now()
         end = {
             "job_id": job.job_id,

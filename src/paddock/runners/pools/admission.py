@@ -65,8 +65,8 @@ def admission(
     `siblings` are the other pools of the fleet, `pods` the Pods of all of them and of this pool, `reserved` what none of
     these lists shows yet. The lowest ceiling of all siblings holds. One place is kept for every sibling that lacks Pods and has none
     on the way, so that a large pool cannot starve a small one; a pool that is starved itself always gets the last place.
-    Of Pods that the scheduler has refused for a while, one of each pool counts: they start nothing, and must keep nobody
-    else from starting.
+    Of Pods that the scheduler has refused for a while, one of each pool counts: they start nothing, and must keep no
+    other Pod from starting.
     """
     fleet = nodes_of(pool, nodes)
     serving = [node for node in fleet if healthy(node)]

@@ -3,7 +3,7 @@
 It writes `spec.replicas` and says why in the pool's `Autoscaled` condition; Pods are the pool controller's. Two writes,
 the spec first: died in between, the next pass finds the replicas as wanted and writes the status. Both are made in the
 version that was read, because another writer's condition in the same list must not be lost, and because replicas that
-somebody has just changed are judged anew.
+another client has just changed are judged anew.
 """
 
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ class Autoscaler:
         try:
             return await self._scale(pool)
         except ConflictError:
-            return RequeueAfter(_WHEN_CHANGED)  # somebody wrote since we read; judged anew
+            return RequeueAfter(_WHEN_CHANGED)  # another client wrote since we read; judged anew
         except NotFoundError:
             return Done()  # deleted since we read
 
@@ -147,7 +147,7 @@ class Autoscaler:
         return allocate([mine, *others], capacity_of(pool, self._nodes.list()))[mine.pool]
 
     async def _demand(self, sibling: RunnerPool) -> Demand:
-        """A sibling's part. What nobody scales here still takes its room: a pool of a fixed size, and one that drains."""
+        """A sibling's part. What the autoscaler does not scale still takes its room: a pool of a fixed size, and one that drains."""
         name, spec = sibling.metadata.name, sibling.spec
         cost = await self._costs.of(sibling, self._nodes.list())
         if sibling.metadata.deletion_timestamp is not None:

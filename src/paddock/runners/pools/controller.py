@@ -1,4 +1,4 @@
-"""The RunnerPool controller: keeps as many warm runners as a pool asks for, and never ends one that somebody uses."""
+"""The RunnerPool controller: keeps as many warm runners as a pool asks for, and never ends one that a job uses."""
 
 from dataclasses import dataclass
 
@@ -131,7 +131,7 @@ class PoolReconciler:
         return self._again(decided, ending=ending)
 
     async def _without_pool(self, request: Request) -> Result:
-        """The pool is gone past its finalizer, which somebody took off by hand, and Pods of it may be left."""
+        """The pool is gone past its finalizer, which a person took off by hand, and Pods of it may be left."""
         selector = f"{POOL_LABEL}={request.name}"
         listed = (await self._fresh.list(Pod, request.namespace, label_selector=selector)).items
         await self._tidy(request, listed)
@@ -272,7 +272,7 @@ class PoolReconciler:
             try:
                 await self._client.merge_patch(RunnerPool, meta.name, patch, meta.namespace, subresource="status")
             except (ConflictError, NotFoundError):
-                return  # somebody else wrote first; their write brings the pool back here
+                return  # another client wrote first; its write brings the pool back here
 
     def _again(self, decided: PoolPlan, *, ending: bool = False) -> Result:
         settings = self._settings

@@ -151,7 +151,7 @@ class PoolEffects:
         try:
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
         except (NotFoundError, ConflictError):
-            return  # gone, or another Pod of that name, which nobody judged
+            return  # gone, or another Pod of that name, which was not judged
 
     async def mark(self, pods: Sequence[Pod]) -> None:
         """Tell idle, stale Pods to drain. Dispatch answers them 410 at their next poll, unless they win a job before."""

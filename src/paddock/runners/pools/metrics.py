@@ -37,7 +37,7 @@ _OF_OUTLOOK: dict[str, tuple[str, Callable[[Outlook], float]]] = {
 
 
 class PoolCollector(Collector):
-    """Registered once a process. Queue and deficit are shown for autoscaled pools only: for others nobody asks the ledger."""
+    """Registered once a process. Queue and deficit are shown for autoscaled pools only: for others the operator does not ask the ledger."""
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ def seatless(nodes: Iterable[Node]) -> str:
 
 
 def unready_since(node: Node) -> datetime | None:
-    """Since when the Node is not Ready, or nobody has heard of it; None while it is, or where it does not say."""
+    """Since when the Node is not Ready, or its agent is silent; None while it is, or where it does not say."""
     said = next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
     return said.last_transition_time if said is not None and said.status != "True" else None
 

@@ -103,7 +103,7 @@ class PoolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GonePool:
-    """A pool that is no more, and the Pods that we made for it. There is no spec to hold them against, and nobody to tell."""
+    """A pool that is no more, and the Pods that we made for it. There is no spec to hold them against, and no pool to tell."""
 
     name: str
     pods: Sequence[Pod]

@@ -1,4 +1,4 @@
-"""What can be told from looking at a Pod. Pure; and what is told here is never proof that nobody uses it.
+"""What can be told from looking at a Pod. Pure; and what is told here is never proof that no job uses it.
 
 A Pod may hold a claim that nothing on it shows: assignment labels are best effort. `busy` is therefore for counting and for leaving
 alone; that a Pod is idle is proven by the ledger alone (`RetirementApi.retire`).

@@ -129,7 +129,7 @@ def _environment(pool: RunnerPool, settings: PoolSettings) -> list[Json]:
 
 
 def _token(settings: PoolSettings) -> Json:
-    """A token for dispatch alone: bound to this Pod, for nobody else's eyes, and renewed by the kubelet."""
+    """A token for dispatch alone: bound to this Pod, worthless elsewhere, and renewed by the kubelet."""
     source = {"audience": settings.audience, "expirationSeconds": settings.token_seconds, "path": "token"}
     projected = {"defaultMode": 0o400, "sources": [{"serviceAccountToken": source}]}
     return {"name": "tuist-runner-token", "projected": projected}

@@ -22,7 +22,7 @@ _DOCKER: Final = "/var/run/paddock/docker"
 _WORK: Final = "/home/runner/work"
 _TOKEN: Final = "/var/run/secrets/paddock"  # noqa: S105 - a folder
 _NOBODY: Final = 65532
-"""The poller's user and group, as in our image. As the Pod's `fsGroup` it also owns the token, which nobody else mounts."""
+"""The poller's user and group, as in our image. As the Pod's `fsGroup` it also owns the token, which no other container mounts."""
 _RUNNERS_DOCKER_GROUP: Final = 123
 """The group `docker` of the stock runner image, whose user must reach the daemon's socket."""
 _CONFINED: Final = {

@@ -30,7 +30,7 @@ class RetirementUnavailableError(Exception):
 
 class RetirementApi(Protocol):
     async def signals(self, pool: str) -> PoolSignals:
-        """The pool's load, as the autoscaler needs it. Zeros for a pool that nobody has heard of."""
+        """The pool's load, as the autoscaler needs it. Zeros for a pool that the ledger does not know."""
         ...
 
     async def retire(self, pods: Sequence[Pod], *, why: str) -> frozenset[str]:
@@ -48,7 +48,7 @@ class RetirementApi(Protocol):
         """The Pod has ended, or is gone: its session, claim and fence end with it.
 
         Report an ended Pod before its delete, and a retired one only when it is gone: until then the fence is what keeps
-        it from winning a job. Repeatable, and harmless for Pods that nobody has heard of.
+        it from winning a job. Repeatable, and harmless for Pods that the ledger does not know.
         """
         ...
 

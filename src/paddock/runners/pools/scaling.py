@@ -120,7 +120,7 @@ def desired(signals: PoolSignals, autoscaling: Autoscaling) -> Desired:
 
 
 def pinned(replicas: int, why: str) -> Desired:
-    """A pool whose size somebody else decides: what it has counts as load, and it gets exactly that."""
+    """A pool whose size a person or another autoscaler decides: what it has counts as load, and it gets exactly that."""
     return Desired(replicas, replicas, replicas, why)
 
 

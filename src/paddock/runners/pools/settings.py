@@ -28,7 +28,7 @@ class PoolSettings:
     recheck: float = 60.0
     """How often a pool is looked at on the server, even if nothing seems to have changed."""
     blocked: float = 5.0
-    """How soon again while Pods are missing that may not be created yet, or while somebody else's answer is awaited."""
+    """How soon again while Pods are missing that may not be created yet, or while dispatch's answer is awaited."""
     draining: float = 30.0
     """How soon again while a deleted pool waits for its busy Pods."""
     reservation: float = 30.0

@@ -21,7 +21,7 @@ from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.service import DispatchService
+from paddock.runners.dispatch.service import DispatchContext, DispatchService
 from paddock.runners.healing.service import HealingContext, HealingService
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
@@ -76,17 +76,19 @@ class RunnerService:
             name="pools",
         )
         self.dispatch = DispatchService(
-            ledger,
-            github,
-            client,
-            pools=self.pools.reader,
-            listener=context.listener,
-            settings=settings,
-            clock=clock,
-            rng=rng,
-            registry=registry,
-            name=context.name,
-            kube_metrics=kube_metrics,
+            DispatchContext(
+                ledger=ledger,
+                github=github,
+                client=client,
+                pools=self.pools.reader,
+                listener=context.listener,
+                clock=clock,
+                rng=rng,
+                registry=registry,
+                name=context.name,
+                kube_metrics=kube_metrics,
+            ),
+            settings,
         )
         self.webhooks = WebhookWorker(ledger, self._known_pools, clock, rng, registry)
         self.healing = HealingService(
@@ -142,7 +144,7 @@ class RunnerService:
 
     def waiting_for(self) -> list[str]:
         """The caches that are not complete yet, each with what keeps it from it; empty once it can serve."""
-        informers = (self.pools, self.dispatch.pods, self.dispatch.accounts)
+        informers = (self.pools, self.dispatch.pods, self.dispatch.accounts, self.dispatch.nodes)
         return [f"{i.name}: {i.problem or 'the first list is under way'}" for i in informers if not i.synced.is_set()]
 
     def _known_pools(self) -> Sequence[RunnerPool] | None:

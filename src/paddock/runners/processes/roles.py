@@ -1,7 +1,7 @@
 """What the runner subsystem may do in the cluster: the operator's part of it, and the dispatch process.
 
 Everything about Pods is granted in the runners' namespace alone. Only what has no namespace is granted in the cluster:
-Nodes, and asking whose token somebody shows.
+Nodes, and asking whose token a caller shows.
 """
 
 from typing import Final

@@ -24,7 +24,7 @@ class Tenants:
 
     The installation is authoritative. The owner's login is the fallback, for accounts that were enrolled by name and for
     installations that were made anew; a login that changed hands does not bring the old owner's account along, because an
-    account that has an installation and another id than the owner's is somebody else.
+    account that has an installation and another id than the owner's is another account.
     """
 
     def __init__(self, ledger: Ledger, *, enrol: bool) -> None:

@@ -125,7 +125,7 @@ class SimulatedCloud:
         return self._hardware.next_change()
 
     async def run(self) -> None:
-        """Tick for ever, so that hooks fire in time even while nobody asks the cloud anything."""
+        """Tick for ever, so that hooks fire in time even while no client asks the cloud anything."""
         while True:
             self.tick()
             self._woken.clear()
@@ -208,13 +208,13 @@ class SimulatedCloud:
         return list(self.state.hosts.values())
 
     def foreign_rename(self, host_id: str, name: str) -> None:
-        """Somebody else, in the console or in another cluster, renames the host."""
+        """A person in the console, or another cluster, renames the host."""
         host = self.host(host_id)
         host.name = name
         host.updated_at = self._clock.now()
 
     def delete_host(self, host_id: str) -> None:
-        """Somebody deletes the host in the console, floor or no floor."""
+        """A person deletes the host in the console, floor or no floor."""
         self._hardware.remove(self.host(host_id))
 
     def set_status(self, host_id: str, status: str) -> None:

@@ -1,7 +1,7 @@
 """The state machine of the Macs: orders, reboots, installs and deletions, computed from timestamps.
 
 Nothing runs in the background. Every read and every change first settles what has fallen due, in the order of its
-moments, so that a cloud nobody asked for a day shows the same history as one that was asked every second.
+moments, so that a cloud that no client asked for a day shows the same history as one that was asked every second.
 """
 
 import ipaddress

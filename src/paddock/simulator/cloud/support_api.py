@@ -12,7 +12,7 @@ from paddock.simulator.service.response import ServiceResponse, json_answer
 
 __all__ = ["SupportApi"]
 
-_KEPT = timedelta(hours=1)  # a diagnosis nobody has asked for in an hour is forgotten
+_KEPT = timedelta(hours=1)  # a diagnosis that no client has asked for in an hour is forgotten
 
 
 class SupportApi:

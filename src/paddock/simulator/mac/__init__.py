@@ -23,6 +23,7 @@ from paddock.simulator.mac.mac import SimulatedMac
 from paddock.simulator.mac.network import Fleet, SimulatedNetwork
 from paddock.simulator.mac.pace import Pace
 from paddock.simulator.mac.scenarios import BREAKAGES, Breakage
+from paddock.simulator.mac.settings import MacSettings
 from paddock.simulator.mac.stand_ins import StandIns
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Effect",
     "Fleet",
     "InProcessSsh",
+    "MacSettings",
     "Pace",
     "SimulatedMac",
     "SimulatedNetwork",

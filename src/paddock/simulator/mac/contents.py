@@ -21,7 +21,7 @@ class Contents(ABC):
     def write(
         self, path: str, content: bytes | str, *, mode: int = 0o644, owner: tuple[str, str] | None = None
     ) -> None:
-        """Put a file there from outside, for example what an earlier tenant left; it is nobody's effect."""
+        """Put a file there from outside, for example what an earlier tenant left; it is no command's effect."""
         place = self.disk.at(path)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content.encode() if isinstance(content, str) else content)

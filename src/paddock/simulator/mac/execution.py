@@ -17,7 +17,7 @@ _LOGIN_SHELL = "/bin/sh"  # not bash, and not the Mac's zsh: what runs here must
 
 @dataclass(frozen=True, slots=True)
 class CommandEnded:
-    """`lost` says that the Mac went down under the command, so that nobody learns a status."""
+    """`lost` says that the Mac went down under the command, so that the client learns no status."""
 
     status: int
     lost: bool = False
@@ -60,7 +60,7 @@ class CommandExecution:
         session = mac.new_session()
         words = [_LOGIN_SHELL, "-c", command] if isinstance(command, str) else command
         environment = await mac.environment(user, session)
-        # Cancelled while the process is being made, asyncio waits for ever for one that nobody ends. So it is made whole
+        # Cancelled while the process is being made, asyncio waits for ever for one that no code ends. So it is made whole
         # first, and ended then.
         making = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
@@ -114,9 +114,9 @@ class CommandExecution:
         return CommandEnded(128 - status if status < 0 else status, lost=self.down)
 
     def kill(self, *, down: bool = False) -> None:
-        """End the command and all it started, at once. With `down` the whole Mac goes, and nobody hears of it."""
+        """End the command and all it started, at once. With `down` the whole Mac goes, and the client hears nothing."""
         if self.finished:
-            return  # its number may belong to somebody else by now
+            return  # its number may belong to another process by now
         self.down = self.down or down
         # The group outlives its leader while a child of it runs; afterwards there is nothing left to end.
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -125,7 +125,7 @@ class CommandExecution:
     async def _fanout(self, fanout: AsyncIterator[bytes]) -> None:
         stdin = self.process.stdin
         assert stdin is not None
-        # A command may end without reading all of its input; then there is nobody to feed.
+        # A command may end without reading all of its input; then no process takes the rest.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             async for piece in fanout:
                 stdin.write(piece)

@@ -34,7 +34,7 @@ __all__ = ["InProcessSsh"]
 
 
 class InProcessSsh:
-    """`find` gives the Mac at an address, or None where nobody answers; then `wait` lets the timeout pass."""
+    """`find` gives the Mac at an address, or None where no Mac answers; then `wait` lets the timeout pass."""
 
     def __init__(
         self,

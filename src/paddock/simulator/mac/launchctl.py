@@ -227,6 +227,6 @@ def _legacy(mac: Mac, call: ToolCall, verb: str, rest: list[str]) -> ToolResult:
     for path in paths:
         answer = (_bootstrap if verb == "load" else _bootout)(mac, call, [domain, path])
         if answer.status != 0:
-            # The old verbs say what went wrong and end well, which is why nobody should use them.
+            # The old verbs say what went wrong and end well, which is why no script should use them.
             return ToolResult(0, err=f"{'Load' if verb == 'load' else 'Unload'} failed: 5: Input/output error\n")
     return ok()

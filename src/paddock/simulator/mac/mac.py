@@ -20,9 +20,9 @@ from paddock.simulator.mac.execution import CommandExecution
 from paddock.simulator.mac.in_process import InProcessSsh
 from paddock.simulator.mac.interface import Tool
 from paddock.simulator.mac.launchd import JobKeeper, Launchd, LoadedJob
-from paddock.simulator.mac.pace import Pace
 from paddock.simulator.mac.pf import PacketFilter
 from paddock.simulator.mac.scenarios import Scenarios
+from paddock.simulator.mac.settings import MacSettings
 from paddock.simulator.mac.sshd import Sshd
 from paddock.simulator.mac.stand_ins import StandIns
 
@@ -36,7 +36,7 @@ class SimulatedMac(Scenarios):
 
     `reboot`, `reinstall`, `power_off` and `power_on` are immediate and synchronous, so that the simulated cloud can call
     them from its hooks; commands that run at that moment end without a status, as when a real Mac goes down. The disk is
-    made at the first use, and so is the listener: a Mac that nobody dials costs nothing.
+    made at the first use, and so is the listener: a Mac that no client dials costs nothing.
     """
 
     def __init__(
@@ -45,40 +45,34 @@ class SimulatedMac(Scenarios):
         name: str = "mac",
         clock: Clock | None = None,
         rng: random.Random | None = None,
-        username: str = "m1",
-        password: str | None = None,
-        keys: Sequence[str] = (),
-        address: str = "127.0.0.1",
+        settings: MacSettings | None = None,
         folder: Path | None = None,
         stand_ins: StandIns | None = None,
-        pace: Pace | None = None,
-        lock_after: int = 5,
-        install: int = 1,
-        records: int = 100_000,
     ) -> None:
+        settings = settings or MacSettings()
         self.name = name
         self.clock: Clock = clock or SystemClock()
         self.rng = rng or seeded(name)
-        self.username = username
-        self.address = address
-        self.pace = pace or Pace()
-        self.lock_after = lock_after
+        self.username = settings.username
+        self.address = settings.address
+        self.pace = settings.pace
+        self.lock_after = settings.lock_after
         self.token = f"{self.rng.getrandbits(128):032x}"
-        self.effects: list[Effect] = Log(records)
-        self.calls: list[ToolCall] = Log(records)
-        self.commands: list[str] = Log(records)
-        self.violations: list[str] = Log(records)
+        self.effects: list[Effect] = Log(settings.records)
+        self.calls: list[ToolCall] = Log(settings.records)
+        self.commands: list[str] = Log(settings.records)
+        self.violations: list[str] = Log(settings.records)
         self.downloads: dict[str, bytes] = {}
         self.running: dict[str, CommandExecution] = {}
         self.boots = 1
-        self.install = install
+        self.install = settings.install
         self.powered = True
         self.simulated_seconds = 0.0
         self.broken: str | None = None
         self.product_version = "26.3"
         self.open_ports: set[str] = set()
-        self._password = password or self._new_password()
-        self._keys = list(keys)
+        self._password = settings.password or self._new_password()
+        self._keys = list(settings.keys)
         self._own_folder = folder is None
         self._folder = folder
         self._own_stand_ins = stand_ins is None
@@ -142,7 +136,7 @@ class SimulatedMac(Scenarios):
         self.install = self.install + 1 if install is None else install
 
     def power_off(self) -> None:
-        """Dark: what ran is gone without a trace, and nobody answers."""
+        """Dark: what ran is gone without a trace, and the Mac does not answer."""
         self.powered = False
         self._end_everything()
         for told in list(self.on_power_off):
@@ -169,7 +163,7 @@ class SimulatedMac(Scenarios):
         self.pf.load_at_boot(self.disk)
         self.session_user = login.log_in(self.disk)
         self.launchd.boot()
-        self.disk.look()  # what the boot itself wrote is nobody's effect
+        self.disk.look()  # what the boot itself wrote is no command's effect
 
     def _end_everything(self) -> None:
         for execution in list(self.running.values()):
@@ -314,7 +308,7 @@ class SimulatedMac(Scenarios):
 
     def files_changed_by(self, session: str, user: str) -> None:
         """Look at the disk: whatever changed since the last look was done by that user in that session, unless a command
-        runs under sudo just now or was killed under it; then nobody can tell, and root may have done it.
+        runs under sudo just now or was killed under it; then it cannot be told, and root may have done it.
         """
         if self.commands_as_root.total() > 0:
             user = "root"
@@ -342,7 +336,7 @@ class SimulatedMac(Scenarios):
         self.session_user = login.log_in(self.disk)
 
     def chore(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something in the background that ends with the Mac. Without a running loop there is nobody to do it."""
+        """Do something in the background that ends with the Mac. Without a running loop it is not done."""
         try:
             task = asyncio.get_running_loop().create_task(work)
         except RuntimeError:

@@ -14,15 +14,18 @@ from paddock.simulator.mac.in_process import InProcessSsh
 from paddock.simulator.mac.mac import SimulatedMac
 from paddock.simulator.mac.pace import Pace
 from paddock.simulator.mac.scenarios import BREAKAGES, Breakage
+from paddock.simulator.mac.settings import MacSettings
 from paddock.simulator.mac.stand_ins import StandIns
 
 __all__ = ["Fleet", "SimulatedNetwork"]
 
 _NO_ANSWER = 15.0
+_RECORDS = 1000
+"""What each Mac of a fleet remembers: a fleet may run for days."""
 
 
 class SimulatedNetwork:
-    """`find` gives the Mac that has an address and answers there, or None where nobody does."""
+    """`find` gives the Mac that has an address and answers there, or None where no Mac does."""
 
     def __init__(self, find: Callable[[str], SimulatedMac | None], clock: Clock, pace: Pace | None = None) -> None:
         self._find = find
@@ -69,7 +72,6 @@ class Fleet:
         broken: float = 0.0,
         kinds: Sequence[Breakage] = BREAKAGES,
         prepare: Callable[[SimulatedMac], None] | None = None,
-        records: int = 1000,
     ) -> None:
         self._cloud = cloud
         self._clock = clock
@@ -79,7 +81,6 @@ class Fleet:
         self._broken = broken
         self._kinds = kinds
         self._prepare = prepare
-        self._records = records
         self._stand_ins = StandIns()
         self._macs: dict[str, SimulatedMac] = {}
         self._drawn: dict[str, int] = {}
@@ -139,15 +140,17 @@ class Fleet:
             name=f"mac-{host.id[:8]}",
             clock=self._clock,
             rng=seeded(f"{self._salt}/{host.id}"),
-            username=host.ssh_username,
-            password=host.password,
-            keys=host.authorized_keys,
-            address=host.ip,
+            settings=MacSettings(
+                username=host.ssh_username,
+                password=host.password,
+                keys=host.authorized_keys,
+                address=host.ip,
+                pace=self._pace,
+                install=host.install,
+                records=_RECORDS,
+            ),
             folder=None if self._folder is None else self._folder / host.id,
             stand_ins=self._stand_ins,
-            pace=self._pace,
-            install=host.install,
-            records=self._records,
         )
         if not _up(host):
             mac.power_off()

@@ -125,7 +125,7 @@ class PacketFilter:
         try:
             self.load(parse("/etc/pf.conf", text, opened))
         except RulesetError:
-            return  # as on a Mac: the boot goes on without rules, and nobody is told
+            return  # as on a Mac: the boot goes on without rules, and logs nothing
 
     # Taking away
 

@@ -46,7 +46,7 @@ class Scenarios(Contents, ABC):
                 self.pf.anchor(name).tables[table] = Table(list(addresses), persist=True)
 
     def seal_password(self) -> None:
-        """The auto-login password was replaced by the sealed marker, and nobody is logged in."""
+        """The auto-login password was replaced by the sealed marker, and no user is logged in."""
         place = self.disk.at(login.KCPASSWORD)
         place.write_bytes(login.encoded(SEALED))
         place.chmod(0o600)

@@ -3,7 +3,7 @@
 The listening socket is ours and each accepted connection is handed to asyncssh with the Mac's present host key, so that a
 reinstall changes the key at once and a wedged sshd is a state of the socket, not of a library:
 
-- `hang`: the kernel accepts connections and nobody ever reads from them;
+- `hang`: the kernel accepts connections and no process ever reads from them;
 - `refuse`: the port is bound and not listened on;
 - `timeout`: the backlog is full, so the kernel answers no more connection attempts.
 """

@@ -43,7 +43,7 @@ def _files(mac: Mac) -> list[str]:
 
 
 def grants(mac: Mac, user: str) -> tuple[bool, list[str]]:
-    """Whether the user needs no password, and what sudo complains of (in which case nobody may do anything)."""
+    """Whether the user needs no password, and what sudo complains of (in which case no user may do anything)."""
     free, problems = False, []
     for path in _files(mac):
         place = mac.disk.at(path)

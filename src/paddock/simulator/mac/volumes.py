@@ -102,7 +102,7 @@ def _delete(mac: Mac, call: ToolCall, name: str) -> ToolResult:
 
 
 async def newsyslog(mac: Mac, call: ToolCall) -> ToolResult:
-    """Read the rules, as `-n` does; files are rotated by nobody here."""
+    """Read the rules, as `-n` does; the simulation rotates no file."""
     if not call.root and "-r" not in call.arguments:
         return fail(1, "newsyslog: must have root privs")
     path = call.arguments[call.arguments.index("-f") + 1] if "-f" in call.arguments else "/etc/newsyslog.conf"

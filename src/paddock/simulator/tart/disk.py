@@ -20,8 +20,6 @@ class SimulatedDisk:
     def __init__(self, faults: Faults | None = None) -> None:
         self.files: dict[Path, bytes] = {}
         self.folders: set[Path] = set()
-        self.links: set[Path] = set()
-        """Names that are no regular files: links, FIFOs, whatever a guest lays."""
         self.unreadable: set[Path] = set()
         self.full = False
         self._faults = faults
@@ -55,12 +53,12 @@ class SimulatedDisk:
     async def names(self, path: Path) -> tuple[str, ...]:
         require_alive()
         depth = len(path.parts)
-        below = [each for each in (*self.files, *self.folders, *self.links) if path in each.parents]
+        below = [each for each in (*self.files, *self.folders) if path in each.parents]
         return tuple(sorted({each.parts[depth] for each in below}))
 
     async def exists(self, path: Path) -> bool:
         require_alive()
-        return path in self.files or path in self.folders or path in self.links
+        return path in self.files or path in self.folders
 
     async def remove(self, path: Path) -> None:
         require_alive()
@@ -78,7 +76,6 @@ class SimulatedDisk:
     # The guests' side, and the tests'
 
     def put(self, path: Path, content: bytes) -> None:
-        self.links.discard(path)
         self.folders.update(path.parents)
         self.files[path] = content
         self._tell()
@@ -90,10 +87,6 @@ class SimulatedDisk:
         self.folders.update([path, *path.parents])
         return True
 
-    def lay_link(self, path: Path) -> None:
-        self.files.pop(path, None)
-        self.links.add(path)
-
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until something is so; looked at whenever a file changes."""
         while not holds():
@@ -103,7 +96,6 @@ class SimulatedDisk:
         for each in [each for each in self.files if each == path or path in each.parents]:
             del self.files[each]
         self.folders = {each for each in self.folders if each != path and path not in each.parents}
-        self.links = {each for each in self.links if each != path and path not in each.parents}
         self._tell()
 
     def _tell(self) -> None:

@@ -13,7 +13,7 @@ __all__ = ["GuestPace", "GuestProgram", "Mishap", "RunnerProgram", "Sharing"]
 
 
 class Mishap(StrEnum):
-    """What can go wrong with a VM, each as somebody's VM did."""
+    """What can go wrong with a VM, each as a VM in the field did."""
 
     DIES_AT_ONCE = "dies in 2 s"
     NEVER_BOOTS = "never boots"
@@ -72,7 +72,7 @@ class GuestProgram:
         self.started = False
         self.stage = "waiting"
         self.jobs = 0
-        """How many jobs this guest was given; more than one is a bug of somebody's."""
+        """How many jobs this guest was given; more than one is a bug."""
 
     async def run(self) -> None:
         await self._clock.sleep(self._pace.boot * self._rng.uniform(0.8, 1.2))

@@ -252,12 +252,8 @@ class SimulatedTart:
     def running(self) -> list[str]:
         return sorted(vm.name for vm in self.vms.values() if vm.running)
 
-    def guest_of(self, name: str) -> GuestProgram | None:
-        vm = self.vms.get(name)
-        return vm.guest if vm is not None else None
-
     def crash(self, name: str) -> None:
-        """The guest panics: Tart ends with 0, and nobody says anything."""
+        """The guest panics: Tart ends with 0 and says nothing."""
         vm = self.vms[name]
         if vm.task is not None:
             vm.task.cancel()
@@ -319,7 +315,7 @@ class SimulatedTart:
 
         context = self._life.context() if self._life.alive else Context()
         task = asyncio.get_running_loop().create_task(run(), context=context)
-        # Whoever asked may be dead by then, and nobody hears how the command ended.
+        # Whoever asked may be dead by then, and then no process hears how the command ended.
         task.add_done_callback(lambda done: done.cancelled() or done.exception(), context=Context())
         await asyncio.wait([task])
         return task.result()

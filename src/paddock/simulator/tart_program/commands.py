@@ -279,7 +279,7 @@ def _exec(store: Store, options: Options, names: list[str]) -> int:
         os.dup2(null, 0)
     child = guest.spawn(names[1:])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: os.kill(child, signal.SIGKILL))  # the agent ends what nobody waits for
+        signal.signal(number, lambda *_: os.kill(child, signal.SIGKILL))  # the agent ends what no process waits for
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
 

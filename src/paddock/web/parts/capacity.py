@@ -16,7 +16,7 @@ _SHOWN = 8
 
 
 def capacity(pools: Sequence[RunnerPool]) -> Node:
-    """Pools for which somebody waits first."""
+    """Pools for which a job waits first."""
     if not pools:
         return empty("No pool of runners is known: ", command("kubectl get runnerpools"))
     first = sorted(pools, key=lambda pool: (-pool.status.queued, pool.metadata.name))

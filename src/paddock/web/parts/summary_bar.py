@@ -16,7 +16,7 @@ def summary_bar(numbers: Numbers, *, runners: bool) -> Node:
     oldest = numbers.oldest_dispatchable_seconds
     cells: list[Node] = []
     if runners:
-        waits = "nobody waits" if oldest == 0 else "longest wait of a job that may run now"
+        waits = "no job waits" if oldest == 0 else "longest wait of a job that may run now"
         cells += [
             _cell("oldest job", "none" if oldest == 0 else seconds(oldest), waits, bad=bool(oldest and oldest > _LONG)),
             _cell("waiting", _number(numbers.waiting), f"and {_number(numbers.withheld)} held back by limits"),

@@ -51,7 +51,7 @@
     while (at) { const rest = at.nextSibling; at.remove(); at = rest; }
   };
 
-  // Somebody in another tab sees it too: the title counts the problems, and the icon changes its shape.
+  // A person in another tab sees it too: the title counts the problems, and the icon changes its shape.
   const icon = document.querySelector("link[rel=icon]"), calm = icon.getAttribute("href"), title = document.title;
   const trouble = () => {
     const count = Number(document.querySelector("#light .light")?.dataset.problems || 0);

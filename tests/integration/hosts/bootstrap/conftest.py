@@ -8,7 +8,7 @@ from unit.hosts.bootstrap.conftest import client, cluster
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.clients.ssh import new_key_pair
-from paddock.simulator.mac import Pace, SimulatedMac
+from paddock.simulator.mac import MacSettings, Pace, SimulatedMac
 
 __all__ = ["client", "cluster", "rig"]
 
@@ -21,11 +21,13 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     mac = SimulatedMac(
         clock=SystemClock(),
         rng=seeded("mac"),
-        password="pa55 \"w'ord$",
-        keys=[key.public],
-        # The tailnet address that is the guard's second path.
-        address="100.64.0.7",
-        pace=Pace(speed=2000.0),
+        settings=MacSettings(
+            password="pa55 \"w'ord$",
+            keys=[key.public],
+            # The tailnet address that is the guard's second path.
+            address="100.64.0.7",
+            pace=Pace(speed=2000.0),
+        ),
     )
     async with mac:
         yield Rig(mac, key, files)

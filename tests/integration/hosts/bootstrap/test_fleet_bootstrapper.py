@@ -15,8 +15,9 @@ from paddock.clients.scaleway import ScalewayClient
 from paddock.hosts.api import HostSpec, HostStatus, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap import Bootstrap, Sequencing
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper
-from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper, fleet_of
+from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper, fleet_of
 from paddock.hosts.bootstrap.identity import ApiEndpoint
+from paddock.hosts.bootstrap.node_access import NodeAccess
 from paddock.kube.builtin import ConfigMap, Node, SecretObject
 from paddock.kube.client import Client
 from paddock.kube.errors import ForbiddenError, NotFoundError
@@ -41,14 +42,12 @@ class World:
         self.scaleway = ScalewayClient(self.cloud.settings(), clock, rng, transport=self.cloud.transport())
         self.fleet = example(folder)
         self.steps: list[str] = []
+        access = NodeAccess(client, clock, rng, ApiEndpoint("https://api.example"))
         self.bootstrapper: Bootstrapper = FleetBootstrapper(
-            client,
-            self.scaleway,
-            self.macs.ssh(),
+            BootstrapContext(
+                client=client, cloud=self.scaleway, ssh=self.macs.ssh(), clock=clock, rng=rng, access=access
+            ),
             self.fleet,
-            clock=clock,
-            rng=rng,
-            endpoint=ApiEndpoint("https://api.example"),
             sequencing=Sequencing(clock, rng, spread=0.0),
             bootstrap=Bootstrap(self.macs.ssh(), clock, rng, reach_for=0.0, dial_timeout=0.5),
         )

@@ -23,7 +23,7 @@ from paddock.hosts.api import MachineSpec
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.bootstrap import Bootstrap, FleetConfig, Sequencing
-from paddock.hosts.bootstrap.fleet_bootstrapper import FleetBootstrapper
+from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.recovery import Tiers
@@ -88,12 +88,8 @@ async def rig(spoil: "SpoilFirst") -> AsyncIterator[Rig]:
         await FleetKeys(client, scaleway, namespace="default").ensure("runners")
         cloud.seed_pool(1, server_type="M2-L")
         bootstrapper = FleetBootstrapper(
-            client,
-            scaleway,
-            macs.ssh(),
+            BootstrapContext(client=client, cloud=scaleway, ssh=macs.ssh(), clock=clock, rng=rng),
             FleetConfig(),
-            clock=clock,
-            rng=rng,
             sequencing=Sequencing(clock, rng, spread=0.0),
             bootstrap=Bootstrap(macs.ssh(), clock, rng, reach_for=0.5, dial_timeout=0.3, between_dials=0.2),
         )

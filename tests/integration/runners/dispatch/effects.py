@@ -125,7 +125,7 @@ class DisturbedLedger:
         return getattr(self._real, name)
 
 
-def disturbed_forge(real: Any, effects: Effects) -> Any:
+def disturbed_github(real: Any, effects: Effects) -> Any:
     return Part(real, effects, {"mint": "mint", "remove_runner": "remove_runner"}, Unavailable)
 
 

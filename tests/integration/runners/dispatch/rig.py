@@ -5,17 +5,16 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import httpx2
-from integration.runners.dispatch.github import FakeForge
+from doubles.github import StubGitHub
 from integration.runners.ledger.rig import POOL, Bench
 from starlette.applications import Starlette
 
 from paddock.base.clock import SystemClock
 from paddock.base.metrics import CollectorRegistry, exposition
 from paddock.base.secrets import Secret
-from paddock.clients.github.contract import GitHub
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
@@ -30,7 +29,7 @@ from paddock.kube.objects import ObjectMeta
 from paddock.kube.resource import Resource
 from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch import PATH, DispatchService
+from paddock.runners.dispatch import PATH, DispatchContext, DispatchService
 from paddock.runners.dispatch.identity import PodIdentity
 from paddock.runners.ledger import Ledger, Listener
 from paddock.simulator.transport import InProcessTransport
@@ -207,7 +206,7 @@ class Rig:
         self.bench = bench
         self.ledger = bench.ledger
         self.cluster = cluster
-        self.github = FakeForge()
+        self.github = StubGitHub(unknown_jobs="queued")
         self._stack = stack
         self._seeds = iter(range(100, 10_000))
 
@@ -233,18 +232,18 @@ class Rig:
             timeout=settings.backstop if listen else 600.0,
         )
         registry = CollectorRegistry()
-        service = DispatchService(
-            ledger or self.ledger,
-            cast("GitHub", github or self.github),  # as far as dispatch needs one
-            client or self.cluster.client,
+        context = DispatchContext(
+            ledger=ledger or self.ledger,
+            github=github or self.github,
+            client=client or self.cluster.client,
             pools=pools.reader,
             listener=listener,
-            settings=settings,
             clock=clock,
             rng=rng,
             registry=registry,
             name="test",
         )
+        service = DispatchService(context, settings)
         dispatcher = Dispatcher(service, registry)
         following = asyncio.create_task(pools.run())
         dispatcher.running = asyncio.create_task(service.run())

@@ -37,7 +37,7 @@ async def test_a_failed_mint_rests_whom_it_speaks_for_and_gives_everything_back(
     """One Pod; the failing job first, then one of the same repository, one of the account, and one of another account."""
     await rig.accounts(ACME, BOLT, vcpus=60)
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
-    rig.github.failures = [failure]
+    rig.github.mint_failures = [failure]
     await rig.bench.queue(
         job(1, repository="org1/app", age=90),
         job(2, repository="org1/app", age=80),
@@ -45,7 +45,7 @@ async def test_a_failed_mint_rests_whom_it_speaks_for_and_gives_everything_back(
         job(4, BOLT, age=60),
     )
     asking = dispatcher.asking(pod, wait=5)
-    await until(lambda: not rig.github.failures)
+    await until(lambda: not rig.github.mint_failures)
     if isinstance(failure, github.Unavailable):
         answer = await asking
         assert answer.status_code == 503
@@ -67,10 +67,10 @@ async def test_a_failed_mint_rests_whom_it_speaks_for_and_gives_everything_back(
 async def test_a_pod_whose_mint_failed_is_clean_and_goes_on_waiting(rig: Rig):
     await rig.accounts(ACME)
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
-    rig.github.failures = [github.Invalid("labels")]
+    rig.github.mint_failures = [github.Invalid("labels")]
     await rig.bench.queue(job(1))
     asking = dispatcher.asking(pod, wait=2)
-    await until(lambda: not rig.github.failures)
+    await until(lambda: not rig.github.mint_failures)
     await until(lambda: clean(rig, pod))
     assert (await asking).status_code == 204
     assert dispatcher.count("paddock_dispatch_undone_total", reason="mint") == 1
@@ -103,14 +103,14 @@ async def test_a_pod_that_hangs_up_before_the_mint_costs_no_runner(rig: Rig):
 async def test_a_pod_that_hangs_up_before_the_commit_is_clean_and_its_runner_gone(rig: Rig):
     await rig.accounts(ACME)
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
-    rig.github.delay = 0.3
+    rig.github.mint_delay = 0.3
     await rig.bench.queue(job(1))
     asking = dispatcher.asking(pod, wait=5)
     await until(lambda: dispatcher.service.waiting.in_hand == 1)
     await asyncio.sleep(0.1)
     asking.cancel()
     await until(lambda: dispatcher.service.waiting.in_hand == 0)
-    await until(lambda: not rig.github.runners)
+    await until(lambda: not rig.github.registered)
     assert await clean(rig, pod)
     assert await rig.bench.status(1) == "queued"
     assert (await dispatcher.ask(pod, wait=5)).status_code == 200, "the Pod is as good as before"
@@ -128,11 +128,11 @@ async def test_a_job_that_ended_during_the_mint_is_not_run(rig: Rig):
     await rig.bench.queue(job(1))
     asking = dispatcher.asking(pod, wait=3)
     await until(lambda: dispatcher.count("paddock_dispatch_undone_total", reason="job_gone") == 1)
-    await until(lambda: not rig.github.runners)
+    await until(lambda: not rig.github.registered)
     await rig.bench.queue(job(2))
     answer = await asking
     assert (answer.status_code, answer.json()["workflow_job_id"]) == (200, 2)
-    assert len(rig.github.runners) == 1
+    assert len(rig.github.registered) == 1
 
 
 async def test_a_claim_that_was_taken_away_during_the_mint_hands_nothing_out(rig: Rig):
@@ -151,7 +151,7 @@ async def test_a_claim_that_was_taken_away_during_the_mint_hands_nothing_out(rig
     assert answer.status_code == 200
     assert dispatcher.count("paddock_dispatch_undone_total", reason="stale_claim") == 1
     assert len(rig.github.minted) == 2
-    assert len(rig.github.runners) == 1
+    assert len(rig.github.registered) == 1
 
 
 async def test_a_stamp_that_fails_three_times_does_not_keep_the_job_from_the_pod(rig: Rig):
@@ -216,7 +216,7 @@ async def test_a_review_that_cannot_be_had_gives_the_claim_back(rig: Rig):
 async def test_what_takes_longer_than_the_deadline_is_undone(rig: Rig):
     await rig.accounts(ACME)
     dispatcher, pod = await rig.dispatcher(serve_deadline=0.4), await rig.cluster.pod(1)
-    rig.github.delay = 2.0
+    rig.github.mint_delay = 2.0
     await rig.bench.queue(job(1))
     answer = await dispatcher.ask(pod, wait=5)
     assert (answer.status_code, answer.json()["error"]) == (503, "deadline")
@@ -233,7 +233,7 @@ async def test_a_stamp_of_a_later_claim_is_left_alone(rig: Rig):
         await rig.cluster.client.merge_patch(KubePod, pod.name, patch, NAMESPACE)
 
     rig.github.before_mint = restamped
-    rig.github.failures = [github.Invalid("labels")]
+    rig.github.mint_failures = [github.Invalid("labels")]
     await rig.bench.queue(job(1))
     assert (await dispatcher.ask(pod, wait=1)).status_code == 204
     assert (await rig.cluster.seen(pod)).metadata.annotations[CLAIM_ANNOTATION] == "999999"
@@ -243,7 +243,7 @@ async def test_a_stop_finishes_what_is_being_served_and_sends_the_others_on(rig:
     await rig.accounts(ACME)
     dispatcher = await rig.dispatcher()
     served, waiting, late = [await rig.cluster.pod(number) for number in range(3)]
-    rig.github.delay = 0.5
+    rig.github.mint_delay = 0.5
     await rig.bench.queue(job(1))
     first = dispatcher.asking(served, wait=5)
     await until(lambda: dispatcher.service.waiting.in_hand == 1)
@@ -261,8 +261,8 @@ async def test_a_stop_finishes_what_is_being_served_and_sends_the_others_on(rig:
 async def test_a_stop_that_cannot_wait_longer_undoes_what_is_being_served(rig: Rig):
     await rig.accounts(ACME)
     dispatcher, pod = await rig.dispatcher(serve_deadline=0.5), await rig.cluster.pod(1)
-    rig.github.delay = 30.0
-    dispatcher.service.dispatcher._serving._deadline = 30.0
+    rig.github.mint_delay = 30.0
+    dispatcher.service.dispatcher._handover._deadline = 30.0
     await rig.bench.queue(job(1))
     asking = dispatcher.asking(pod, wait=5)
     await until(lambda: dispatcher.service.waiting.in_hand == 1)

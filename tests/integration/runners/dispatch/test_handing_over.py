@@ -3,7 +3,7 @@
 import asyncio
 
 import msgspec
-from integration.runners.dispatch.github import MARK
+from doubles.github import MARK
 from integration.runners.dispatch.rig import NAMESPACE, Rig, until
 from integration.runners.ledger.rig import ACME, BOLT, POOL, job
 
@@ -202,7 +202,7 @@ async def test_a_newer_request_of_a_pod_takes_the_place_of_the_older(rig: Rig):
 async def test_a_second_request_while_the_first_is_served_gets_no_second_runner(rig: Rig):
     await rig.accounts(ACME, vcpus=24)
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
-    rig.github.delay = 0.5
+    rig.github.mint_delay = 0.5
     await rig.bench.queue(job(1), job(2))
     first = dispatcher.asking(pod, wait=5)
     await until(lambda: dispatcher.service.waiting.in_hand == 1)

@@ -6,7 +6,6 @@ failed in a process that lives on was undone by it: neither claim nor assignment
 
 import asyncio
 from datetime import timedelta
-from typing import cast
 
 import pytest
 from integration.runners.dispatch.effects import (
@@ -15,12 +14,11 @@ from integration.runners.dispatch.effects import (
     DisturbedLedger,
     DisturbedTransport,
     Effects,
-    disturbed_forge,
+    disturbed_github,
 )
 from integration.runners.dispatch.rig import Dispatcher, Rig, RunnerPod, until
 from integration.runners.ledger.rig import ACME, job
 
-from paddock.clients.github import GitHub
 from paddock.clients.github import errors as github
 from paddock.runners.api import OWNER_LABEL
 from paddock.runners.api.settings import HealingSettings
@@ -38,7 +36,7 @@ UNDOING = ["unstamp", "mint_failed"]
 async def disturbed(rig: Rig, effects: Effects) -> Dispatcher:
     dispatcher = await rig.dispatcher(
         ledger=DisturbedLedger(rig.ledger, effects),  # pyright: ignore[reportArgumentType] - the same, disturbed
-        github=disturbed_forge(rig.github, effects),
+        github=disturbed_github(rig.github, effects),
         client=rig.cluster.connect(DisturbedTransport(rig.cluster.transport, effects)),
         beat=0.1,
     )
@@ -82,13 +80,13 @@ async def idle(dispatcher: Dispatcher) -> None:
 
 async def heal(rig: Rig) -> None:
     """Healing's own pass over claims that were left."""
-    report = await LeftClaims(rig.ledger, cast("GitHub", rig.github), HEALING, rig.bench.clock).heal()
+    report = await LeftClaims(rig.ledger, rig.github, HEALING, rig.bench.clock).heal()
     assert not report.failed, report
 
 
 async def stop_pod(rig: Rig, pod: RunnerPod) -> None:
     """The Pod ends without having run anything: the operator reports it, and healing asks GitHub about its job."""
-    orphans = OrphanedJobs(rig.ledger, cast("GitHub", rig.github), _no_pods, HEALING, rig.bench.clock)
+    orphans = OrphanedJobs(rig.ledger, rig.github, _no_pods, HEALING, rig.bench.clock)
     told = LedgerRetirementApi(rig.ledger, rig.bench.clock, recheck=orphans.check)
     await told.stopped(Pod(pod.uid, pod.name), rig.bench.clock.now(), why="the Pod ended")
     await until(lambda: not told._checks)
@@ -101,7 +99,7 @@ async def _no_pods() -> PodSnapshot:
 async def scenario(rig: Rig, number: int, effect: str, how: Disturbance, *, mint_fails: bool) -> None:
     effects = Effects(effect, how)
     dispatcher, pod = await disturbed(rig, effects), await rig.cluster.pod(number)
-    rig.github.failures = [github.Invalid("labels")] if mint_fails else []
+    rig.github.mint_failures = [github.Invalid("labels")] if mint_fails else []
     await rig.bench.queue(job(number))
     ran = await first_try(dispatcher, effects, pod)
     assert effects.fired, f"{effect} was never reached: {effects.seen}"
@@ -116,7 +114,7 @@ async def scenario(rig: Rig, number: int, effect: str, how: Disturbance, *, mint
     await dispatcher.kill()
 
     # Time passes: the process is silent, or was stopped; rests are over; the rest of the world goes on.
-    rig.github.failures = []
+    rig.github.mint_failures = []
     rig.bench.clock.advance(2 * HEALING.silent_dispatcher.total_seconds())
     await heal(rig)
     ran = await second_try(rig, number, pod, ran=ran)

@@ -6,19 +6,19 @@ from typing import Any
 import httpx2
 import jwt
 import pytest
+from doubles.clocks import ShiftedClock
 from integration.runners.dispatch.effects import (
     Disturbance,
     DisturbedLedger,
     DisturbedTransport,
     Effects,
-    disturbed_forge,
+    disturbed_github,
 )
 from integration.runners.dispatch.rig import NAMESPACE, Cluster, Dispatcher, Rig, until
 from integration.runners.dispatch.test_failing_to_serve import Broken, clean
 from integration.runners.ledger.rig import ACME, job
 from structlog.testing import capture_logs
 
-from paddock.base.clock import SystemClock
 from paddock.base.secrets import Secret
 from paddock.clients.github import errors as github
 from paddock.kube.builtin import ServiceAccount
@@ -31,7 +31,7 @@ async def watched(rig: Rig) -> tuple[Dispatcher, Effects]:
     effects = Effects("none of them", Disturbance.FAIL)
     dispatcher = await rig.dispatcher(
         ledger=DisturbedLedger(rig.ledger, effects),  # pyright: ignore[reportArgumentType] - the same, watched
-        github=disturbed_forge(rig.github, effects),
+        github=disturbed_github(rig.github, effects),
         client=rig.cluster.connect(DisturbedTransport(rig.cluster.transport, effects)),
     )
     return dispatcher, effects
@@ -75,7 +75,7 @@ async def test_a_mint_that_fails_is_undone_in_the_opposite_order(rig: Rig):
     await rig.accounts(ACME)
     dispatcher, effects = await watched(rig)
     pod = await rig.cluster.pod(1)
-    rig.github.failures = [github.Invalid("labels")]
+    rig.github.mint_failures = [github.Invalid("labels")]
     held: list[int] = []
     inner = rig.cluster.transport.handle_async_request
 
@@ -230,7 +230,7 @@ async def test_a_clear_yes_serves_the_pod(rig: Rig):
 
 
 async def test_what_was_verified_is_remembered_for_a_minute_and_never_past_the_tokens_end(rig: Rig):
-    clock = _AnyClock()
+    clock = ShiftedClock(both=True)
     dispatcher, pod = await rig.dispatcher(clock=clock), await rig.cluster.pod(1)
     tokens = dispatcher.service.tokens
     ends = datetime.fromtimestamp(jwt.decode(pod.token, options={"verify_signature": False})["exp"], UTC)
@@ -242,15 +242,3 @@ async def test_what_was_verified_is_remembered_for_a_minute_and_never_past_the_t
     clock.ahead += timedelta(seconds=6)
     with pytest.raises(Unauthenticated, match="expired"):
         await tokens.waiting(Secret(pod.token))
-
-
-class _AnyClock(SystemClock):
-    """As far ahead as the test says, in both of its times."""
-
-    ahead = timedelta(0)
-
-    def now(self) -> datetime:
-        return super().now() + self.ahead
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.ahead.total_seconds()

@@ -5,7 +5,7 @@ import json
 
 import pytest
 import structlog
-from integration.runners.dispatch.github import MARK
+from doubles.github import MARK
 from integration.runners.dispatch.rig import NAMESPACE, Rig, until
 from integration.runners.ledger.rig import ACME, job
 
@@ -49,11 +49,11 @@ async def test_neither_config_nor_token_is_found_anywhere(rig: Rig, written):
     answer = await dispatcher.ask(pods[0], wait=5)
     assert MARK in answer.text, "the only place"
     bodies.append((await dispatcher.ask(pods[0], wait=1)).text)
-    rig.github.failures = [github.Unavailable("502")]
+    rig.github.mint_failures = [github.Unavailable("502")]
     await rig.bench.queue(job(2))
     bodies.append((await dispatcher.ask(pods[1], wait=5)).text)
     await rig.bench.queue(job(3))
-    rig.github.delay = 0.3
+    rig.github.mint_delay = 0.3
     asking = dispatcher.asking(pods[2], wait=5)
     await until(lambda: dispatcher.service.waiting.in_hand == 1)
     asking.cancel()

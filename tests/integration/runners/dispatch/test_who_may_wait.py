@@ -7,10 +7,10 @@ from typing import Any
 import httpx2
 import jwt
 import pytest
+from doubles.clocks import ShiftedClock
 from integration.runners.dispatch.rig import ACCOUNTS, ADMIN, KEY, NAMESPACE, SETTINGS, Cluster, Rig, RunnerPod, until
 from integration.runners.ledger.rig import ACME, job
 
-from paddock.base.clock import SystemClock
 from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
 from paddock.kube.builtin import Pod, ServiceAccount
@@ -88,15 +88,8 @@ async def test_an_expired_token_is_401(rig: Rig, job_waits):
 
 
 async def test_a_token_that_ends_while_its_pod_waits_wins_nothing(rig: Rig):
-    class LateClock(SystemClock):
-        ahead = timedelta(0)
-
-        def now(self) -> datetime:
-            return super().now() + self.ahead
-
     await rig.accounts(ACME)
-    clock = LateClock()
-    clock.ahead = -timedelta(hours=2)
+    clock = ShiftedClock(ahead=-timedelta(hours=2))
     dispatcher, pod = await rig.dispatcher(clock=clock), await rig.cluster.pod(1)
     ends = int((datetime.now(UTC) - timedelta(minutes=1)).timestamp())
     asking = dispatcher.asking(forged(pod, exp=ends, nbf=0), wait=3)

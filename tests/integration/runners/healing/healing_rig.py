@@ -1,4 +1,4 @@
-"""What the tests of healing are written with: a real ledger, a real API in process, a GitHub made of dictionaries.
+"""What the tests of healing are written with: a real ledger, a real API in process, a stub of GitHub.
 
 A Pod is put into any state that an incident left one in, by the same steps that led there: queued, claimed, assigned, minted,
 handed out, and then whatever broke.
@@ -12,12 +12,13 @@ from datetime import datetime
 from typing import Any
 
 import httpx2
+from doubles.github import StubGitHub
 from integration.runners.ledger.rig import ACME, POOL, Bench, attempt, job
 
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
-from paddock.clients.github import GitHubJob, GitHubRunner, NotFound, RunnerPlace, Unavailable
+from paddock.clients.github import GitHubJob, GitHubRunner
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
@@ -34,6 +35,7 @@ from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.missing_pods import MissingPods
+from paddock.runners.healing.reaping import ReapContext
 from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Report
 from paddock.runners.ledger import Claim, Outcome
@@ -43,32 +45,7 @@ from paddock.simulator.transport import InProcessTransport
 NAMESPACE = "default"
 ADMIN = Secret("ward-admin")
 MINUTE = 60.0
-
-
-class PaperForge:
-    """GitHub as far as healing asks it. What is not in here is not found; `broken` makes every question fail."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[int, GitHubJob] = {}
-        self.rows: dict[str, GitHubRunner] = {}
-        self.broken = False
-        self.asked: list[tuple[str, object]] = []
-
-    async def job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob:
-        self.asked.append(("job", job_id))
-        self._check()
-        if job_id not in self.jobs:
-            raise NotFound(f"job {job_id}", status=404)
-        return self.jobs[job_id]
-
-    async def runners(self, place: RunnerPlace) -> list[GitHubRunner]:
-        self.asked.append(("runners", place.path))
-        self._check()
-        return [] if place.repository else list(self.rows.values())
-
-    def _check(self) -> None:
-        if self.broken:
-            raise Unavailable("GitHub is away", status=503)
+ORGANISATION = f"orgs/org{ACME}"
 
 
 class Crash(BaseException):
@@ -138,7 +115,7 @@ class HealingRig:
         self.bench = bench
         self.ledger = bench.ledger
         self.clock = bench.clock
-        self.github = PaperForge()
+        self.github = StubGitHub(unknown_places=True, mints=False)
         self.interruptions = Interruptions()
         self.wire = Wire(InProcessTransport(plane.app, clock=self.clock), self.interruptions)
         self.client = self._client(self.wire)
@@ -160,7 +137,10 @@ class HealingRig:
         self.metrics = HealingMetrics(self.registry)
         common: dict[str, Any] = {"namespace": NAMESPACE, "metrics": self.metrics}
         github: Any = self.github
-        self.pods = LeakedPods(self.ledger, self.client, github, self.settings, self.clock, ask=self._ask, **common)
+        reaping = ReapContext(
+            ledger=self.ledger, client=self.client, github=github, clock=self.clock, ask=self._ask, **common
+        )
+        self.pods = LeakedPods(reaping, self.settings)
         self.heartbeat = MissingPods(self.ledger, self.client, self.settings, self.clock, ask=self._ask, **common)
         self.accounts = OrphanServiceAccounts(self.client, self.settings, self.clock, **common)
         self.immortal = ImmortalPods(self.client, self.settings, self.clock, **common)
@@ -255,8 +235,8 @@ class HealingRig:
         """A Pod whose job is over, and that does not end."""
         pod, job_id = await self.busy(linux=linux)
         self.at_github(job_id, "completed", runner_of(pod))
-        self.github.rows.pop(runner_of(pod))
-        self.github.rows["somebody-else"] = GitHubRunner(runner_id=1, name="somebody-else", online=True, busy=False)
+        self.github.hide(ORGANISATION, runner_of(pod))
+        self.github.show(ORGANISATION, GitHubRunner(runner_id=1, name="another", online=True, busy=False))
         if heard:
             await self.ledger.jobs.completed(
                 job_id,
@@ -279,7 +259,7 @@ class HealingRig:
 
     def row(self, pod: Pod, *, online: bool, busy: bool = False) -> None:
         name = runner_of(pod)
-        self.github.rows[name] = GitHubRunner(runner_id=7, name=name, online=online, busy=busy)
+        self.github.show(ORGANISATION, GitHubRunner(runner_id=7, name=name, online=online, busy=busy))
 
     async def reports(self, pod: Pod, mark: str = "1", *, still_for: float = 0.0) -> None:
         """The runner reports; `still_for` seconds later it reports the same again."""

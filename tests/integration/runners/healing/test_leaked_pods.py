@@ -236,14 +236,14 @@ async def test_nothing_is_reaped_while_github_does_not_answer(healing_rig: Heali
 async def test_an_empty_list_of_runners_proves_nothing_while_another_runner_is_at_work(healing_rig: HealingRig) -> None:
     pod, _ = await healing_rig.finished()
     await healing_rig.busy()
-    healing_rig.github.rows.clear()
+    healing_rig.github.places.clear()
     await healing_rig.reports(pod, still_for=LOST)
     assert (await healing_rig.heal()).healed == ()
 
 
 async def test_an_empty_list_of_runners_counts_where_nobody_should_be_in_it(healing_rig: HealingRig) -> None:
     pod, _ = await healing_rig.finished()
-    healing_rig.github.rows.clear()
+    healing_rig.github.places.clear()
     await healing_rig.reports(pod, still_for=LOST)
     assert [heal.kind for heal in (await healing_rig.heal()).healed] == ["finished_job_pod"]
 

@@ -1,7 +1,7 @@
 """Two hands on one Pod: what one of them proved must not be what the other deletes on."""
 
 import httpx2
-from integration.runners.healing.healing_rig import MINUTE, HealingRig, as_ledger, runner_of
+from integration.runners.healing.healing_rig import MINUTE, ORGANISATION, HealingRig, as_ledger, runner_of
 from integration.runners.ledger.rig import attempt, job
 
 from paddock.clients.github import GitHubRunner
@@ -67,7 +67,7 @@ async def test_a_claim_that_got_a_job_while_its_pod_was_judged_is_not_let_go(hea
     pod, job_id = await healing_rig.busy(heard=False)
     await healing_rig.ledger.jobs.started(job(job_id), runner_name="other", started_at=healing_rig.clock.now())
     healing_rig.at_github(job_id, "in_progress", "other")
-    healing_rig.github.rows = {"other": GitHubRunner(runner_id=1, name="other", online=True, busy=True)}
+    healing_rig.github.places[ORGANISATION] = [GitHubRunner(runner_id=1, name="other", online=True, busy=True)]
     release, asked = healing_rig.ledger.unconfirmed.release_displaced, []
 
     async def late(*args: object, **kwargs: object) -> object:

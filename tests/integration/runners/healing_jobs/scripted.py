@@ -1,22 +1,13 @@
-"""A GitHub that says what the test wrote down, and a wrapper under which a process dies at any call that it makes."""
+"""What the tests of healing jobs say about GitHub, and a wrapper under which a process dies at any call that it makes."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, LiteralString
 
+from doubles.github import StubGitHub
 from integration.runners.ledger.rig import ACME, START, Bench
 
-from paddock.clients.github import (
-    BudgetView,
-    GitHubError,
-    GitHubJob,
-    GitHubRunner,
-    HookDelivery,
-    Installation,
-    MintedRunner,
-    NotFound,
-    RunnerPlace,
-)
+from paddock.clients.github import GitHubRunner, HookDelivery, Installation
 from paddock.runners.healing.pod_snapshot import PodSnapshot
 from paddock.runners.ledger import Ledger
 
@@ -29,82 +20,12 @@ class Died(BaseException):
     """The process is gone: nothing after this line runs, no clean-up of ours either."""
 
 
-class ScriptedForge:
-    """Answers from tables; what is not in them is 404. An exception in a table is raised."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-        self.job_answers: dict[int, GitHubJob | GitHubError] = {}
-        self.waiting: dict[str, list[GitHubJob] | GitHubError] = {REPOSITORY: []}
-        self.places: dict[str, list[GitHubRunner] | GitHubError] = {ORGANISATION: []}
-        self.attempts: list[HookDelivery] | GitHubError = []
-        self.refusals: dict[int, GitHubError] = {}
-        self.redelivered: list[int] = []
-        self.removed: list[int] = []
-
-    def says(self, job_id: int, status: Any, **more: Any) -> None:
-        self.job_answers[job_id] = GitHubJob(job_id=job_id, status=status, **more)
-
-    def asked(self, what: str) -> int:
-        return sum(call[0] == what for call in self.calls)
-
-    async def job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob:
-        self.calls.append(("job", job_id))
-        return _given(self.job_answers.get(job_id, NotFound(f"job {job_id}", status=404)))
-
-    async def waiting_jobs(self, installation_id: int, repository: str) -> list[GitHubJob]:
-        self.calls.append(("waiting_jobs", repository))
-        return _given(self.waiting.get(repository, NotFound(repository, status=404)))
-
-    async def runners(self, place: RunnerPlace) -> list[GitHubRunner]:
-        self.calls.append(("runners", place.path))
-        return _given(self.places.get(place.path, NotFound(place.path, status=404)))
-
-    async def remove_runner(self, place: RunnerPlace, runner_id: int) -> None:
-        self.calls.append(("remove_runner", runner_id))
-        if runner_id in self.refusals:
-            raise self.refusals[runner_id]
-        here = self.places.get(place.path, [])
-        if isinstance(here, list) and any(runner.runner_id == runner_id for runner in here):
-            self.removed.append(runner_id)
-            self.places[place.path] = [runner for runner in here if runner.runner_id != runner_id]
-
-    async def deliveries(self, since: datetime) -> list[HookDelivery]:
-        self.calls.append(("deliveries", since))
-        found = _given(self.attempts)
-        return sorted(
-            (one for one in found if one.delivered_at >= since), key=lambda one: one.delivered_at, reverse=True
-        )
-
-    async def redeliver(self, delivery_id: int) -> None:
-        self.calls.append(("redeliver", delivery_id))
-        if delivery_id in self.refusals:
-            raise self.refusals[delivery_id]
-        self.redelivered.append(delivery_id)
-
-    async def installations(self) -> list[Installation]:
-        return [Installation(INSTALLATION, ACME, "org1")]
-
-    async def mint(
-        self,
-        installation_id: int,
-        repository: str,
-        *,
-        name: str,
-        labels: Sequence[str],
-        work_folder: str,
-        group_id: int = 1,
-    ) -> MintedRunner:
-        raise AssertionError("healing mints nothing")
-
-    def budgets(self) -> list[BudgetView]:
-        return []
-
-
-def _given(answer: Any) -> Any:
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+def stub_github() -> StubGitHub:
+    """A GitHub that knows the account, its organisation without runners and its repository without jobs."""
+    github = StubGitHub(Installation(INSTALLATION, ACME, "org1"), mints=False)
+    github.waiting = {REPOSITORY: []}
+    github.places = {ORGANISATION: []}
+    return github
 
 
 def runner(number: int | str, *, online: bool = False, busy: bool = False, name: str = "") -> GitHubRunner:

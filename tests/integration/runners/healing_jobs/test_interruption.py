@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from doubles.clocks import StandingClock
+from doubles.github import StubGitHub
 from integration.runners.healing_jobs.scripted import (
     ORGANISATION,
     REPOSITORY,
     Cluster,
     Died,
     Fate,
-    ScriptedForge,
     attempt,
     runner,
+    stub_github,
     world,
 )
-from integration.runners.ledger.rig import ACME, START, Bench, StandingClock, job
+from integration.runners.ledger.rig import ACME, START, Bench, job
 
 from paddock.clients.github import GitHubJob, Unavailable
 from paddock.runners.api.settings import HealingSettings
@@ -35,7 +37,7 @@ class Scene:
     """One life of a worker: what is there at first, and how a process is made over it."""
 
     bench: Bench
-    github: ScriptedForge
+    github: StubGitHub
     cluster: Cluster
 
 
@@ -68,7 +70,7 @@ async def _long_queued(scene: Scene) -> None:
     scene.github.says(10, "completed", conclusion="cancelled")
     scene.github.says(11, "in_progress", runner_name="somebody", started_at=START)
     scene.github.says(12, "completed", conclusion="success")
-    scene.github.job_answers[20] = Unavailable("timeout")
+    scene.github.jobs[20] = Unavailable("timeout")
 
 
 async def _unheard(scene: Scene) -> None:
@@ -143,7 +145,7 @@ async def _live(kind: str, worker: Any, clock: StandingClock) -> None:
 async def _life(bench: Bench, kind: str, at: int) -> tuple[bool, list[Any]]:
     """A life that ends at that point, and a second one that does not; gives whether it ended, and what is left."""
     await bench.blank()
-    scene = Scene(bench, ScriptedForge(), Cluster("uid-other"))
+    scene = Scene(bench, stub_github(), Cluster("uid-other"))
     await bench.accounts(ACME, vcpus=600, memory_mb=5_000_000)
     await SCENES[kind](scene)
     fate = Fate(at)

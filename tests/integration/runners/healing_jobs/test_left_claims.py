@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 import pytest
-from integration.runners.healing_jobs.scripted import ORGANISATION, ScriptedForge, runner
+from doubles.github import StubGitHub
+from integration.runners.healing_jobs.scripted import ORGANISATION, runner, stub_github
 from integration.runners.ledger.rig import ACME, POOL, Bench, job, pod
 
 from paddock.clients.github import Conflict, Unavailable
@@ -12,8 +13,8 @@ from paddock.runners.healing.left_claims import LeftClaims
 from paddock.runners.ledger import LedgerUnavailableError, Outcome, StaleClaimError
 
 
-def _worker(bench: Bench, github: ScriptedForge | None = None, **settings) -> LeftClaims:
-    return LeftClaims(bench.ledger, github or ScriptedForge(), HealingSettings(**settings), bench.clock)
+def _worker(bench: Bench, github: StubGitHub | None = None, **settings) -> LeftClaims:
+    return LeftClaims(bench.ledger, github or stub_github(), HealingSettings(**settings), bench.clock)
 
 
 async def _rich(bench: Bench) -> None:
@@ -208,7 +209,7 @@ async def _cancelled_before_it_began(bench: Bench) -> None:
 
 async def test_the_slot_of_an_idle_runner_is_free_only_once_github_has_unregistered_it(bench: Bench):
     await _cancelled_before_it_began(bench)
-    github = ScriptedForge()
+    github = stub_github()
     github.places[ORGANISATION] = [runner(1, online=True)]
     report = await _worker(bench, github).heal()
     assert [heal.kind for heal in report.healed] == ["completed_claim"]
@@ -221,7 +222,7 @@ async def test_an_idle_runner_that_is_given_a_sibling_keeps_its_slot_so_that_no_
     bench: Bench, when: str
 ):
     await _cancelled_before_it_began(bench)
-    github = ScriptedForge()
+    github = stub_github()
     github.places[ORGANISATION] = [runner(1, online=True, busy=when == "before the list")]
     github.refusals[1] = Conflict("busy", status=422)
     report = await _worker(bench, github).heal()
@@ -234,7 +235,7 @@ async def test_an_idle_runner_that_is_given_a_sibling_keeps_its_slot_so_that_no_
 
 async def test_while_github_does_not_list_its_runners_the_slot_is_kept(bench: Bench):
     await _cancelled_before_it_began(bench)
-    github = ScriptedForge()
+    github = stub_github()
     github.places[ORGANISATION] = Unavailable("502", status=502)
     report = await _worker(bench, github).heal()
     assert report.healed == ()
@@ -249,7 +250,7 @@ async def test_a_runner_that_executed_its_job_itself_frees_its_slot_without_a_qu
     await bench.started(job(10), 1)
     await bench.completed(job(10), 1)
     assert claim.job_id == 10
-    github = ScriptedForge()
+    github = stub_github()
     bench.clock.advance(360)
     await _worker(bench, github).heal()
     assert await bench.ledger.claims.of_pod("uid-1") is None

@@ -1,7 +1,7 @@
 """Runner rows at GitHub that nobody will use again, and those that somebody may."""
 
 import pytest
-from integration.runners.healing_jobs.scripted import ORGANISATION, REPOSITORY, Cluster, ScriptedForge, runner
+from integration.runners.healing_jobs.scripted import ORGANISATION, REPOSITORY, Cluster, runner, stub_github
 from integration.runners.ledger.rig import ACME, Bench, job
 
 from paddock.clients.github import BudgetSpent, Conflict, IncompleteList
@@ -17,7 +17,7 @@ class Scene:
 
     def __init__(self, bench: Bench, **settings) -> None:
         self.bench = bench
-        self.github = ScriptedForge()
+        self.github = stub_github()
         self.cluster = Cluster("uid-2", "uid-other")
         self.settings = HealingSettings(**settings)
         self.restart()

@@ -7,8 +7,8 @@ from integration.runners.healing_jobs.scripted import (
     ORGANISATION,
     REPOSITORY,
     Cluster,
-    ScriptedForge,
     runner,
+    stub_github,
 )
 from integration.runners.ledger.rig import ACME, Bench, job
 
@@ -22,7 +22,7 @@ class Scene:
 
     def __init__(self, bench: Bench, **settings) -> None:
         self.bench = bench
-        self.github = ScriptedForge()
+        self.github = stub_github()
         self.cluster = Cluster("uid-1", "uid-other")
         self.worker = OrphanedJobs(bench.ledger, self.github, self.cluster, HealingSettings(**settings), bench.clock)
 
@@ -143,7 +143,7 @@ async def test_an_answer_between_two_404s_starts_the_count_again(bench: Bench):
     bench.clock.advance(280)
     scene.github.says(10, "in_progress")
     assert await scene.kinds() == []
-    del scene.github.job_answers[10]
+    del scene.github.jobs[10]
     bench.clock.advance(300)
     assert await scene.kinds() == []
 
@@ -151,7 +151,7 @@ async def test_an_answer_between_two_404s_starts_the_count_again(bench: Bench):
 @pytest.mark.parametrize("error", [Unavailable("502", status=502), Forbidden("suspended", status=403)])
 async def test_an_error_of_github_changes_nothing(bench: Bench, error: Exception):
     scene = await Scene(bench).set()
-    scene.github.job_answers[10] = error  # type: ignore[assignment]
+    scene.github.jobs[10] = error  # type: ignore[assignment]
     await scene.stop()
     bench.clock.advance(3600)
     report = await scene.worker.heal()
@@ -162,7 +162,7 @@ async def test_an_error_of_github_changes_nothing(bench: Bench, error: Exception
 async def test_a_spent_budget_is_a_refusal_said_once_and_the_next_pass_heals(bench: Bench):
     scene = await Scene(bench).set(1, 2)
     for number in (10, 11):
-        scene.github.job_answers[number] = BudgetSpent("budget spent", retry_after=60)
+        scene.github.jobs[number] = BudgetSpent("budget spent", retry_after=60)
     bench.clock.advance(301)
     report = await scene.worker.heal()
     assert (report.healed, report.failed, len(report.refused)) == ((), (), 1)
@@ -322,7 +322,7 @@ async def test_the_cap_the_report_only_mode_and_one_bad_job(bench: Bench):
     scene = await Scene(bench, cap=2).set(1, 2, 3, 4)
     for number in (10, 11, 12):
         scene.github.says(number, "queued")
-    scene.github.job_answers[13] = Unavailable("reset")
+    scene.github.jobs[13] = Unavailable("reset")
     bench.clock.advance(301)
     watching = OrphanedJobs(
         bench.ledger,

@@ -4,7 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from integration.runners.healing_jobs.scripted import INSTALLATION, REPOSITORY, ScriptedForge
+from doubles.github import StubGitHub
+from integration.runners.healing_jobs.scripted import INSTALLATION, REPOSITORY, stub_github
 from integration.runners.ledger.rig import ACME, BOLT, START, Bench, job
 
 from paddock.clients.github import BudgetSpent, GitHubJob, Unavailable
@@ -15,10 +16,10 @@ from paddock.runners.ledger import Moved, Outcome
 HOUR = 3600.0
 
 
-async def _waiting(bench: Bench, age: float) -> tuple[ScriptedForge, LongQueued]:
+async def _waiting(bench: Bench, age: float) -> tuple[StubGitHub, LongQueued]:
     await bench.accounts(ACME)
     await bench.queue(job(10, age=age))
-    github = ScriptedForge()
+    github = stub_github()
     return github, LongQueued(bench.ledger, github, HealingSettings(), bench.clock)
 
 
@@ -87,14 +88,14 @@ async def test_a_job_in_progress_at_github_is_never_ended_but_bound_to_its_runne
 @pytest.mark.parametrize(("age", "end"), [(2 * HOUR, "queued"), (25 * HOUR, "completed")])
 async def test_while_github_does_not_answer_only_the_day_counts(bench: Bench, age: float, end: str):
     github, worker = await _waiting(bench, age)
-    github.job_answers[10] = Unavailable("timeout")
+    github.jobs[10] = Unavailable("timeout")
     await worker.heal()
     assert await bench.status(10) == end
 
 
 async def test_a_spent_budget_is_no_answer_however_long_the_job_has_waited(bench: Bench):
     github, worker = await _waiting(bench, 25 * HOUR)
-    github.job_answers[10] = BudgetSpent("spent", retry_after=60)
+    github.jobs[10] = BudgetSpent("spent", retry_after=60)
     report = await worker.heal()
     assert (report.healed, len(report.refused)) == ((), 1)
     assert await bench.status(10) == "queued"
@@ -103,7 +104,7 @@ async def test_a_spent_budget_is_no_answer_however_long_the_job_has_waited(bench
 async def test_the_job_of_an_account_without_an_installation_is_given_up_after_a_day(bench: Bench):
     await bench.ledger.accounts.enrol(ACME, "org1")
     await bench.queue(job(10, age=2 * HOUR))
-    worker = LongQueued(bench.ledger, ScriptedForge(), HealingSettings(), bench.clock)
+    worker = LongQueued(bench.ledger, stub_github(), HealingSettings(), bench.clock)
     report = await worker.heal()
     assert (report.healed, len(report.refused)) == ((), 1)
     bench.clock.advance(22.1 * HOUR)
@@ -112,7 +113,7 @@ async def test_the_job_of_an_account_without_an_installation_is_given_up_after_a
 
 async def test_a_job_older_than_any_that_is_served_still_gets_its_end(bench: Bench):
     github, worker = await _waiting(bench, 30 * 86_400)
-    github.job_answers[10] = Unavailable("timeout")
+    github.jobs[10] = Unavailable("timeout")
     assert await _kinds(worker) == ["queued_gave_up"]
 
 
@@ -145,10 +146,10 @@ class WebhookWorker:
         return await self.bench.ledger.jobs.enqueue(job(found.job_id, repository=repository)) is Moved.QUEUED
 
 
-async def _unheard(bench: Bench, **settings) -> tuple[ScriptedForge, WebhookWorker, UnheardJobs]:
+async def _unheard(bench: Bench, **settings) -> tuple[StubGitHub, WebhookWorker, UnheardJobs]:
     await bench.accounts(ACME)
     await bench.queue(job(10))
-    github, announce = ScriptedForge(), WebhookWorker(bench)
+    github, announce = stub_github(), WebhookWorker(bench)
     return github, announce, UnheardJobs(bench.ledger, github, announce, HealingSettings(**settings), bench.clock)
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from integration.runners.healing_jobs.scripted import ScriptedForge, attempt
+from integration.runners.healing_jobs.scripted import attempt, stub_github
 from integration.runners.ledger.rig import START, Bench
 
 from paddock.clients.github import BudgetSpent, Invalid, Unavailable
@@ -14,7 +14,7 @@ from paddock.runners.healing.redelivery import Redelivery
 class Scene:
     def __init__(self, bench: Bench, **settings) -> None:
         self.bench = bench
-        self.github = ScriptedForge()
+        self.github = stub_github()
         self.gaps: dict[str, float] = {}
         self.worker = Redelivery(
             bench.ledger, {"one": self.github}, HealingSettings(**settings), bench.clock, self.gaps.__setitem__
@@ -114,7 +114,7 @@ async def test_what_github_will_not_deliver_again_is_skipped_for_good(bench: Ben
 
 
 async def test_trouble_with_one_app_keeps_no_other_from_its_deliveries(bench: Bench):
-    broken, sound = ScriptedForge(), ScriptedForge()
+    broken, sound = stub_github(), stub_github()
     broken.attempts = Unavailable("502")
     sound.attempts = [attempt(1, "a", 502)]
     report = await Redelivery(bench.ledger, {"broken": broken, "sound": sound}, HealingSettings(), bench.clock).heal()

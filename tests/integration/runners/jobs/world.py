@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -148,18 +149,19 @@ class World:
     def start_dispatch(self) -> None:
         """A new dispatch process: nothing is shared with an earlier one but the database and the cluster."""
         metrics = KubeMetrics(CollectorRegistry())
+        self._context = RunnerContext(
+            ledger=self.ledger,
+            listener=Listener(self.dsn, schema=self.schema, clock=self.clock, rng=self.rng, timeout=0.5),
+            github=self._github,
+            client=self._as_dispatch,
+            secrets=lambda: (self.github.webhook_secret,),
+            clock=self.clock,
+            rng=self.rng,
+            registry=metrics.registry,
+            kube_metrics=metrics,
+        )
         self.service = RunnerService(
-            RunnerContext(
-                ledger=self.ledger,
-                listener=Listener(self.dsn, schema=self.schema, clock=self.clock, rng=self.rng, timeout=0.5),
-                github=self._github,
-                client=self._as_dispatch,
-                secrets=lambda: (self.github.webhook_secret,),
-                clock=self.clock,
-                rng=self.rng,
-                registry=metrics.registry,
-                kube_metrics=metrics,
-            ),
+            self._context,
             DispatchSettings(hold=3.0, hold_unasked=1.0, serve_deadline=5.0, beat=0.5, healing=QUICK),
         )
         self._app = Starlette(routes=[*self.service.routes, *self.service.readable])
@@ -167,16 +169,9 @@ class World:
 
     def read_page(self) -> "asyncio.Task[None]":
         """The page that `paddock dispatch` serves, with its caches; cancel it when it was looked at."""
-        page = ReadingPage(
-            self.service,
-            self._as_dispatch,
-            environment="test",
-            healthy=lambda: None,
-            clock=self.clock,
-            rng=self.rng,
-            registry=CollectorRegistry(),
-            metrics=KubeMetrics(CollectorRegistry()),
-        )
+        metrics = KubeMetrics(CollectorRegistry())  # its own: a page may be opened more than once
+        context = replace(self._context, registry=metrics.registry, kube_metrics=metrics)
+        page = ReadingPage(self.service, context, environment="test", healthy=lambda: None)
         return asyncio.create_task(page.run())
 
     async def kill_dispatch(self) -> None:

@@ -1,36 +1,17 @@
 """What the ledger's tests are written with: a clock that stands until told, jobs and Pods by number, a look behind the API."""
 
-import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, LiteralString
 
 import psycopg
+from doubles.clocks import NOON, StandingClock
 from psycopg import sql
 
 from paddock.runners.ledger import Claim, Ledger, NewJob, Outcome, Platform, Pod
 
-START = datetime(2026, 6, 1, 12, tzinfo=UTC)
+START = NOON
 POOL = "mac-m4"
 ACME, BOLT, CRUX = 1, 2, 3
-
-
-class StandingClock:
-    """Wall time stands still until `advance`; waiting is real, because the database is."""
-
-    def __init__(self) -> None:
-        self.moment = START
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def advance(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(0.0, seconds))
 
 
 def pod(number: int | str) -> Pod:

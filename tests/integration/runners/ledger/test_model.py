@@ -7,10 +7,11 @@ from contextlib import AsyncExitStack
 
 import hypothesis.strategies as st
 import pytest
+from doubles.clocks import StandingClock
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from integration.runners.ledger.model import VCPUS, Model
-from integration.runners.ledger.rig import Bench, StandingClock, job, pod
+from integration.runners.ledger.rig import Bench, job, pod
 
 from paddock.embedded.postgres import EmbeddedPostgres
 from paddock.runners.ledger import (

@@ -1,7 +1,7 @@
 import pytest
 
 from paddock.clients.ssh import AsyncSsh, KeyPair, new_key_pair
-from paddock.simulator.mac import Pace, SimulatedMac
+from paddock.simulator.mac import MacSettings, Pace, SimulatedMac
 
 
 @pytest.fixture(scope="session")
@@ -11,7 +11,7 @@ def key() -> KeyPair:
 
 @pytest.fixture
 async def mac(key):
-    async with SimulatedMac(keys=[key.public], pace=Pace(speed=1000.0)) as mac:
+    async with SimulatedMac(settings=MacSettings(keys=[key.public], pace=Pace(speed=1000.0))) as mac:
         yield mac
 
 

@@ -1,33 +1,14 @@
 """What a reboot clears, what only a reinstall clears, and Macs behind a simulated cloud."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
 
 import pytest
+from doubles.clocks import SteppedClock
 
 from paddock.base.rng import seeded
 from paddock.clients.ssh import AuthRefused, HostKeyChanged, Target, TimedOut, new_key_pair
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.mac import BREAKAGES, Fleet, Pace, SimulatedMac
-
-
-class SteppedClock:
-    """Sleeps do not take time here; the test moves it."""
-
-    def __init__(self):
-        self.time = datetime(2026, 5, 1, tzinfo=UTC)
-
-    def now(self):
-        return self.time
-
-    def monotonic(self):
-        return self.time.timestamp()
-
-    async def sleep(self, seconds):
-        await asyncio.sleep(0)
-
-    def step(self, seconds):
-        self.time += timedelta(seconds=seconds)
 
 
 async def test_a_reboot_keeps_files_and_the_host_key_and_clears_the_rest(mac, key):

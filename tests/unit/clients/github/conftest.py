@@ -1,6 +1,6 @@
 import pytest
 from doubles.clocks import SteppedClock
-from unit.clients.github.scripted_github import ScriptedGitHub
+from doubles.scripted_github import ScriptedGitHub
 from unit.clients.scaleway.conftest import clock
 
 __all__ = ["clock", "github"]

@@ -8,7 +8,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from doubles.clocks import SteppedClock
-from unit.clients.github.scripted_github import (
+from doubles.scripted_github import (
     INSTALLATION,
     JOB,
     MINTED,

@@ -5,12 +5,13 @@ import asyncio
 import httpx2
 import pytest
 from doubles.clocks import SteppedClock
-from unit.clients.github.scripted_github import (
+from doubles.scripted_github import (
     INSTALLATION,
     JOB,
     MINTED,
     REPOSITORY,
     ScriptedGitHub,
+    SilentGitHub,
     limits,
     minted,
     ok,
@@ -273,14 +274,7 @@ async def test_the_181st_mint_of_a_minute_is_told_to_come_back(github: ScriptedG
 
 
 async def test_a_cancelled_call_gives_its_place_back(clock: SteppedClock):
-    class Silent(ScriptedGitHub):
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            if not request.url.path.endswith("/access_tokens"):
-                self.requests.append(request)
-                await asyncio.Event().wait()
-            return await super().handle_async_request(request)
-
-    github = Silent(clock)
+    github = SilentGitHub(clock)
     client = github.client()
     calls = [asyncio.create_task(client.job(INSTALLATION, REPOSITORY, 5)) for _ in range(81)]
     await until(lambda: len(github.requests) == len(calls))

@@ -7,7 +7,7 @@ import httpx2
 import msgspec
 import pytest
 from doubles.clocks import SteppedClock
-from unit.clients.github.scripted_github import (
+from doubles.scripted_github import (
     INSTALLATION,
     JIT,
     JOB,
@@ -43,8 +43,8 @@ MINT_PROJECT = "POST /repos/acme/rocket/actions/runners/generate-jitconfig"
 
 
 def test_the_client_keeps_the_contract(github: ScriptedGitHub):
-    forge: GitHub = github.client()
-    assert forge.budgets() == []
+    contract: GitHub = github.client()
+    assert contract.budgets() == []
 
 
 # Minting

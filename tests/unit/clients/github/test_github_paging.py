@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 import httpx2
 import pytest
 from doubles.clocks import SteppedClock
+from doubles.scripted_github import INSTALLATION, ScriptedGitHub, ok, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.clients.github.scripted_github import INSTALLATION, ScriptedGitHub, ok, refused
 
 from paddock.clients.github import IncompleteList, RunnerPlace, Unavailable
 

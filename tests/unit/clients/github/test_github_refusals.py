@@ -1,18 +1,18 @@
 """Each shape of a failed call, through the client: what is raised, how often it was sent, what is known after it."""
 
-import asyncio
 from datetime import timedelta
 from email.utils import format_datetime
 
 import httpx2
 import pytest
 from doubles.clocks import SteppedClock
-from unit.clients.github.scripted_github import (
+from doubles.scripted_github import (
     INSTALLATION,
     JOB,
     REPOSITORY,
     Reply,
     ScriptedGitHub,
+    SilentGitHub,
     limits,
     minted,
     ok,
@@ -182,14 +182,8 @@ async def test_a_read_gives_up_before_its_deadline(github: ScriptedGitHub, clock
 
 
 async def test_a_request_without_an_answer_ends_by_its_timeout(clock: SteppedClock):
-    class Silent(ScriptedGitHub):
-        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-            if request.url.path.endswith("jitconfig"):
-                await asyncio.Event().wait()
-            return await super().handle_async_request(request)
-
     with pytest.raises(Unavailable, match="no answer in time") as raised:
-        await minted(Silent(clock).client(request_timeout=0.02))
+        await minted(SilentGitHub(clock).client(request_timeout=0.02))
     assert raised.value.effect_unknown
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import httpx2
 import pytest
 import structlog
-from unit.clients.github.scripted_github import (
+from doubles.scripted_github import (
     INSTALLATION,
     JIT,
     JOB,

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
-from unit.clients.github.scripted_github import app_key, settings
+from doubles.scripted_github import app_key, settings
 
 from paddock.base.secrets import Secret
 from paddock.clients.github import GitHubSettings, SettingsError

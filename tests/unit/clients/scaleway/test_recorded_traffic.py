@@ -139,7 +139,7 @@ async def test_the_recorded_types_and_prices():
     client = client_of(recorded("server-types-and-prices"))
     types = {offer.name: offer for offer in await client.list_server_types(ZONE)}
     assert types["M4-XL"].stock == "no_stock"
-    assert {offer.minimum_lease_seconds for offer in types.values()} == {86400.0}
+    assert {offer.minimum_lease_duration for offer in types.values()} == {"86400s"}
     prices = await client.list_prices(ZONE)
     assert {name: price.per_hour for name, price in prices.items()} == {
         "M2-M": Decimal("0.17"),

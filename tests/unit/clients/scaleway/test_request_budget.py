@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from doubles.clocks import SteppedClock
+from doubles.clocks import EndlessSleepClock, SteppedClock
 
 from paddock.clients.scaleway import RateLimited, RequestBudget
 
@@ -27,11 +27,7 @@ async def test_a_rested_budget_is_full_again_but_never_fuller(clock: SteppedCloc
 
 
 async def test_more_waiters_than_the_queue_holds_are_told_to_come_back():
-    class StandingClock(SteppedClock):
-        async def sleep(self, seconds: float) -> None:
-            await asyncio.Event().wait()
-
-    budget = RequestBudget(StandingClock(), rate=1, burst=1, queue=2)
+    budget = RequestBudget(EndlessSleepClock(), rate=1, burst=1, queue=2)
     await budget.take()
     waiters = [asyncio.create_task(budget.take()) for _ in range(2)]
     await asyncio.sleep(0)

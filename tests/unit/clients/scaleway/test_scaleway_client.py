@@ -421,7 +421,7 @@ class TestCatalogue:
             "low_stock",
             "high_stock",
         )
-        assert types["M4-S"].minimum_lease_seconds == DAY
+        assert types["M4-S"].minimum_lease_duration == f"{DAY:.0f}s"
 
     async def test_prices_come_by_type(self, client: ScalewayClient):
         prices = await client.list_prices(ZONE)

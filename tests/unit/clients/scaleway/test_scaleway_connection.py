@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import httpx2
 import pytest
-from doubles.clocks import SteppedClock
+from doubles.clocks import EndlessSleepClock, SteppedClock
 
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
@@ -156,11 +156,7 @@ async def test_a_request_that_hangs_ends_at_its_deadline(clock: SteppedClock):
 
 
 async def test_a_mutation_that_got_no_turn_in_time_was_never_sent():
-    class StandingClock(SteppedClock):
-        async def sleep(self, seconds: float) -> None:
-            await asyncio.Event().wait()
-
-    clock = StandingClock()
+    clock = EndlessSleepClock()
     transport = Told(ok())
     budget = RequestBudget(clock, rate=1, burst=1, queue=5)
     settings = ScalewaySettings(

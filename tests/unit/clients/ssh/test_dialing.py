@@ -2,9 +2,9 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 
 import pytest
+from doubles.clocks import SteppedClock
 
 from paddock.base.backoff import Backoff
 from paddock.base.rng import seeded
@@ -13,24 +13,6 @@ from paddock.clients.ssh import AuthRefused, BudgetedSsh, Completed, DialBudget,
 
 HOST = ("192.0.2.1", 22)
 RULES = DialRules(apart=1.0, backoff=Backoff(base=10.0, cap=40.0, factor=2.0, jitter=0.5), parallel=2)
-
-
-class SteppedClock:
-    def __init__(self):
-        self.time = 0.0
-        self.slept: list[float] = []
-
-    def now(self):
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def monotonic(self):
-        return self.time
-
-    async def sleep(self, seconds):
-        if seconds > 0:
-            self.slept.append(seconds)
-            self.time += seconds
-        await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -126,7 +108,7 @@ async def test_a_cancelled_wait_frees_the_host(budget):
 
 async def test_the_history_of_a_host_is_dropped_in_time(budget, clock):
     await fail(budget, TimedOut(*HOST, 15))
-    clock.time += 2 * RULES.forget_after
+    clock.step(2 * RULES.forget_after)
     async with budget.turn("192.0.2.2", 22):
         pass
     assert HOST not in budget._hosts

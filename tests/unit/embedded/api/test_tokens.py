@@ -7,6 +7,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from doubles.clocks import SteppedClock
 
 from paddock.base.secrets import Secret
 from paddock.embedded.api.builtin.catalogue import KINDS
@@ -31,17 +32,6 @@ NODE = {"metadata": {"name": "mac-1", "uid": "node-uid"}}
 KEY = generate_key()
 
 
-class StoppedClock:
-    def now(self):
-        return NOW
-
-    def monotonic(self):
-        return 0.0
-
-    async def sleep(self, seconds):
-        raise AssertionError("nothing here waits")
-
-
 def pem(key):
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -49,7 +39,7 @@ def pem(key):
 
 
 def issuer(key=KEY):
-    return TokenIssuer(key, ISSUER, StoppedClock(), random.Random(1))
+    return TokenIssuer(key, ISSUER, SteppedClock(NOW), random.Random(1))
 
 
 def token(**how):
@@ -107,7 +97,7 @@ def test_what_was_issued_is_verified_with_everything_it_is_bound_to():
 
 def test_an_rsa_key_signs_too():
     key = pem(rsa.generate_private_key(65537, 2048))
-    theirs = TokenIssuer(key, ISSUER, StoppedClock())
+    theirs = TokenIssuer(key, ISSUER, SteppedClock(NOW))
     issued = theirs.issue(ACCOUNTS, ACCOUNT)["status"]["token"]
     assert jwt.get_unverified_header(issued)["alg"] == "RS256"
     assert isinstance(theirs.verify(issued, [ISSUER], NOW), VerifiedToken)
@@ -190,7 +180,7 @@ def test_an_unsigned_token_is_refused():
 def test_a_key_that_cannot_sign_is_refused_without_being_shown():
     for key in ("hunter2", pem(ec.generate_private_key(ec.SECP384R1()))):
         with pytest.raises(UnusableKeyError) as refusal:
-            TokenIssuer(key, ISSUER, StoppedClock())
+            TokenIssuer(key, ISSUER, SteppedClock(NOW))
         assert key not in str(refusal.value)
         assert refusal.value.__cause__ is None
 

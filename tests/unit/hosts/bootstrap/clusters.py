@@ -10,8 +10,7 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from paddock.base.client_certificate import showing_certificate
-from paddock.base.clock import SystemClock
+from paddock.base.clock import Clock, SystemClock
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.embedded.api.client_authority import ClientAuthority
@@ -44,10 +43,18 @@ class Cluster:
         return Client(Config("http://paddock"), InProcessTransport(app))
 
 
+def showing_certificate(app: Any, certificate: bytes) -> Any:
+    """The application as a client sees it that shows this certificate (DER), for calls without a socket."""
+
+    async def served(scope: Any, receive: Any, send: Any) -> None:
+        state = {**(scope.get("state") or {}), "client_certificate": certificate}
+        await app({**scope, "state": state}, receive, send)
+
+    return served
+
+
 @asynccontextmanager
-async def running_cluster(
-    *, signs: bool = True, clock: SystemClock | None = None, **more: Any
-) -> AsyncIterator[Cluster]:
+async def running_cluster(*, signs: bool = True, clock: Clock | None = None, **more: Any) -> AsyncIterator[Cluster]:
     """`signs` says whether it signs certificates of nodes: not every cluster does."""
     clock = clock or SystemClock()
     plane = ControlPlane(

@@ -2,9 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
+from doubles.clocks import ShiftedClock
 from unit.hosts.bootstrap.clusters import Cluster
 
-from paddock.base.clock import SystemClock
+from paddock.base.clock import Clock, SystemClock
 from paddock.base.secrets import Secret
 from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentities, renewal_due
 from paddock.kube.builtin import Node, SecretObject, ServiceAccount
@@ -17,13 +18,6 @@ BINDING = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clu
 ENDPOINT = ApiEndpoint("https://api.example:6443", "-----BEGIN CERTIFICATE-----\n")
 
 
-class LaterClock(SystemClock):
-    later = timedelta(0)
-
-    def now(self) -> datetime:
-        return super().now() + self.later
-
-
 def token_in(kubeconfig: Secret) -> Secret:
     return Secret(yaml.safe_load(kubeconfig.reveal())["users"][0]["user"]["token"])
 
@@ -34,7 +28,7 @@ async def role(client: Client) -> None:
     await client.create({"metadata": {"name": "paddock-node"}, "rules": rules}, ROLE)
 
 
-def identities(client: Client, clock: SystemClock | None = None) -> NodeIdentities:
+def identities(client: Client, clock: Clock | None = None) -> NodeIdentities:
     return NodeIdentities(client, clock or SystemClock(), ENDPOINT, namespace="default")
 
 
@@ -58,11 +52,11 @@ async def test_asking_again_gives_the_same_kubeconfig_so_that_a_second_bootstrap
 
 
 async def test_a_token_is_renewed_before_it_ends_and_not_much_earlier(client: Client, role: None):
-    clock = LaterClock()
+    clock = ShiftedClock()
     first = await identities(client, clock).ensure("mac-1")
-    clock.later = timedelta(days=19)
+    clock.ahead = timedelta(days=19)
     assert not (await identities(client, clock).ensure("mac-1")).renewed
-    clock.later = timedelta(days=21)
+    clock.ahead = timedelta(days=21)
     second = await identities(client, clock).ensure("mac-1")
     assert second.renewed
     assert second.kubeconfig != first.kubeconfig
@@ -115,10 +109,10 @@ def test_renewal_is_due_when_a_third_of_the_life_is_left():
 
 
 async def test_a_token_that_is_due_is_told_so_that_an_update_can_bring_the_new_one(client: Client, role: None):
-    clock = LaterClock()
+    clock = ShiftedClock()
     theirs = identities(client, clock)
     assert not await theirs.due("mac-1")
     await theirs.ensure("mac-1")
     assert not await theirs.due("mac-1")
-    clock.later = timedelta(days=25)
+    clock.ahead = timedelta(days=25)
     assert await theirs.due("mac-1")

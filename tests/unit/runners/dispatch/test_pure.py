@@ -16,9 +16,9 @@ from paddock.runners.api import (
     RunnerPoolSpec,
 )
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.answers import must_go
 from paddock.runners.dispatch.handover import labels_of, runner_name, work_folder
 from paddock.runners.dispatch.http import bearer, hold_wanted
+from paddock.runners.dispatch.waiting_pods import must_go
 
 
 def pool(**spec) -> RunnerPool:

@@ -1,9 +1,8 @@
 import time
 
 from paddock.base.secrets import Secret
-from paddock.runners.dispatch.answers import NOTHING, SUPERSEDED, PollAnswer, exit_now
 from paddock.runners.dispatch.identity import PodIdentity
-from paddock.runners.dispatch.waiting_pods import Place, Waiter, WaitingPods
+from paddock.runners.dispatch.waiting_pods import NOTHING, SUPERSEDED, Place, PollAnswer, Waiter, WaitingPods, exit_now
 
 HANDED = PollAnswer(200, "handed")
 

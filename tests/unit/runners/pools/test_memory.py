@@ -1,29 +1,20 @@
 """Creations that are on their way: counted until they are seen, and not a moment longer."""
 
 import pytest
+from doubles.clocks import SteppedClock
 from unit.runners.pools.built import SETTINGS, pod, pool
 
 from paddock.runners.pools.memory import PoolMemory
 
 
-class FencedCloud:
-    """A clock that is turned by hand."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def monotonic(self) -> float:
-        return self.at
+@pytest.fixture
+def clock() -> SteppedClock:
+    return SteppedClock()
 
 
 @pytest.fixture
-def clock() -> FencedCloud:
-    return FencedCloud()
-
-
-@pytest.fixture
-def memory(clock: FencedCloud) -> PoolMemory:
-    kept = PoolMemory(clock, SETTINGS)  # pyright: ignore[reportArgumentType]
+def memory(clock: SteppedClock) -> PoolMemory:
+    kept = PoolMemory(clock, SETTINGS)
     kept.reserve(pool(), "a")
     return kept
 
@@ -33,11 +24,11 @@ def _counted(memory: PoolMemory, *shown: str) -> list[str]:
 
 
 def test_a_creation_counts_for_all_pools_of_the_fleet_until_it_is_shown_or_too_old(
-    memory: PoolMemory, clock: FencedCloud
+    memory: PoolMemory, clock: SteppedClock
 ) -> None:
     assert _counted(memory) == ["a"]
     assert _counted(memory, "a") == []
-    clock.at = SETTINGS.reservation
+    clock.step(SETTINGS.reservation)
     assert _counted(memory) == []
 
 
@@ -66,12 +57,12 @@ def test_a_pod_that_the_server_shows_and_the_cache_does_not_yet_still_counts_for
 
 
 def test_a_pod_that_the_cache_does_not_show_for_a_while_is_worth_a_question(
-    memory: PoolMemory, clock: FencedCloud
+    memory: PoolMemory, clock: SteppedClock
 ) -> None:
     assert not memory.overlooked("mac")
     memory.made("a")
     assert not memory.overlooked("mac")
-    clock.at = SETTINGS.blocked
+    clock.step(SETTINGS.blocked)
     assert memory.overlooked("mac")
     assert not memory.overlooked("other")
     memory.cached([pod("a")])

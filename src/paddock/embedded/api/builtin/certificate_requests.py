@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: what one must say, and what nobody changes afterwards."""
+"""CertificateSigningRequests: what one must say, and what no client changes afterwards."""
 
 import base64
 import binascii

@@ -13,7 +13,7 @@ ObjectMeta | What every stored object has: its identity and how it hangs togethe
   generateName string | A prefix to which the server adds a random ending when no name is given.
   namespace string | The namespace the object lives in; empty for cluster-wide kinds.
   uid string | Identifies this very object in time: a new object of the same name has another one.
-  resourceVersion string | Changes with every write; send it back to make sure that nobody wrote in between.
+  resourceVersion string | Changes with every write; send it back to make sure that no client wrote in between.
   generation int | Counts the changes of what is wanted; set by the server.
   creationTimestamp time | When the object was created; set by the server.
   deletionTimestamp time | When deletion was asked for, or when the grace period ends; set by the server.
@@ -351,13 +351,13 @@ PolicyRule | What may be done to what.
   resources []string | The resources; * for all.
   resourceNames []string | Only objects of these names.
   nonResourceURLs []string | Paths that are no resources.
-RoleBinding | Gives a role to somebody, within one namespace.
+RoleBinding | Gives a role to users, groups and accounts, within one namespace.
   subjects []Subject | Who gets it.
   roleRef! RoleRef | The role; it cannot be changed.
-ClusterRoleBinding | Gives a role to somebody, in the whole cluster.
+ClusterRoleBinding | Gives a role to users, groups and accounts, in the whole cluster.
   subjects []Subject | Who gets it.
   roleRef! RoleRef | The role; it cannot be changed.
-Subject | Somebody who can hold a role.
+Subject | A user, group or account that can hold a role.
   kind! string | User, Group or ServiceAccount.
   apiGroup string | The group of that kind.
   name! string | The name.
@@ -450,10 +450,10 @@ AUTHORIZATION = """
 SelfSubjectAccessReview | Asks whether I may do something.
   spec! SelfSubjectAccessReviewSpec | What I would do.
   status any | The answer.
-SelfSubjectAccessReviewSpec | What somebody would do.
+SelfSubjectAccessReviewSpec | What the caller would do.
   resourceAttributes any | The verb and the resource.
   nonResourceAttributes any | The verb and the path.
-SubjectAccessReview | Asks whether somebody may do something.
+SubjectAccessReview | Asks whether a user may do something.
   spec! SubjectAccessReviewSpec | Who would do what.
   status any | The answer.
 SubjectAccessReviewSpec | Who would do what.

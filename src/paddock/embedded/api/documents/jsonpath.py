@@ -5,7 +5,7 @@ Understood: `.a.b`, `.a['x/y']`, `.a.x\.y`, `.a['x\.y']`, `[0]`, `[-1]`, `[1:3]`
 leading `$` are optional. What is missing in an object never fails: the path then has no match.
 
 A dot in a quoted name must be escaped, as the real server wants it: `['x.y']` means `.x.y` there, and a column that is
-full here and empty on a real cluster would help nobody.
+full here and empty on a real cluster would mislead.
 """
 
 import operator

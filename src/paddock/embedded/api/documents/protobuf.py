@@ -8,14 +8,13 @@ import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from paddock.base.clock import rfc3339, rfc3339_micro
 from paddock.embedded.api.status import ApiFailure, bad_request
 
-__all__ = ["CONTENT_TYPE", "decode"]
+__all__ = ["decode"]
 
-CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\0"
 
 _Scalar = Literal["string", "bytes", "int", "bool", "time", "microtime"]

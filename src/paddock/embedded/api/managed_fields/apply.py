@@ -52,8 +52,8 @@ def apply(
 ) -> dict[str, Any]:
     """The live object (None: it is created) after a server-side apply, managedFields included.
 
-    What is applied wins over what is there; what this manager applied before and has now left out goes, unless somebody
-    else owns it. A value that differs from another manager's raises 409 with one cause for each field, unless `force`.
+    What is applied wins over what is there; what this manager applied before and has now left out goes, unless another
+    manager owns it. A value that differs from another manager's raises 409 with one cause for each field, unless `force`.
     The caller's duty: prune and default the result (a removed field gets its default back), reset what this path may
     not change, validate, and on a create set what the server sets. The result, its metadata included, may be changed;
     what is below may be shared with the inputs.
@@ -136,7 +136,7 @@ class _Apply:
         self._changed: tuple[PathSet, PathSet] | None = None
 
     def object(self, managers: Managers) -> dict[str, Any]:
-        """The merged object without what this manager has given up and nobody else owns."""
+        """The merged object without what this manager has given up and no other manager owns."""
         if self._result is None:
             before = managers.get(self._mine.identity)
             # What is applied again stays, and all that it is in: only fields that were left out can take anything away.

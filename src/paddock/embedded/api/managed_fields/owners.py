@@ -221,7 +221,7 @@ def metadata_of(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:
 def blank(kind: Kind, new: Mapping[str, Any]) -> dict[str, Any]:
     """What an object is compared with when it is created.
 
-    The parts of a built-in that its Go type always has are there from the start, so nobody comes to own them as such.
+    The parts of a built-in that its Go type always has are there from the start, so no manager comes to own them as such.
     """
     if kind.custom:
         return {}
@@ -242,7 +242,7 @@ def track_update(
 ) -> list[dict[str, Any]]:
     """The managedFields of `new` after a write that is not an apply; `old` is None for a create.
 
-    The manager owns what it changed or added, others lose what it changed, and nobody owns what is gone. A write that
+    The manager owns what it changed or added, others lose what it changed, and no manager owns what is gone. A write that
     changes nothing keeps every entry as it was. `new` is the object as it will be stored, defaults included. Entries
     that `new` brings along replace the stored ones (except through a subresource); an empty list sent on purpose clears
     them, and they stay clear until the next apply. Entries that did not change are the very dicts of `old`.

@@ -92,7 +92,7 @@ def unique_check(schema: Json) -> Callable[[Any], bool] | None:
             if how == "map":
                 return len({tuple([entry.get(key) for key in keys]) for entry in value}) == len(value)
         except (AttributeError, TypeError):
-            # Items that are no objects, or keys that cannot be hashed: somebody else must look.
+            # Items that are no objects, or keys that cannot be hashed: the full check says what is wrong.
             return False
         return True
 

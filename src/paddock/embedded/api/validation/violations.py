@@ -91,7 +91,7 @@ def _judged(schema: Json, value: Any, path: str, old: Any) -> _PassReport:
         if isinstance(value, dict):
             _in_object(schema, value, path, old, pass_report)
         pass_report.checks += 4
-    # What was wrong before and is the same still is nobody's fault now.
+    # What was wrong before and is the same still is not this write's fault.
     if causes and old is not _ABSENT and old == value:
         causes.clear()
     return pass_report

@@ -59,7 +59,7 @@ class VmShares:
 
 
 class VmSession:
-    """Says where no machine could start, because nobody is logged in on the console."""
+    """Says where no machine could start, because no user is logged in on the console."""
 
     name = "vm-session"
     timeout = 30.0

@@ -1,6 +1,6 @@
 """Is this claim a leak? Pure, and total: every claim gets exactly one verdict, with its reason.
 
-A claim that was never minted may end by age or by the silence of its dispatcher: nobody was handed a runner under it, and a
+A claim that was never minted may end by age or by the silence of its dispatcher: no Pod was handed a runner under it, and a
 mint that comes late is refused. A claim that runs ends on proof alone, never by age: a build may run for hours, and its
 slot given away too early takes the account over its limit.
 """
@@ -37,7 +37,7 @@ class ClaimVerdict:
     """Whether the claim may end, as which kind of heal, and why (not).
 
     `unregister`: only once its runner is gone from GitHub. It never executed the job, so that it may stand there idle, and
-    would be given another one under a slot that is somebody else's by then.
+    would be given another one under a slot that is another job's by then.
     """
 
     release: bool

@@ -130,11 +130,11 @@ def judge_running(job: RunningJobFacts, settings: HealingSettings) -> JobVerdict
         case JobSaid.UNKNOWN:
             return _keep("GitHub was not asked, or gave no answer")
         case JobSaid.QUEUED:
-            return _nobody_has_it(job, settings)
+            return _no_runner_has_it(job, settings)
 
 
-def _nobody_has_it(job: RunningJobFacts, settings: HealingSettings) -> JobVerdict:
-    """GitHub has given the job to nobody; can the runner that we meant it for still take it?"""
+def _no_runner_has_it(job: RunningJobFacts, settings: HealingSettings) -> JobVerdict:
+    """GitHub has given the job to no runner; can the runner that we meant it for still take it?"""
     if job.pod is PodSaid.ENDED:
         return _requeue("its Pod has ended and GitHub still has it queued")
     if job.runner is RunnerSaid.ONLINE:

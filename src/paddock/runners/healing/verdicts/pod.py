@@ -169,7 +169,7 @@ def _after_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:
         return _finished(facts, settings)
     if facts.job is JobFact.UNKNOWN or (facts.job is JobFact.COMPLETED and facts.executor is ExecutorFact.UNKNOWN):
         return _UNASKED
-    return _nobody_works(facts, settings)
+    return _hung(facts, settings)
 
 
 def _finished(facts: PodFacts, settings: HealingSettings) -> Verdict:
@@ -210,7 +210,7 @@ def _second_word(facts: PodFacts) -> tuple[LedgerName, str] | None:
     return None
 
 
-def _nobody_works(facts: PodFacts, settings: HealingSettings) -> Verdict:
+def _hung(facts: PodFacts, settings: HealingSettings) -> Verdict:
     """Its job waits, or is with another runner. Is this one waiting for work, at another job, or hung?"""
     if facts.held is HeldFact.RUNNING:
         return _CLAIM_FIRST  # the job is put back first: by whoever asks GitHub about jobs, under the generation

@@ -68,7 +68,7 @@ class HeldFact(StrEnum):
     """P: the row under the Pod's uid among claims."""
 
     NONE = "none"
-    CLAIMED = "claimed"  # somebody is serving it this very moment, or died doing so
+    CLAIMED = "claimed"  # a dispatcher serves it this very moment, or died doing so
     RUNNING = "running"
     DISPLACED = "displaced"  # minted, but its job went to another runner
     FENCE = "fence"
@@ -95,7 +95,7 @@ class ExecutorFact(StrEnum):
     """G: which runner that job names."""
 
     UNKNOWN = "unknown"
-    NOBODY = "nobody"
+    NONE = "none"
     THIS = "this"
     OTHER = "other"
 

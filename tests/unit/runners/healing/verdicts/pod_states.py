@@ -40,7 +40,7 @@ JUST, TWO, FOUR, LONG = ago(seconds=10), ago(minutes=2), ago(minutes=4), ago(hou
 
 _JOBS: list[Part] = [
     {},
-    {"job": JobFact.QUEUED, "executor": ExecutorFact.NOBODY},
+    {"job": JobFact.QUEUED, "executor": ExecutorFact.NONE},
     {"job": JobFact.IN_PROGRESS, "executor": ExecutorFact.THIS},
     {"job": JobFact.IN_PROGRESS, "executor": ExecutorFact.OTHER},
     {"job": JobFact.COMPLETED, "executor": ExecutorFact.THIS, "job_over_at": JUST},
@@ -51,7 +51,7 @@ _JOBS: list[Part] = [
 _FINER_JOBS: list[Part] = [
     {"job": JobFact.IN_PROGRESS, "executor": ExecutorFact.UNKNOWN},
     {"job": JobFact.COMPLETED, "executor": ExecutorFact.THIS},
-    {"job": JobFact.COMPLETED, "executor": ExecutorFact.NOBODY, "job_over_at": LONG},
+    {"job": JobFact.COMPLETED, "executor": ExecutorFact.NONE, "job_over_at": LONG},
     {"job": JobFact.COMPLETED, "executor": ExecutorFact.UNKNOWN, "job_over_at": LONG},
 ]
 _ROWS: list[Part] = [
@@ -247,7 +247,7 @@ def must_be_reaped(facts: PodFacts) -> str | None:
         if facts.job_over_at == LONG and facts.moves is MovesFact.UNKNOWN and facts.finish_recorded:
             return "finished_job_pod"
     away = facts.job is JobFact.QUEUED or (
-        facts.executor in (ExecutorFact.OTHER, ExecutorFact.NOBODY) and facts.job is not JobFact.UNKNOWN
+        facts.executor in (ExecutorFact.OTHER, ExecutorFact.NONE) and facts.job is not JobFact.UNKNOWN
     )
     free = facts.held is HeldFact.DISPLACED or (no_claim and facts.unclaimed_since == LONG)
     silent = facts.moves is MovesFact.UNKNOWN and facts.unseen_since == LONG

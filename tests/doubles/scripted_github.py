@@ -120,6 +120,16 @@ class ScriptedGitHub(httpx2.AsyncBaseTransport):
         return [request.headers["Authorization"] for request in self.requests]
 
 
+class SilentGitHub(ScriptedGitHub):
+    """Grants tokens, and never answers anything else."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if not request.url.path.endswith("/access_tokens"):
+            self.requests.append(request)
+            await asyncio.Event().wait()
+        return await super().handle_async_request(request)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Let the other tasks go on until the condition holds."""
     async with asyncio.timeout(10):
