@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from paddock.clients.scaleway import Credentials, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped
+from paddock.hosts.breaker import HALTED, remembered
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.disruption import DisruptionGate
@@ -26,6 +27,7 @@ Host = ScalewayAppleSiliconHost
 _WHEN_THE_CLOUD_FAILS = 30.0
 _WHEN_SEALED = 60.0
 _WHEN_UNKNOWN_KEY = 60.0
+_WHEN_HALTED = 60.0
 _AT_THE_GATES = 0.1
 _USER = "m1"  # on every Mac of the provider
 _DIAGNOSTIC_LOOKS = 20  # the provider takes about 20 s
@@ -58,6 +60,9 @@ class BootstrapHost:
         wait = seconds_until_retry(machine.status.bootstrap_failed_at, context.clock.now(), context.settings.tiers)
         if wait > 0:
             return RequeueAfter(wait)
+        halt = context.halt_of(machine)
+        if halt is not None and halt.probe != machine.metadata.name:
+            return await self._blocked(machine, HALTED, halt.message, _WHEN_HALTED)
         match first_contact(host, context.clock.now()):
             case Refuse(why):
                 return await self._blocked(machine, "FirstContactExpired", why, _WHEN_UNKNOWN_KEY)
@@ -137,6 +142,7 @@ class BootstrapHost:
             bootstrap_reboot_issued=False,
             bootstrap_failed_at=None,
             bootstrap_step="",
+            failures=(),
             host_config_hash=outcome.config_hash,
         )
         status = condition(status, "Bootstrapped", True, "Bootstrapped", message, now)
@@ -229,6 +235,14 @@ class BootstrapHost:
             bootstrap_step=step,
             bootstrap_failed_at=now.replace(microsecond=0),
         )
+        status = remembered(status, step, problem, context.bootstrapper.desired_hash(machine), now)
+        # What befalls several hosts alike is no host's fault: neither a reboot nor a wipe would help, and each costs.
+        # The one that was tried because it was its turn is another matter where the configuration works elsewhere.
+        before, halt = context.halt_of(machine), context.halt_of(replace(machine, status=status))
+        tried = before is not None and before.probe == machine.metadata.name and before.elsewhere_well
+        if halt is not None and not tried:
+            decision = Retry(tiers.retry_seconds, halt.message)
+            message = f"step {step}: {problem}; {halt.message}"
         status = condition(status, "Bootstrapped", False, "BootstrapFailed", message, now, severity="Warning")
         machine = await context.save(machine, ready(status, False, "BootstrapFailed", message, now))
         await context.count(host, bootstrap_failures=1)
