@@ -34,6 +34,7 @@ from paddock.hosts.api.machine import (
     Initialization,
     MachineSpec,
     MachineStatus,
+    Remediation,
     ScalewayAppleSiliconMachine,
 )
 from paddock.hosts.api.shared import BOOTSTRAPPED, CLUSTER_API_GROUP, FINALIZER, IDENTITY_SINCE, PADDOCK_GROUP
@@ -69,6 +70,7 @@ __all__ = [
     "MachineTemplateResource",
     "MachineTemplateSpec",
     "OperatingSystem",
+    "Remediation",
     "ScalewayAppleSiliconCluster",
     "ScalewayAppleSiliconControlPlane",
     "ScalewayAppleSiliconHost",

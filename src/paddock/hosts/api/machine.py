@@ -15,6 +15,7 @@ __all__ = [
     "Initialization",
     "MachineSpec",
     "MachineStatus",
+    "Remediation",
     "ScalewayAppleSiliconMachine",
 ]
 
@@ -78,6 +79,16 @@ class BootstrapFailure(Struct, frozen=True):
     at: Annotated[datetime | None, Meta(description="When it failed last.")] = None
 
 
+class Remediation(Struct, frozen=True):
+    """What was done for a host that runs and is in trouble; absent while it is well."""
+
+    since: Annotated[datetime | None, Meta(description="Since when it is in trouble.")] = None
+    tier: Annotated[
+        int, Meta(description="1: its agent was started anew; 2: it was rebooted; 3: it is given back.", ge=0)
+    ] = 0
+    at: Annotated[datetime | None, Meta(description="When the last tier began.")] = None
+
+
 class MachineStatus(Struct, frozen=True):
     """What is known of a machine and its host."""
 
@@ -119,6 +130,7 @@ class MachineStatus(Struct, frozen=True):
     failed_host_config_hash: str = ""
     update_attempts: Annotated[int, Meta(ge=0)] = 0
     last_update_failure_time: datetime | None = None
+    remediation: Remediation | None = None
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 

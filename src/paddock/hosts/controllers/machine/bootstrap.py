@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from paddock.clients.scaleway import Credentials, ScalewayError
+from paddock.clients.scaleway import Credentials, HealthDetails, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped
 from paddock.hosts.breaker import HALTED, remembered
@@ -255,7 +255,7 @@ class BootstrapHost:
             machine, _ = gated
         match decision:
             case GiveBack(why):
-                return await self._give_back(machine, host, prefix, why)
+                return await self.give_back(machine, host, prefix, why)
             case Reboot():
                 await self._reboot(machine, host)
             case Retry():
@@ -280,28 +280,40 @@ class BootstrapHost:
 
     async def _diagnosis(self, host: Host) -> str:
         """What the provider sees of the host, in words. It is evidence only: a failure to get it changes nothing."""
-        context = self._context
         try:
-            started = await context.cloud.start_diagnostic(host.spec.zone, host.spec.server_id)
-            for _ in range(_DIAGNOSTIC_LOOKS):
-                found = await context.cloud.get_diagnostic(host.spec.zone, started)
-                if found.finished and found.health_details is not None:
-                    seen = found.health_details
-                    up = {
-                        "server": seen.is_server_alive,
-                        "agent": seen.is_agent_alive,
-                        "ssh": seen.is_ssh_port_up,
-                        "vnc": seen.is_vnc_port_up,
-                    }
-                    return "the provider saw " + ", ".join(
-                        f"{name} {'up' if ok else 'down'}" for name, ok in up.items()
-                    )
-                await context.clock.sleep(_DIAGNOSTIC_EVERY)
+            seen = await self._health(host)
         except ScalewayError as error:
             return f"no diagnosis could be had ({error})"
-        return "the provider's diagnosis did not finish"
+        if seen is None:
+            return "the provider's diagnosis did not finish"
+        up = {
+            "server": seen.is_server_alive,
+            "agent": seen.is_agent_alive,
+            "ssh": seen.is_ssh_port_up,
+            "vnc": seen.is_vnc_port_up,
+        }
+        return "the provider saw " + ", ".join(f"{name} {'up' if ok else 'down'}" for name, ok in up.items())
 
-    async def _give_back(self, machine: Machine, host: Host, prefix: str, why: str) -> RequeueAfter:
+    async def health(self, host: Host) -> HealthDetails | None:
+        """The provider's own look at the host; None where it could not be had, or did not finish."""
+        try:
+            return await self._health(host)
+        except ScalewayError:
+            return None
+
+    async def _health(self, host: Host) -> HealthDetails | None:
+        context = self._context
+        started = await context.cloud.start_diagnostic(host.spec.zone, host.spec.server_id)
+        for _ in range(_DIAGNOSTIC_LOOKS):
+            found = await context.cloud.get_diagnostic(host.spec.zone, started)
+            if found.finished and found.health_details is not None:
+                return found.health_details
+            await context.clock.sleep(_DIAGNOSTIC_EVERY)
+        return None
+
+    async def give_back(
+        self, machine: Machine, host: Host, prefix: str, why: str, *, reason: str = "BootstrapExhausted"
+    ) -> RequeueAfter:
         """Record the release first; only then forget the host. Died in between: the record makes us let go of it."""
         context = self._context
         fresh = await context.fresh_host(host.metadata.name)
@@ -313,11 +325,11 @@ class BootstrapHost:
             policy="pool",
             prefix=prefix,
             family=machine.spec.os,
-            reason="BootstrapExhausted",
+            reason=reason,
             message=why,
             cloud_name=machine.metadata.name,
         )
-        context.say(machine, "Normal", "BootstrapExhausted", why)
+        context.say(machine, "Normal", reason, why)
         await forget_host(context, machine, "HostReleased", why)
         return RequeueAfter(1.0)
 
