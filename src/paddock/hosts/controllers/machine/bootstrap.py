@@ -330,6 +330,7 @@ class BootstrapHost:
             cloud_name=machine.metadata.name,
         )
         context.say(machine, "Normal", reason, why)
+        await context.count(host, failed_lives=1)
         await forget_host(context, machine, "HostReleased", why)
         return RequeueAfter(1.0)
 
