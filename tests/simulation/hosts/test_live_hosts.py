@@ -123,3 +123,18 @@ async def test_a_cluster_that_lost_machines_and_ledger_takes_its_macs_up_again(w
     assert after.status.server_id == server
     assert fleet.macs.bootstraps == [server]
     assert fleet.wipes == []
+
+
+@simulated(seeds=1)
+async def test_the_node_of_a_server_that_is_gone_does_not_stay_in_the_way_of_the_next_one(world: World) -> None:
+    fleet, first = await _ready(world)
+    (before,) = await fleet.machines()
+    await fleet.api.create(Node(metadata=ObjectMeta(name="m-1"), spec=NodeSpec(provider_id=before.spec.provider_id)))
+    fleet.cloud.delete_host(first)
+
+    async def elsewhere() -> bool:
+        (now,) = await fleet.machines()
+        return now.status.server_id not in ("", first) and now.status.ready
+
+    await fleet.eventually("it has another host", elsewhere, within=1800)
+    assert not fleet.store.present(Node), "the new Mac registers its own, with its own provider id"

@@ -1,10 +1,11 @@
 """Making a Mac a fleet node: credentials, bootstrap, and what follows when it fails."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from paddock.clients.scaleway import Credentials, HealthDetails, ScalewayError
+from paddock.clients.scaleway import Credentials, Gone, HealthDetails, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped
 from paddock.hosts.breaker import HALTED, remembered
@@ -16,9 +17,11 @@ from paddock.hosts.controllers.release import record_release
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
-from paddock.hosts.verify import bootstrapped_before
+from paddock.hosts.verify import bootstrapped_before, server_in
+from paddock.kube.builtin import Node
 from paddock.kube.conditions import is_true, without_condition
 from paddock.kube.controller import RequeueAfter
+from paddock.kube.errors import NotFoundError
 
 __all__ = ["BootstrapHost", "ShownSteps"]
 
@@ -74,6 +77,7 @@ class BootstrapHost:
         credentials = await self.credentials(machine, host)
         if isinstance(credentials, RequeueAfter):
             return credentials
+        await self._remove_node_of_a_server_that_is_gone(machine, host)
         # A Mac that is bootstrapped for the first time has no Node, and passes; one that was moved, or restored without
         # its status, may be at work.
         gated = await self._gate.clear(machine, "bootstrap")
@@ -118,6 +122,21 @@ class BootstrapHost:
         machine = await context.save(machine, condition(status, "Bootstrapped", True, "Restored", message, now))
         context.say(machine, "Normal", "Restored", message)
         return machine
+
+    async def _remove_node_of_a_server_that_is_gone(self, machine: Machine, host: Host) -> None:
+        """A Node keeps its provider id for ever: the one of an earlier host must go, or nobody ever matches the new one.
+
+        Only where the cloud proves that the server it names does not exist: then nobody can work there. Any other is left
+        to the gate, and ends with its disk.
+        """
+        context, name = self._context, machine.metadata.name
+        node = await context.fresh.get(Node, name)
+        server = server_in(node.spec.provider_id) if node is not None else ""
+        if node is None or server in ("", host.spec.server_id):
+            return
+        if isinstance(await context.cloud.is_gone(host.spec.zone, server), Gone):
+            with suppress(NotFoundError):
+                await context.client.delete(Node, name, uid=node.metadata.uid)
 
     async def _pin(self, host: Host, host_key: str) -> None:
         """The key is pinned from its first sight after an install, also when the rest of the bootstrap failed."""
