@@ -28,7 +28,6 @@ __all__ = ["RemediateHost"]
 
 Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
-_REASON = "HostInTrouble"
 _SOON = 60.0
 
 
@@ -59,7 +58,7 @@ class RemediateHost:
             machine = await context.save(machine, replace(machine.status, remediation=begun))
         step = next_step(trouble, machine.status, same_fleet(machine, context.machines.list()), now)
         if not isinstance(step, RebootHost | GiveUp):  # these are told when they may be done; until then the gate tells
-            machine = await context.save(machine, ready(machine.status, False, _REASON, step.message, now))
+            machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", step.message, now))
         match step:
             case WaitForHost(_, seconds):
                 return RequeueAfter(seconds)
@@ -92,7 +91,7 @@ class RemediateHost:
             machine, _ = gated
         told = f"{message}; {_saw(seen)}"
         machine = await self._begin(machine, tier, told)
-        machine = await context.save(machine, ready(machine.status, False, _REASON, told, context.clock.now()))
+        machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", told, context.clock.now()))
         if tier == 2:
             try:
                 await context.fenced_cloud.reboot(host.spec.zone, host.spec.server_id)
@@ -110,7 +109,7 @@ class RemediateHost:
     async def _begin(self, machine: Machine, tier: int, message: str) -> Machine:
         context, now = self._context, self._context.clock.now().replace(microsecond=0)
         before = machine.status.remediation or Remediation()
-        context.say(machine, "Warning", _REASON, message)
+        context.say(machine, "Warning", "HostInTrouble", message)
         return await context.save(machine, replace(machine.status, remediation=replace(before, tier=tier, at=now)))
 
 
