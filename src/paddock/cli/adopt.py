@@ -11,7 +11,7 @@ __all__ = ["command"]
 @click.command("adopt")
 @click.option("--from-names", is_flag=True, help="Rebuild machines from the cloud's names and from Nodes.")
 @click.option(
-    "--name-prefix", required=True, help="Only hosts whose cloud name starts with this: the release's name and -."
+    "--name-prefix", default="", help="Only hosts whose cloud name starts with this: the release's name and -."
 )
 @click.option("--apply", is_flag=True, help="Make the machines; without it, only what would be done is shown.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
