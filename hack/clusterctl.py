@@ -63,7 +63,11 @@ def components() -> str:
     values: dict[str, Any] = {name: {"machine": {"zone": ZONE}} for name in _FLEETS}
     values["macosFleet"]["adoptPoolPrefix"] = POOL
     # Empty unless given, and then orphaned hosts are reported only.
-    values["operator"] = {"extraArgs": ["--orphan-reclaim-claim-name-prefix=${PADDOCK_CLAIM_NAME_PREFIX:=}"]}
+    # Clusters live in whichever namespaces their users choose, and clusterctl installs one provider for all of them.
+    values["operator"] = {
+        "allNamespaces": True,
+        "extraArgs": ["--orphan-reclaim-claim-name-prefix=${PADDOCK_CLAIM_NAME_PREFIX:=}"],
+    }
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",

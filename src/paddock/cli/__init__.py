@@ -27,6 +27,7 @@ _COMMANDS = {
     "release": ("paddock.cli.release", "command", "Give a Mac back to the pool."),
     "terminate": ("paddock.cli.release", "terminate_command", "Give a Mac back to the cloud for good."),
     "detach": ("paddock.cli.detach", "command", "Delete a machine without releasing its host."),
+    "adopt": ("paddock.cli.adopt", "command", "Rebuild machines for Macs that run, from names and Nodes."),
     "quarantine": ("paddock.cli.quarantine", "command", "Keep a host from being claimed."),
     "unquarantine": ("paddock.cli.quarantine", "unquarantine_command", "Let a host be claimed again."),
     "drain": ("paddock.cli.drain", "command", "Let a Mac or a Pod finish, and take no more jobs."),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +33,21 @@ class Duration(click.ParamType):
         return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
+class Euros(click.ParamType):
+    """An amount of money, exact."""
+
+    name = "amount"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        try:
+            amount = Decimal(str(value))
+        except InvalidOperation:
+            amount = Decimal(-1)
+        if not amount.is_finite() or amount < 0:
+            self.fail(f"{value!r} is not an amount such as 50 or 12.50", param, ctx)
+        return amount
+
+
 def host_flags(pool_prefix: str = "") -> Callable[[F], F]:
     """Adds the flags to a command; `host_settings` turns them into values. `pool_prefix` is the default pool, if any."""
 
@@ -51,6 +67,8 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--orphan-reclaim-interval", type=Duration(), default="15m", show_default=True, help="How often the cloud is swept for orphaned hosts."),
         click.option("--bootstrap-reboot-after", type=click.IntRange(0), default=3, show_default=True, help="Reboot a host once after this many failed bootstraps; 0 never."),
         click.option("--bootstrap-max-attempts", type=click.IntRange(0), default=8, show_default=True, help="Give a host back after this many failed bootstraps; 0 never."),
+        click.option("--order-cap", type=click.IntRange(0), default=10, show_default=True, help="Rent at most this many servers in a zone in 24 hours, for machines with source Order; 0 for no limit."),
+        click.option("--order-budget", type=Euros(), default=None, help="Spend at most this much in a zone in 24 hours on such servers, in euros; each costs a day at least."),
         click.option("--fleet-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file: what is put on every Mac (payloads, firewall, agent)."),
         click.option("--agent-bundle", type=click.Path(dir_okay=False, path_type=Path), envvar="PADDOCK_BUNDLE", help="The node agent's bundle, for a fleet without --fleet-config; where the image has it, unless given."),
         click.option("--agent-target", default="darwin-arm64", envvar="PADDOCK_BUNDLE_TARGET", hidden=True, help="The machine that the bundle must be for; another one than a Mac stands in for it in tests."),
@@ -91,6 +109,8 @@ def host_settings(flags: dict[str, Any], **more: Any) -> "HostSettings":
         reclaim_interval=flags["orphan_reclaim_interval"],
         tiers=Tiers(reboot_after=flags["bootstrap_reboot_after"], max_attempts=flags["bootstrap_max_attempts"]),
         watch_filter=flags["watch_filter"],
+        order_cap=flags["order_cap"],
+        order_budget=flags["order_budget"],
         watch_namespaces=tuple(flags["watch_namespaces"]),
         **more,
     )

@@ -30,6 +30,7 @@ __all__ = [
     "choose",
     "claim_marker",
     "claim_step",
+    "failed_lives",
     "order_marker",
 ]
 
@@ -122,7 +123,11 @@ def choose(
     intended: frozenset[str],
     now: datetime,
 ) -> Candidate | NoneFits:
-    """The host to claim: the one that was free longest. Hosts that other machines already reach for are passed over."""
+    """The host to claim: the one with the best record, and of these the one that was free longest.
+
+    Hosts that other machines already reach for are passed over. A host that failed before is chosen last, so that bad Macs
+    do not rotate through a fleet while good ones lie idle.
+    """
     refusals: Counter[str] = Counter()
     fitting: list[ScalewayAppleSiliconHost] = []
     pooled = 0
@@ -136,13 +141,18 @@ def choose(
         else:
             fitting.append(host)
     if fitting:
-        return Candidate(min(fitting, key=lambda host: (_free_since(host), host.metadata.name)))
+        return Candidate(min(fitting, key=lambda host: (failed_lives(host), _free_since(host), host.metadata.name)))
     if not pooled:
         return NoneFits(
             f"no host in zone {spec.zone} has a name that starts with {pool_prefix}: order one, or wait for a release"
         )
     counts = ", ".join(f"{count} {reason}" for reason, count in refusals.most_common())
     return NoneFits(f"{pooled} pooled: {counts}")
+
+
+def failed_lives(host: ScalewayAppleSiliconHost) -> int:
+    """In how many lives since its last success this host was given up: what its reputation is."""
+    return host.status.history.failed_lives
 
 
 def _free_since(host: ScalewayAppleSiliconHost) -> float:

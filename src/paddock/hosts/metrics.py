@@ -34,6 +34,7 @@ class HostCollector(Collector):
         yield _not_ready(machines)
         yield _states(hosts)
         yield _costs(hosts)
+        yield _failed_wipes(hosts)
         yield from _troubles(hosts)
 
 
@@ -84,6 +85,21 @@ def _costs(hosts: Iterable[ScalewayAppleSiliconHost]) -> Metric:
             sums[key] = sums.get(key, 0.0) + float(host.status.price_per_hour)
     for labels, cost in sorted(sums.items()):
         found.add_metric(list(labels), cost)
+    return found
+
+
+def _failed_wipes(hosts: Iterable[ScalewayAppleSiliconHost]) -> Metric:
+    found = GaugeMetricFamily(
+        "paddock_hosts_wipe_failed",
+        "Hosts on their way back whose wipe the cloud ended in an error; asked for again every ten minutes.",
+        labels=["zone"],
+    )
+    counts = Counter(host.spec.zone for host in hosts)
+    failed = Counter(
+        host.spec.zone for host in hosts if host.spec.release is not None and host.status.cloud_status == "error"
+    )
+    for zone in sorted(counts):
+        found.add_metric([zone], failed[zone])
     return found
 
 

@@ -119,7 +119,7 @@ class HostOperator:
         machines.watches(self.machines).watches(self.hosts, self._concerned)
         if settings.expect_nodes:
             nodes = Informer(client, Node, clock=clock, rng=rng, metrics=metrics)
-            machines.watches(nodes, self._of_node, predicate=lambda change: change.kind != "updated")
+            machines.watches(nodes, self._of_node, predicate=_comes_goes_or_turns)
         for controller in (
             machines,
             self._controller("host", HostReconciler(self.context)).watches(self.hosts),
@@ -182,3 +182,13 @@ class HostOperator:
 
 def _fits(machine: Machine, host: Host) -> bool:
     return machine.spec.zone == host.spec.zone and machine.spec.type == host.status.type
+
+
+def _comes_goes_or_turns(change: CacheChange[Node]) -> bool:
+    """Whether a Node came, went, or is ready where it was not, or the other way round. Heartbeats are none of these."""
+    old, new = change.old, change.new
+    return old is None or new is None or _said(old) != _said(new)
+
+
+def _said(node: Node) -> str:
+    return next((each.status for each in node.status.conditions if each.type == "Ready"), "")

@@ -17,6 +17,9 @@ from paddock.hosts.names import NameKind, Rename
 
 __all__ = [
     "ASK_AGAIN_AFTER",
+    "FAILED_WIPE_AGAIN_AFTER",
+    "GIVEN_UP",
+    "LIVES_TO_QUARANTINE",
     "Abandon",
     "Delete",
     "Finish",
@@ -32,6 +35,15 @@ __all__ = [
 
 ASK_AGAIN_AFTER = timedelta(minutes=2)
 """How long the cloud may take to show `reinstalling` after it was asked to reinstall."""
+
+
+GIVEN_UP = frozenset({"BootstrapExhausted", "HostInTrouble"})
+"""Reasons of a release that speak against the host; any other is an ordinary end."""
+LIVES_TO_QUARANTINE = 3
+"""So many lives that were given up in a row, and the host is put aside for a person to look at."""
+FAILED_WIPE_AGAIN_AFTER = timedelta(minutes=10)
+"""A wipe that the cloud ended in an error is asked for again after this: nothing else brings such a host back."""
+_FAILED = "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +155,12 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
         # Only the operator reinstalls a host of ours, so this is our wipe even if the answer to our request was lost.
         return Wait("the disk is being wiped", 15) if wipe == "started" else MarkStarted()
     if wipe == "started":
-        return _after_the_wipe(host, release, server)
+        return _after_the_wipe(host, release, server, now)
     if server.transient:
         return Wait(f"the cloud says {server.status}; the wipe can be asked for after that", 15)
     if wipe == "requested" and release.wipe_requested_at is not None:
-        asked_again = release.wipe_requested_at + ASK_AGAIN_AFTER
+        pause = FAILED_WIPE_AGAIN_AFTER if server.status == _FAILED else ASK_AGAIN_AFTER
+        asked_again = release.wipe_requested_at + pause
         if now < asked_again:
             return Wait("the wipe was asked for, and the cloud has not begun", (asked_again - now).total_seconds())
     if server.name != release_marker(host):
@@ -155,7 +168,14 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
     return Reinstall(release.os_family)
 
 
-def _after_the_wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server) -> ReleaseStep:
+def _after_the_wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
+    if server.status == _FAILED:
+        # The host is still nobody's and still has our marker, so asking once more costs only time.
+        again = (release.wipe_requested_at or now) + FAILED_WIPE_AGAIN_AFTER
+        if now < again:
+            message = f"the wipe ended in an error of the cloud; it is asked for again at {again:%H:%M} UTC"
+            return Wait(message, (again - now).total_seconds())
+        return Reinstall(release.os_family)
     if not server.usable:
         return Wait(f"wiped; the cloud says {server.status}, and it becomes free when it is ready", 15)
     pool_name = fresh_pool_name(host, release)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from decimal import Decimal
 
 from paddock.hosts.names import problem_with_prefix
 from paddock.hosts.recovery import Tiers
@@ -28,6 +29,8 @@ class HostSettings:
     watch_filter: str = ""
     watch_namespaces: tuple[str, ...] = ()
     expect_nodes: bool = False
+    order_cap: int = 10
+    order_budget: Decimal | None = None
     bootstrap_spread: float = 20.0
     manage_kubeconfig: bool = True
     node_identity: str = "Certificate"

@@ -1,19 +1,36 @@
 """What the sweep may do about a verdict, and what holds it back. Pure.
 
-Report-only unless a claim-name prefix is set. A reclaim needs: a name that is ours, the same verdict on two sightings in
-a row, no owner on an uncached read taken just before, a set of owners that is not suddenly empty, and room under the cap.
-When unsure, leak for one more cycle and say so.
+Report-only unless a claim-name prefix is set. A reclaim needs: a name that is ours, a claim of it in this cluster's own
+ledger, the same verdict on two sightings in a row, no owner on an uncached read taken just before, owners that have not
+vanished all at once, and room under the cap. When unsure, leak for one more cycle and say so.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.hosts.names import CLAIM_PENDING, RELEASE_PENDING
 from paddock.hosts.orphans import HostState, Verdict, VerdictReason
 
-__all__ = ["HealLedger", "Leave", "OrphanHistory", "Reclaim", "counts_as_orphan", "judge", "owners_vanished"]
+__all__ = [
+    "RECLAIM",
+    "HealLedger",
+    "Leave",
+    "OrphanHistory",
+    "Reclaim",
+    "confirmed",
+    "counts_as_orphan",
+    "judge",
+    "owners_vanished",
+    "recorded",
+]
 
+RECLAIM: Final = "tuist.dev/reclaim"
+"""`true` on a Host: a person has seen that its owner is gone for good, also where all owners vanished at once."""
+_MANY: Final = 4
 OBSERVATIONS_NEEDED = 2
+_MARKERS: Final = (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +65,58 @@ class OrphanHistory:
         return before[2] + 1 if before is not None and before[:2] == (name, reason) else 1
 
 
-def counts_as_orphan(verdict: Verdict) -> bool:
-    """Whether the gauge counts it: everything that no machine owns and that is neither free nor on its way."""
+def counts_as_orphan(verdict: Verdict, observations: int = 1) -> bool:
+    """Whether the gauge counts it: everything that no machine owns and that is neither free nor on its way.
+
+    A marker that this cluster has not recorded is a rival's, on its way; one that stays is a leak, whoever's it is.
+    """
+    if verdict.reason in _MARKERS:
+        return observations >= OBSERVATIONS_NEEDED
     return verdict.state in (HostState.ORPHANED, HostState.FOREIGN)
 
 
-def owners_vanished(before: int, now: int) -> bool:
-    """Whether the set of owners is suddenly empty, which looks more like a failed read than like a deleted fleet."""
-    return before > 0 and now == 0
+def recorded(host: ScalewayAppleSiliconHost | None) -> bool:
+    """Whether this cluster's own ledger says that it claimed the host, now or before.
+
+    A name proves nothing here: another cluster of the project, or the one that a move left, gives the same names.
+    """
+    return host is not None and (host.spec.claim is not None or host.spec.epoch > 0)
 
 
-def judge(name: str, verdict: Verdict, observations: int, claim_name_prefix: str) -> Reclaim | HealLedger | Leave:
-    """What may be done about one host, brakes for the whole cycle aside."""
+def confirmed(host: ScalewayAppleSiliconHost | None) -> bool:
+    """Whether a person said that this host may be reclaimed."""
+    return host is not None and host.metadata.annotations.get(RECLAIM) == "true"
+
+
+def owners_vanished(dead: int, machines: int) -> bool:
+    """Whether the machines of claimed hosts are gone in such numbers that a cluster was emptied, moved or restored.
+
+    `dead` are claims whose machine is gone, `machines` are those that there are. Both are read from what is stored, so
+    that the answer is the same in every cycle and after every restart: it changes when machines come back, or when a
+    person confirms the hosts one by one.
+    """
+    return dead > 0 and (machines == 0 or (dead >= _MANY and dead > machines))
+
+
+def judge(
+    name: str, verdict: Verdict, observations: int, claim_name_prefix: str, *, ours: bool
+) -> Reclaim | HealLedger | Leave:
+    """What may be done about one host, brakes for the whole cycle aside. `ours`: this cluster's ledger recorded it."""
     if verdict.reason is VerdictReason.DEAD_CLAIM:
         if observations < OBSERVATIONS_NEEDED:
             return Leave(f"seen once; the dead claim is taken back after {OBSERVATIONS_NEEDED} sightings")
         return HealLedger(verdict.message)
-    unrecorded = verdict.reason in (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING)
-    if verdict.state is not HostState.ORPHANED and not unrecorded:
+    if verdict.state is not HostState.ORPHANED and verdict.reason not in _MARKERS:
         return Leave(verdict.message)
     if not claim_name_prefix:
         return Leave("reported only: --orphan-reclaim-claim-name-prefix is not set")
     if not name.startswith((claim_name_prefix, CLAIM_PENDING, RELEASE_PENDING)):
         return Leave(f"the name does not start with {claim_name_prefix}")
+    if not ours:
+        return Leave(
+            "this cluster has no record that it ever claimed the host, so it may be another cluster's: "
+            "see `paddock adopt --from-names`"
+        )
     if observations < OBSERVATIONS_NEEDED:
         return Leave(f"seen {observations} of {OBSERVATIONS_NEEDED} times; reclaimed if the next look shows the same")
     return Reclaim(verdict.message)

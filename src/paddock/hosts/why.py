@@ -15,6 +15,7 @@ from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleS
 from paddock.hosts.claim import NoneFits, choose
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.orphans import HostState
+from paddock.hosts.release import LIVES_TO_QUARANTINE
 from paddock.kube.objects import Condition
 
 __all__ = ["why_fleet", "why_host", "why_machine"]
@@ -224,7 +225,29 @@ def _of_host(host: Host, now: datetime) -> tuple[Evidence, ...]:
                 else ""
             ),
         ),
+        *((Evidence("cluster", record),) if (record := _record(host)) else ()),
     )
+
+
+def _record(host: Host) -> str:
+    """What happened to the host in all its lives, and what that means for its next one."""
+    past = host.status.history
+    told = [
+        f"{count} {what}"
+        for count, what in (
+            (past.bootstraps, "bootstraps"),
+            (past.bootstrap_failures, "failed bootstraps"),
+            (past.reboots, "recovery reboots"),
+            (past.releases, "releases"),
+        )
+        if count
+    ]
+    row = (
+        f"; given up in {past.failed_lives} lives in a row, so it is chosen last (quarantined after {LIVES_TO_QUARANTINE})"
+        if past.failed_lives
+        else ""
+    )
+    return f"its record: {', '.join(told)}{row}" if told or row else ""
 
 
 def _next_host(machine: Machine, hosts: Sequence[Host], now: datetime) -> str:

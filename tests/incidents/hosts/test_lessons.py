@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from paddock.hosts.api import (
     ScalewayAppleSiliconCluster,
     ScalewayAppleSiliconControlPlane,
+    ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachineTemplate,
 )
 from paddock.hosts.cluster_api import cluster_resource
@@ -115,14 +116,23 @@ async def test_a_crash_right_after_the_claim_leaves_a_host_that_is_taken_up_agai
 
 
 @simulated(seeds=1)
-async def test_a_claim_marker_that_nobody_recorded_is_wiped_and_pooled(world: World) -> None:
-    """A host left under a claim marker (another cluster died, a ledger was lost) belongs to no machine's memory."""
+async def test_a_claim_marker_of_a_host_that_was_ours_is_wiped_and_pooled(world: World) -> None:
+    """A late rename left a host under a claim marker, in no machine's memory. One that we never had is a rival's."""
     fleet = FleetWorld(world, hosts=0, settings=settings(claim_name_prefix="tuist-tuist-"))
     marked = fleet.cloud.add_host("tuist-claim-pending-0c5d", server_type="M2-L").id
+    rivals = fleet.cloud.add_host("tuist-claim-pending-77aa", server_type="M2-L").id
     await fleet.machine("tuist-tuist-m-1")
+
+    async def mirrored() -> bool:
+        return set(await fleet.hosts()) >= {marked, rivals}
+
+    await fleet.eventually("the inventory has both", mirrored, within=60)
+    await fleet.api.merge_patch(ScalewayAppleSiliconHost, marked, {"spec": {"epoch": 1}}, namespace="default")
     await until_pooled(fleet, marked, within=3600)
     assert cloud_host(fleet, marked).install == 2
     await fleet.all_ready(1)
+    assert cloud_host(fleet, rivals).name == "tuist-claim-pending-77aa"
+    assert cloud_host(fleet, rivals).install == 1
 
 
 @simulated(seeds=2)

@@ -3,9 +3,11 @@
 from msgspec.structs import replace
 from simulation.hosts.interrupting import small_fleet
 
+from paddock.hosts.adoption import Adopt, adoptions
 from paddock.hosts.api import BOOTSTRAPPED, MachineStatus
+from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.kube.builtin import SecretObject
+from paddock.kube.builtin import Node, NodeSpec, SecretObject
 from paddock.kube.conditions import is_true
 from paddock.kube.objects import ObjectMeta
 from paddock.simulator.fleet_world import FleetWorld
@@ -95,3 +97,44 @@ async def test_another_host_is_bootstrapped_whatever_the_machine_says_of_the_las
     (machine,) = await fleet.machines()
     assert fleet.macs.bootstraps == [first, machine.status.server_id]
     assert machine.metadata.annotations[BOOTSTRAPPED].startswith(machine.status.server_id)
+
+
+@simulated(seeds=1)
+async def test_a_cluster_that_lost_machines_and_ledger_takes_its_macs_up_again(world: World) -> None:
+    fleet, server = await _ready(world)
+    (before,) = await fleet.machines()
+    meta = ObjectMeta(name="m-1")
+    await fleet.api.create(Node(metadata=meta, spec=NodeSpec(provider_id=before.spec.provider_id)))
+    for process in fleet.operators:
+        process.crash()
+    await fleet.force_delete("m-1")
+    for host in fleet.store.present(Host):
+        await fleet.api.delete(Host, host.metadata.name, "default")
+
+    async def mirrored() -> bool:
+        return any(host.status.cloud_name == "m-1" for host in fleet.store.present(Host))
+
+    await fleet.eventually("the inventory shows it under its name", mirrored, within=300)
+    (adopt,) = adoptions(fleet.store.present(Host), [], fleet.store.present(Node), [], "m-")
+    assert isinstance(adopt, Adopt)
+    await fleet.api.create(adopt.machine)
+    await fleet.all_ready(1, within=900)
+    (after,) = await fleet.machines()
+    assert after.status.server_id == server
+    assert fleet.macs.bootstraps == [server]
+    assert fleet.wipes == []
+
+
+@simulated(seeds=1)
+async def test_the_node_of_a_server_that_is_gone_does_not_stay_in_the_way_of_the_next_one(world: World) -> None:
+    fleet, first = await _ready(world)
+    (before,) = await fleet.machines()
+    await fleet.api.create(Node(metadata=ObjectMeta(name="m-1"), spec=NodeSpec(provider_id=before.spec.provider_id)))
+    fleet.cloud.delete_host(first)
+
+    async def elsewhere() -> bool:
+        (now,) = await fleet.machines()
+        return now.status.server_id not in ("", first) and now.status.ready
+
+    await fleet.eventually("it has another host", elsewhere, within=1800)
+    assert not fleet.store.present(Node), "the new Mac registers its own, with its own provider id"

@@ -5,7 +5,9 @@ from itertools import pairwise
 
 from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
+from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.hosts.sweep import RECLAIM
 from paddock.simulator.cloud.faults import Fault, FaultKind
 from paddock.simulator.faults import Fail
 from paddock.simulator.fleet_world import FleetWorld
@@ -79,16 +81,39 @@ async def test_no_more_are_reclaimed_in_a_cycle_than_the_cap_allows(world: World
 
 
 @simulated(seeds=2)
-async def test_when_every_machine_vanishes_at_once_one_cycle_passes_before_anything_is_believed(world: World) -> None:
+async def test_when_every_machine_vanishes_nothing_is_reclaimed_until_a_person_confirms(world: World) -> None:
+    """An emptied or half restored cluster wiped its live hosts two cycles later; a restart made that one."""
     fleet = _sweeping(world, hosts=2)
-    await _ready(fleet, ["m-1", "m-2"])
+    servers = await _ready(fleet, ["m-1", "m-2"])
     await world.clock.sleep(2 * CYCLE)
     for name in ("m-1", "m-2"):
         await fleet.force_delete(name)
-    await world.clock.sleep(CYCLE)
+    await world.clock.sleep(10 * CYCLE)
+    for process in fleet.operators:
+        process.crash()
+    await world.clock.sleep(10 * CYCLE)
     assert _reclaims(fleet) == set()
-    await FleetInvariants(fleet).healthy()
-    assert len(_reclaims(fleet)) == 2
+    operator = fleet.running["operator-0"]
+    assert operator.sweep._metrics.vanished._value.get() == 2
+    confirmed = {"metadata": {"annotations": {RECLAIM: "true"}}}
+    await fleet.api.merge_patch(Host, servers["m-1"], confirmed, "default")
+    await world.clock.sleep(3 * CYCLE)
+    assert _reclaims(fleet) == {servers["m-1"]}
+
+
+@simulated(seeds=2)
+async def test_a_host_that_only_has_a_name_like_ours_is_reported_and_left(world: World) -> None:
+    """After a move the source sees hosts under its names again, of machines that it no longer has."""
+    fleet = _sweeping(world, hosts=1)
+    await _ready(fleet, ["m-1"])
+    named = fleet.cloud.add_host("m-moved", server_type="M2-L").id
+    marked = fleet.cloud.add_host("tuist-release-pending-0c5d", server_type="M2-L").id
+    await world.clock.sleep(10 * CYCLE)
+    assert _reclaims(fleet) == set()
+    findings = {finding.server.id: finding for finding in fleet.running["operator-0"].sweep.findings}
+    for server in (named, marked):
+        assert "no record that it ever claimed" in findings[server].action.reason
+    assert fleet.running["operator-0"].sweep._metrics.orphans._value.get() == 2
 
 
 @simulated(seeds=2)
@@ -97,6 +122,8 @@ async def test_a_zone_that_cannot_be_listed_hides_no_other_and_loses_no_count(wo
     far = fleet.cloud.add_host("m-far", zone="fr-par-3", server_type="M2-L")
     near = fleet.cloud.add_host("m-near", zone="fr-par-1", server_type="M2-L")
     await world.clock.sleep(15.0)
+    for server in (far.id, near.id):  # claimed once, so that they are this cluster's
+        await fleet.api.merge_patch(Host, server, {"spec": {"epoch": 1}}, "default")
     await world.clock.sleep(CYCLE)
     world.faults.inject(Fail(503), path="*/zones/fr-par-3/servers*", until=world.clock.monotonic() + 200.0)
     await world.clock.sleep(3 * CYCLE)

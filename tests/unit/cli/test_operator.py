@@ -50,6 +50,8 @@ def flags(**given: Any) -> dict[str, Any]:
         "namespace": "default",
         "watch_filter": "",
         "watch_namespaces": (),
+        "order_cap": 10,
+        "order_budget": None,
         **given,
     }
 

@@ -16,6 +16,8 @@ from paddock.cli.sweep import survey
 from paddock.kube.objects import Condition
 
 OURS = "tuist-tuist-"
+CLAIMED = {"epoch": 1}
+"""This cluster's ledger says that the host was its own once."""
 TOLD = (Condition(type="Ready", status="False", reason="NoOwner", message="nobody's", last_transition_time=NOW),)
 
 
@@ -25,11 +27,11 @@ def found(hosts: Any, machines: Any = (), prefix: str = OURS) -> Any:
 
 class TestTheSurvey:
     def test_a_stranded_host_that_the_operator_saw_too_would_be_reclaimed(self):
-        (finding,) = found([host(cloud_name=f"{OURS}m-1", state="stranded", conditions=TOLD)])
+        (finding,) = found([host(spec=CLAIMED, cloud_name=f"{OURS}m-1", state="stranded", conditions=TOLD)])
         assert (finding.state, finding.reason, finding.action) == ("stranded", "NoOwner", "reclaim")
 
     def test_a_stranded_host_that_only_this_look_saw_is_looked_at_again_first(self):
-        (finding,) = found([host(cloud_name=f"{OURS}m-1", state="owned")])
+        (finding,) = found([host(spec=CLAIMED, cloud_name=f"{OURS}m-1", state="owned")])
         assert finding.action == "nothing"
         assert "1 of 2" in finding.why
 
@@ -87,7 +89,7 @@ def put(cluster: Cluster, obj: Any) -> Any:
 def filled(cluster: Cluster) -> Cluster:
     owner = put(cluster, machine("m-1", server_id=SERVER_ID))
     put(cluster, host(spec={"claim": claim(owner)}, cloud_name="m-1", state="owned"))
-    put(cluster, host(OTHER_ID, cloud_name=f"{OURS}lost", state="stranded", conditions=TOLD))
+    put(cluster, host(OTHER_ID, spec=CLAIMED, cloud_name=f"{OURS}lost", state="stranded", conditions=TOLD))
     return cluster
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.hosts.bootstrap.errors import FailureKind
+from paddock.hosts.breaker import HALTED
 from paddock.hosts.orphans import VerdictReason
 
 SOURCE: Final = Path(__file__).resolve().parents[3] / "src" / "paddock"
@@ -26,6 +27,7 @@ GIVEN_AT: Final = {
     # Values that carry one to a condition.
     "LetGo": 0,
     "BadInput": 0,
+    "OverLimit": 0,
     "Admission": 1,
     "Decision": 1,
     "BootstrapFailed": 3,
@@ -40,6 +42,7 @@ def reasons(half: str) -> set[str]:
         # Written as they are where neither a reboot nor a wipe of the host could help.
         found |= {str(kind) for kind in FailureKind if not kind.blames_host}
         found |= {str(reason) for reason in VerdictReason}
+        found.add(HALTED)
     return found
 
 

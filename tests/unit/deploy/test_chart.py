@@ -309,6 +309,13 @@ def test_fleets_are_mac_fleets_without_cluster_api_and_machine_deployments_with_
         assert [each["metadata"]["name"] for each in of_kind(ref["kind"], values)] == [ref["name"]]
 
 
+def test_a_changed_template_wipes_nobody_and_a_hung_pod_does_not_block_a_deletion_for_ever():
+    (deployment,) = of_kind("MachineDeployment", WITH_CLUSTER_API)
+    assert deployment["spec"]["rollout"]["strategy"] == {"type": "OnDelete"}
+    limits = deployment["spec"]["template"]["spec"]["deletion"]
+    assert limits == {"nodeDrainTimeoutSeconds": 600, "nodeVolumeDetachTimeoutSeconds": 60}
+
+
 def test_a_changed_machine_gets_a_template_of_another_name_and_the_older_one_is_kept():
     one = of_kind("ScalewayAppleSiliconMachineTemplate", WITH_CLUSTER_API)
     other = of_kind(

@@ -88,6 +88,11 @@ def test_no_secret_has_a_value_of_its_own():
     assert "SCW_SECRET_KEY: ${SCW_SECRET_KEY}\n" in text
 
 
+def test_the_provider_works_in_every_namespace():
+    text = (ROOT / "deploy" / "clusterctl" / "infrastructure-components.yaml").read_text("utf-8")
+    assert "--watch-namespace" not in text
+
+
 def test_a_cluster_is_made_of_objects_that_name_each_other():
     kinds = {each["kind"]: each for each in CLUSTER}
     cluster = kinds["Cluster"]["spec"]

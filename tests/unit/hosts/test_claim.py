@@ -22,7 +22,7 @@ from unit.hosts.made import (
     server,
 )
 
-from paddock.hosts.api import MachineSpec, OperatingSystem
+from paddock.hosts.api import HostHistory, MachineSpec, OperatingSystem
 from paddock.hosts.claim import (
     BackOut,
     Bind,
@@ -59,6 +59,19 @@ class TestChoosing:
         )
         assert choose(SPEC, POOL, [new, old], NOBODY, NOW) == Candidate(old)
         assert choose(SPEC, POOL, [new, old, never], NOBODY, NOW) == Candidate(never)
+
+    def test_a_host_that_was_given_up_before_is_chosen_last(self):
+        good, bad, worse = (
+            host(
+                f"{n}1111111-1111-4111-8111-111111111111",
+                spec={"not_before": later(hours=-hours)},
+                history=HostHistory(failed_lives=lives),
+            )
+            for n, hours, lives in (("1", 1, 0), ("2", 5, 1), ("3", 9, 2))
+        )
+        assert choose(SPEC, POOL, [worse, bad, good], NOBODY, NOW) == Candidate(good)
+        assert choose(SPEC, POOL, [worse, bad], NOBODY, NOW) == Candidate(bad)
+        assert choose(SPEC, POOL, [worse], NOBODY, NOW) == Candidate(worse), "better than none"
 
     def test_between_equals_the_choice_is_the_same_for_everybody(self):
         one, two = host(), host(OTHER_ID)

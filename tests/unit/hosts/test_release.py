@@ -1,5 +1,6 @@
 """The next step of a recorded release: to the pool, or for good."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from paddock.hosts.claim import claim_marker
 from paddock.hosts.names import Rename
 from paddock.hosts.release import (
     ASK_AGAIN_AFTER,
+    FAILED_WIPE_AGAIN_AFTER,
     Abandon,
     Delete,
     Finish,
@@ -236,3 +238,17 @@ def test_a_release_ends_after_a_handful_of_steps_when_the_cloud_does_what_it_is_
                 break
     assert taken == ["Rename", "Reinstall", "MarkStarted", "Wait", "Rename", "Finish"]
     assert machine().metadata.name not in shown.name
+
+
+class TestAWipeThatFails:
+    @pytest.mark.parametrize("wipe", ["started", "requested"])
+    def test_it_is_asked_for_again_after_ten_minutes_and_not_waited_for_for_ever(self, wipe: str):
+        its = given_back(wipe=wipe, wipe_requested_at=NOW)
+        early = step(its, server(MARKER, status="error"), NOW + FAILED_WIPE_AGAIN_AFTER - timedelta(seconds=1))
+        assert isinstance(early, Wait)
+        assert early.seconds <= 60
+        assert isinstance(step(its, server(MARKER, status="error"), NOW + FAILED_WIPE_AGAIN_AFTER), Reinstall)
+
+    def test_until_then_it_says_why(self):
+        early = step(given_back(wipe="started", wipe_requested_at=NOW), server(MARKER, status="error"), NOW)
+        assert "the wipe ended in an error of the cloud; it is asked for again at 12:10 UTC" in early.reason

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.hosts.made import host
 
 from paddock.hosts.orphans import HostState, Verdict, VerdictReason
 from paddock.hosts.sweep import (
@@ -15,6 +17,7 @@ from paddock.hosts.sweep import (
     counts_as_orphan,
     judge,
     owners_vanished,
+    recorded,
 )
 
 OURS = "tuist-tuist-"
@@ -38,18 +41,18 @@ REASONS = [
 
 
 def test_a_stranded_host_of_ours_is_reclaimed_on_its_second_sighting():
-    assert isinstance(judge(f"{OURS}m-1", ORPHANED, 1, OURS), Leave)
-    assert judge(f"{OURS}m-1", ORPHANED, 2, OURS) == Reclaim("no machine owns it")
+    assert isinstance(judge(f"{OURS}m-1", ORPHANED, 1, OURS, ours=True), Leave)
+    assert judge(f"{OURS}m-1", ORPHANED, 2, OURS, ours=True) == Reclaim("no machine owns it")
 
 
 def test_without_a_claim_name_prefix_everything_is_only_reported():
-    left = judge(f"{OURS}m-1", ORPHANED, 99, "")
+    left = judge(f"{OURS}m-1", ORPHANED, 99, "", ours=True)
     assert isinstance(left, Leave)
     assert "--orphan-reclaim-claim-name-prefix" in left.reason
 
 
 def test_a_name_outside_our_namespace_is_left_alone_and_says_so():
-    left = judge("apple-silicon-romantic-haibt", ORPHANED, 99, OURS)
+    left = judge("apple-silicon-romantic-haibt", ORPHANED, 99, OURS, ours=True)
     assert isinstance(left, Leave)
     assert OURS in left.reason
 
@@ -59,15 +62,15 @@ def test_a_marker_that_nobody_recorded_is_finished_by_the_sweep():
         (HostState.CLAIMING, VerdictReason.CLAIM_PENDING, "tuist-claim-pending-x"),
         (HostState.RELEASING, VerdictReason.RELEASE_PENDING, "tuist-release-pending-x"),
     ):
-        assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, OURS), Reclaim)
-        assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, ""), Leave)
+        assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, OURS, ours=True), Reclaim)
+        assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, "", ours=True), Leave)
 
 
 def test_a_dead_claim_is_taken_back_on_its_second_sighting_even_when_only_reporting():
     dead = Verdict(HostState.POOLED, VerdictReason.DEAD_CLAIM, "its machine is gone")
     for prefix in ("", OURS):
-        assert isinstance(judge("tuist-pool-x", dead, 1, prefix), Leave)
-        assert isinstance(judge("tuist-pool-x", dead, 2, prefix), HealLedger)
+        assert isinstance(judge("tuist-pool-x", dead, 1, prefix, ours=True), Leave)
+        assert isinstance(judge("tuist-pool-x", dead, 2, prefix, ours=True), HealLedger)
 
 
 UNRECORDED = (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING, VerdictReason.DEAD_CLAIM)
@@ -78,7 +81,7 @@ UNRECORDED = (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING, Verdic
     [each for each in REASONS if each[0] is not HostState.ORPHANED and each[1] not in UNRECORDED],
 )
 def test_what_has_an_owner_or_is_on_its_way_is_left_alone(state: HostState, reason: VerdictReason):
-    left = judge(f"{OURS}m-1", Verdict(state, reason, "why"), 99, OURS)
+    left = judge(f"{OURS}m-1", Verdict(state, reason, "why"), 99, OURS, ours=True)
     assert left == Leave("why")
 
 
@@ -92,7 +95,7 @@ def test_every_verdict_has_an_action_and_a_reclaim_has_passed_every_brake(
     kind: Any, name: str, observations: int, prefix: str
 ):
     state, reason = kind
-    action = judge(name, Verdict(state, reason, "why"), observations, prefix)
+    action = judge(name, Verdict(state, reason, "why"), observations, prefix, ours=True)
     assert action.reason
     if isinstance(action, Reclaim):
         assert prefix
@@ -111,6 +114,26 @@ def test_the_gauge_counts_what_nobody_owns():
     }
 
 
+def test_the_gauge_counts_a_marker_that_nobody_recorded_when_it_stays():
+    marker = Verdict(HostState.RELEASING, VerdictReason.RELEASE_PENDING, "a marker")
+    assert not counts_as_orphan(marker, 1)
+    assert counts_as_orphan(marker, 2)
+
+
+@pytest.mark.parametrize("name", [f"{OURS}m-1", "tuist-claim-pending-x", "tuist-release-pending-x"])
+def test_what_this_cluster_has_not_recorded_may_be_a_rivals_and_is_left(name: str):
+    left = judge(name, ORPHANED, 99, OURS, ours=False)
+    assert isinstance(left, Leave)
+    assert "paddock adopt --from-names" in left.reason
+
+
+def test_a_claim_of_now_or_before_is_a_record_and_a_name_is_none():
+    assert not recorded(None)
+    assert not recorded(host(cloud_name=f"{OURS}m-1", state="stranded"))
+    once = host(cloud_name=f"{OURS}m-1", state="stranded")
+    assert recorded(msgspec.structs.replace(once, spec=msgspec.structs.replace(once.spec, epoch=1)))
+
+
 def test_sightings_in_a_row_are_counted_and_any_change_begins_anew():
     assert OrphanHistory().count("a", "m-1", "NoOwner") == 1
     seen = OrphanHistory({"a": ("m-1", "NoOwner", 3)})
@@ -120,8 +143,20 @@ def test_sightings_in_a_row_are_counted_and_any_change_begins_anew():
     assert seen.count("b", "m-1", "NoOwner") == 1
 
 
-def test_a_set_of_owners_that_is_suddenly_empty_looks_like_a_failed_read():
-    assert owners_vanished(7, 0)
-    assert not owners_vanished(7, 1)
-    assert not owners_vanished(0, 0)
-    assert not owners_vanished(0, 3)
+@pytest.mark.parametrize(
+    ("dead", "machines", "vanished"),
+    [
+        (0, 0, False),
+        (0, 9, False),
+        (1, 0, True),
+        (9, 0, True),
+        (1, 1, False),
+        (3, 2, False),
+        (4, 3, True),
+        (9, 9, False),
+    ],
+)
+def test_owners_that_are_gone_all_at_once_look_like_an_emptied_or_restored_cluster(
+    dead: int, machines: int, vanished: bool
+):
+    assert owners_vanished(dead, machines) is vanished

@@ -28,7 +28,15 @@ from paddock.hosts.api.host import (
     OperatingSystem,
     ScalewayAppleSiliconHost,
 )
-from paddock.hosts.api.machine import Address, Initialization, MachineSpec, MachineStatus, ScalewayAppleSiliconMachine
+from paddock.hosts.api.machine import (
+    Address,
+    BootstrapFailure,
+    Initialization,
+    MachineSpec,
+    MachineStatus,
+    Remediation,
+    ScalewayAppleSiliconMachine,
+)
 from paddock.hosts.api.shared import BOOTSTRAPPED, CLUSTER_API_GROUP, FINALIZER, IDENTITY_SINCE, PADDOCK_GROUP
 from paddock.kube.objects import KubeObject
 
@@ -40,6 +48,7 @@ __all__ = [
     "KINDS",
     "PADDOCK_GROUP",
     "Address",
+    "BootstrapFailure",
     "ClusterEndpoint",
     "ClusterSpec",
     "ClusterStatus",
@@ -61,6 +70,7 @@ __all__ = [
     "MachineTemplateResource",
     "MachineTemplateSpec",
     "OperatingSystem",
+    "Remediation",
     "ScalewayAppleSiliconCluster",
     "ScalewayAppleSiliconControlPlane",
     "ScalewayAppleSiliconHost",

@@ -76,6 +76,9 @@ class HostHistory(Struct, frozen=True):
     bootstrap_failures: int = 0
     reboots: int = 0
     releases: int = 0
+    failed_lives: Annotated[
+        int, Meta(description="In how many lives in a row it was given up; an ordinary release ends the row.")
+    ] = 0
 
 
 class FirstContact(Struct, frozen=True):

@@ -9,7 +9,15 @@ from paddock.hosts.api.shared import AGE, CLUSTER_API_GROUP, CONTRACT_LABELS, ME
 from paddock.kube.objects import Condition, KubeObject, Struct
 from paddock.kube.resource import Column, Resource
 
-__all__ = ["Address", "Initialization", "MachineSpec", "MachineStatus", "ScalewayAppleSiliconMachine"]
+__all__ = [
+    "Address",
+    "BootstrapFailure",
+    "Initialization",
+    "MachineSpec",
+    "MachineStatus",
+    "Remediation",
+    "ScalewayAppleSiliconMachine",
+]
 
 
 class Address(Struct, frozen=True):
@@ -60,6 +68,27 @@ class MachineSpec(Struct, frozen=True):
     ] = 0
 
 
+class BootstrapFailure(Struct, frozen=True):
+    """A bootstrap that failed, in one life of one host. Kept when the host is given back, until one succeeds."""
+
+    server_id: str = field(default="", name="serverID")
+    life: Annotated[datetime | None, Meta(description="When the machine got that host.")] = None
+    step: str = ""
+    error: Annotated[str, Meta(description="What went wrong, without what is the host's own.")] = ""
+    config: Annotated[str, Meta(description="Hash of the configuration that was to be put on it.")] = ""
+    at: Annotated[datetime | None, Meta(description="When it failed last.")] = None
+
+
+class Remediation(Struct, frozen=True):
+    """What was done for a host that runs and is in trouble; absent while it is well."""
+
+    since: Annotated[datetime | None, Meta(description="Since when it is in trouble.")] = None
+    tier: Annotated[
+        int, Meta(description="1: its agent was started anew; 2: it was rebooted; 3: it is given back.", ge=0)
+    ] = 0
+    at: Annotated[datetime | None, Meta(description="When the last tier began.")] = None
+
+
 class MachineStatus(Struct, frozen=True):
     """What is known of a machine and its host."""
 
@@ -94,10 +123,14 @@ class MachineStatus(Struct, frozen=True):
         datetime | None, Meta(description="When a bootstrap of this host last failed; the next one keeps its distance.")
     ] = None
     bootstrap_step: Annotated[str, Meta(description="The step of the bootstrap that runs now, or ran last.")] = ""
+    failures: Annotated[
+        tuple[BootstrapFailure, ...], Meta(description="Failed bootstraps since the last success, on whichever hosts.")
+    ] = ()
     host_config_hash: Annotated[str, Meta(description="Hash of the fleet configuration last put on the host.")] = ""
     failed_host_config_hash: str = ""
     update_attempts: Annotated[int, Meta(ge=0)] = 0
     last_update_failure_time: datetime | None = None
+    remediation: Remediation | None = None
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 

@@ -32,6 +32,7 @@ class FailureKind(StrEnum):
     STEP_TIMED_OUT = "StepTimedOut"
     STEP_FAILED = "StepFailed"
     CONFIGURATION = "InvalidConfiguration"
+    DOWNLOAD_FAILED = "DownloadFailed"
 
     @property
     def unreachable(self) -> bool:
@@ -41,9 +42,9 @@ class FailureKind(StrEnum):
     @property
     def blames_host(self) -> bool:
         """Whether rebooting or wiping this host could help. A mistake in the fleet's configuration is not its fault,
-        and a host key that changed by itself is for a person to look at.
+        nor is a server of downloads that does not have the file; and a host key that changed by itself is for a person to look at.
         """
-        return self not in {FailureKind.CONFIGURATION, FailureKind.HOST_KEY_CHANGED}
+        return self not in {FailureKind.CONFIGURATION, FailureKind.DOWNLOAD_FAILED, FailureKind.HOST_KEY_CHANGED}
 
 
 _UNREACHABLE = {

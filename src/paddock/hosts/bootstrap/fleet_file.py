@@ -18,7 +18,8 @@ payloads:
   agent: true
   job:
     label: dev.tuist.tart-kubelet
-    arguments: [/usr/local/bin/tart-kubelet, "--node-name={node_name}", "--kubeconfig={kubeconfig}"]
+    arguments: [/usr/local/bin/tart-kubelet, "--node-name={node_name}", "--kubeconfig={kubeconfig}",
+      "--provider-id={provider_id}", "--node-labels={node_labels}"]
     log: /var/log/tart-kubelet.log
 egress_firewall:
   carve_outs:

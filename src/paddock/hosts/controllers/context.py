@@ -13,6 +13,7 @@ from paddock.base.secrets import Password
 from paddock.clients.scaleway import Cloud, Credentials, Gone, NotFound, PermissionDenied, Server, StillThere, Unknown
 from paddock.hosts.api import BOOTSTRAPPED, MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import Bootstrapper
+from paddock.hosts.breaker import Halt, fleet_halt, same_fleet
 from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
@@ -185,6 +186,11 @@ class ReconcileContext:
         """Remove the Secret: the next host has another password and another host key."""
         with suppress(NotFoundError):
             await self.client.delete(SecretObject, secret_name(machine), machine.metadata.namespace)
+
+    def halt_of(self, machine: ScalewayAppleSiliconMachine) -> Halt | None:
+        """Whether the machine's fleet is halted, by the machine as it is given and the others as the cache has them."""
+        fleet = same_fleet(machine, self.machines.list())
+        return fleet_halt(fleet, self.bootstrapper.desired_hash(machine), self.clock.now())
 
     async def fresh_host(self, name: str) -> ScalewayAppleSiliconHost | None:
         return await self.fresh.get(ScalewayAppleSiliconHost, name, self.settings.namespace)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from paddock.base.rng import kube_suffix
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
+from paddock.hosts.breaker import HALTED, fleet_halt
 from paddock.hosts.cluster_api import WATCH_FILTER_LABEL, watched
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.disruption import jobs_by_node
@@ -119,14 +120,21 @@ class FleetReconciler:
         living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
         ready = sum(machine.status.ready for machine in living)
         complete = ready >= fleet.spec.replicas
+        halt = fleet_halt(living, context.bootstrapper.desired_hash(living[0]), context.clock.now()) if living else None
         said = Condition(
             type="Ready",
             status="True" if complete else "False",
-            reason="AllReady" if complete else "WaitingForHosts" if decided.short else "NotAllReady",
-            message=decided.message,
+            reason="AllReady"
+            if complete
+            else HALTED
+            if halt is not None
+            else "WaitingForHosts"
+            if decided.short
+            else "NotAllReady",
+            message=decided.message if complete or halt is None else f"{decided.message}; {halt.message}",
         )
         before = get_condition(fleet.status.conditions, "Ready")
-        if decided.short and (before is None or before.reason != said.reason):
+        if (decided.short or said.reason == HALTED) and (before is None or before.reason != said.reason):
             context.recorder.record(fleet, "Warning", said.reason, said.message)
         status = replace(
             fleet.status,

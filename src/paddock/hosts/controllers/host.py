@@ -21,6 +21,8 @@ from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import WINDOW
 from paddock.hosts.names import Rename
 from paddock.hosts.release import (
+    GIVEN_UP,
+    LIVES_TO_QUARANTINE,
     Abandon,
     Delete,
     Finish,
@@ -133,9 +135,26 @@ class HostReconciler:
         evidence = f"the wipe that was asked for at {asked:%Y-%m-%d %H:%M} UTC ended" if asked else "its wipe ended"
         begun = {"openedAt": rfc3339(now), "until": rfc3339(now + WINDOW), "evidence": evidence, "seenAt": None}
         host = await self._save(host, {"hostKey": None, "firstContact": begun}, guarded=True)
+        host = await self._judge_record(host)
         await context.free_host(host)
         context.recorder.record(host, "Normal", "Released", "wiped and back in the pool")
         await self._save(host, {"history": {"releases": host.status.history.releases + 1}})
+
+    async def _judge_record(self, host: Host) -> Host:
+        """An ordinary end clears the record; too many lives that were given up in a row put the host aside.
+
+        Before it is freed: died in between, the release is still recorded, and this is repeated with the same outcome.
+        """
+        lives, release = host.status.history.failed_lives, host.spec.release
+        if release is None or not lives:
+            return host
+        if release.reason not in GIVEN_UP:
+            return await self._save(host, {"history": {"failedLives": 0}}, guarded=True)
+        if lives < LIVES_TO_QUARANTINE or host.spec.quarantine:
+            return host
+        why = f"given up in {lives} lives in a row, the last time because: {release.message or release.reason}"
+        self._context.recorder.record(host, "Warning", "Quarantined", why)
+        return await self._context.patch_host(host, {"quarantine": why})
 
     async def _delete(self, host: Host) -> None:
         context, zone, server_id = self._context, host.spec.zone, host.spec.server_id

@@ -12,8 +12,19 @@ from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.disruption import Clear
-from paddock.hosts.orphans import Owners, Verdict, verdict
-from paddock.hosts.sweep import HealLedger, Leave, OrphanHistory, Reclaim, counts_as_orphan, judge, owners_vanished
+from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
+from paddock.hosts.sweep import (
+    RECLAIM,
+    HealLedger,
+    Leave,
+    OrphanHistory,
+    Reclaim,
+    confirmed,
+    counts_as_orphan,
+    judge,
+    owners_vanished,
+    recorded,
+)
 from paddock.kube.builtin import Node
 from paddock.kube.errors import ConflictError, KubeError
 
@@ -33,6 +44,11 @@ class SweepMetrics:
         )
         self.reclaimed = Counter(
             "scaleway_orphan_servers_reclaimed", "Orphaned servers whose release was recorded.", registry=registry
+        )
+        self.vanished = Gauge(
+            "paddock_sweep_owners_vanished",
+            "Claimed hosts whose machines are gone, while so many are that nothing is reclaimed; 0 otherwise.",
+            registry=registry,
         )
         self.zones_failed = Counter(
             "paddock_sweep_zone_failures", "Zones that could not be listed.", ["zone"], registry=registry
@@ -59,7 +75,6 @@ class Sweep:
         self._orphans: dict[str, int] = {}
         self._gate = DisruptionGate(context)
         self._observations = OrphanHistory()
-        self._owners_before = 0
         self.findings: list[SweepFinding] = []
 
     async def cycle(self) -> None:
@@ -91,25 +106,28 @@ class Sweep:
                 )
                 count = self._observations.count(server.id, server.name, judged.reason)
                 seen[server.id] = (server.name, judged.reason, count)
-                orphans += counts_as_orphan(judged)
+                orphans += counts_as_orphan(judged, count)
                 # Without a pool to go back to, nothing can be reclaimed, whatever the other flag says.
                 may_reclaim = settings.claim_name_prefix if settings.default_adopt_pool_prefix else ""
-                action = judge(server.name, judged, count, may_reclaim)
+                action = judge(server.name, judged, count, may_reclaim, ours=recorded(hosts.get(server.id)))
                 findings.append(SweepFinding(zone, server, judged, action))
             self._orphans[zone] = orphans
         self.findings, self._observations = findings, OrphanHistory(seen)
         self._metrics.orphans.set(sum(self._orphans.values()))
-        await self._act(findings, len(machines))
-
-    async def _act(self, findings: list[SweepFinding], owners: int) -> None:
-        if owners_vanished(self._owners_before, owners):
+        dead = sum(_dead(hosts.get(finding.server.id), finding.verdict, owners) for finding in findings)
+        vanished = owners_vanished(dead, len(machines))
+        self._metrics.vanished.set(dead if vanished else 0)
+        if vanished:
             log.error(
-                "every machine vanished since the last sweep: nothing is reclaimed in this cycle",
-                before=self._owners_before,
+                "the machines of claimed hosts are gone, so many that the cluster may have been emptied, moved or restored: "
+                "nothing is reclaimed before machines are back, or a person confirms each host",
+                gone=dead,
+                machines=len(machines),
+                confirm=f"{RECLAIM}=true on the Host",
             )
-            self._owners_before = 0  # if they are still gone in the next cycle, they are really gone
-            return
-        self._owners_before = owners
+        await self._act([f for f in findings if not vanished or confirmed(hosts.get(f.server.id))])
+
+    async def _act(self, findings: list[SweepFinding]) -> None:
         done = 0
         for finding in findings:
             if isinstance(finding.action, Leave):
@@ -195,3 +213,9 @@ class Sweep:
                 log.info("a stranded host is left alone for now", server=server.id, why=step.message)
                 return False
         return True
+
+
+def _dead(host: Host | None, judged: Verdict, owners: Owners) -> bool:
+    """Whether the host's claim names a machine that is gone. One that came back under a new uid owns it by its name."""
+    claim = host.spec.claim if host is not None else None
+    return claim is not None and claim.machine_uid not in owners.by_uid and judged.state is not HostState.OWNED

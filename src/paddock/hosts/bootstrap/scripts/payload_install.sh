@@ -13,7 +13,8 @@ url="$9"
 staging="$(mktemp -d "${TMPDIR:-/tmp}/paddock.XXXXXX")"
 trap 'rm -rf "$staging"' EXIT
 if [ -n "$url" ]; then
-    curl -f -s -S -L --retry 3 -o "$staging/payload" "$url" </dev/null
+    curl -f -s -S -L --retry 3 -o "$staging/payload" "$url" </dev/null ||
+        fail 77 "$name could not be downloaded"
 else
     cat >"$staging/payload"
 fi

@@ -22,6 +22,7 @@ _KINDS = {
     73: FailureKind.NO_PASSWORD,
     74: FailureKind.PASSWORD_REFUSED,
     76: FailureKind.CONFIGURATION,
+    77: FailureKind.DOWNLOAD_FAILED,
 }
 """What the scripts mean by their exit status; every other one is a plain failure."""
 

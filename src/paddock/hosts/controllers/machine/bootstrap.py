@@ -1,12 +1,14 @@
 """Making a Mac a fleet node: credentials, bootstrap, and what follows when it fails."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from paddock.clients.scaleway import Credentials, ScalewayError
+from paddock.clients.scaleway import Credentials, Gone, HealthDetails, ScalewayError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped
+from paddock.hosts.breaker import HALTED, remembered
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.disruption import DisruptionGate
@@ -15,9 +17,11 @@ from paddock.hosts.controllers.release import record_release
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
-from paddock.hosts.verify import bootstrapped_before
+from paddock.hosts.verify import bootstrapped_before, server_in
+from paddock.kube.builtin import Node
 from paddock.kube.conditions import is_true, without_condition
 from paddock.kube.controller import RequeueAfter
+from paddock.kube.errors import NotFoundError
 
 __all__ = ["BootstrapHost", "ShownSteps"]
 
@@ -26,6 +30,7 @@ Host = ScalewayAppleSiliconHost
 _WHEN_THE_CLOUD_FAILS = 30.0
 _WHEN_SEALED = 60.0
 _WHEN_UNKNOWN_KEY = 60.0
+_WHEN_HALTED = 60.0
 _AT_THE_GATES = 0.1
 _USER = "m1"  # on every Mac of the provider
 _DIAGNOSTIC_LOOKS = 20  # the provider takes about 20 s
@@ -58,6 +63,9 @@ class BootstrapHost:
         wait = seconds_until_retry(machine.status.bootstrap_failed_at, context.clock.now(), context.settings.tiers)
         if wait > 0:
             return RequeueAfter(wait)
+        halt = context.halt_of(machine)
+        if halt is not None and halt.probe != machine.metadata.name:
+            return await self._blocked(machine, HALTED, halt.message, _WHEN_HALTED)
         match first_contact(host, context.clock.now()):
             case Refuse(why):
                 return await self._blocked(machine, "FirstContactExpired", why, _WHEN_UNKNOWN_KEY)
@@ -69,6 +77,7 @@ class BootstrapHost:
         credentials = await self.credentials(machine, host)
         if isinstance(credentials, RequeueAfter):
             return credentials
+        await self._remove_node_of_a_server_that_is_gone(machine, host)
         # A Mac that is bootstrapped for the first time has no Node, and passes; one that was moved, or restored without
         # its status, may be at work.
         gated = await self._gate.clear(machine, "bootstrap")
@@ -114,6 +123,21 @@ class BootstrapHost:
         context.say(machine, "Normal", "Restored", message)
         return machine
 
+    async def _remove_node_of_a_server_that_is_gone(self, machine: Machine, host: Host) -> None:
+        """A Node keeps its provider id for ever: the one of an earlier host must go, or nobody ever matches the new one.
+
+        Only where the cloud proves that the server it names does not exist: then nobody can work there. Any other is left
+        to the gate, and ends with its disk.
+        """
+        context, name = self._context, machine.metadata.name
+        node = await context.fresh.get(Node, name)
+        server = server_in(node.spec.provider_id) if node is not None else ""
+        if node is None or server in ("", host.spec.server_id):
+            return
+        if isinstance(await context.cloud.is_gone(host.spec.zone, server), Gone):
+            with suppress(NotFoundError):
+                await context.client.delete(Node, name, uid=node.metadata.uid)
+
     async def _pin(self, host: Host, host_key: str) -> None:
         """The key is pinned from its first sight after an install, also when the rest of the bootstrap failed."""
         if host.status.host_key != host_key:
@@ -137,6 +161,7 @@ class BootstrapHost:
             bootstrap_reboot_issued=False,
             bootstrap_failed_at=None,
             bootstrap_step="",
+            failures=(),
             host_config_hash=outcome.config_hash,
         )
         status = condition(status, "Bootstrapped", True, "Bootstrapped", message, now)
@@ -229,6 +254,14 @@ class BootstrapHost:
             bootstrap_step=step,
             bootstrap_failed_at=now.replace(microsecond=0),
         )
+        status = remembered(status, step, problem, context.bootstrapper.desired_hash(machine), now)
+        # What befalls several hosts alike is no host's fault: neither a reboot nor a wipe would help, and each costs.
+        # The one that was tried because it was its turn is another matter where the configuration works elsewhere.
+        before, halt = context.halt_of(machine), context.halt_of(replace(machine, status=status))
+        tried = before is not None and before.probe == machine.metadata.name and before.elsewhere_well
+        if halt is not None and not tried:
+            decision = Retry(tiers.retry_seconds, halt.message)
+            message = f"step {step}: {problem}; {halt.message}"
         status = condition(status, "Bootstrapped", False, "BootstrapFailed", message, now, severity="Warning")
         machine = await context.save(machine, ready(status, False, "BootstrapFailed", message, now))
         await context.count(host, bootstrap_failures=1)
@@ -241,7 +274,7 @@ class BootstrapHost:
             machine, _ = gated
         match decision:
             case GiveBack(why):
-                return await self._give_back(machine, host, prefix, why)
+                return await self.give_back(machine, host, prefix, why)
             case Reboot():
                 await self._reboot(machine, host)
             case Retry():
@@ -266,28 +299,40 @@ class BootstrapHost:
 
     async def _diagnosis(self, host: Host) -> str:
         """What the provider sees of the host, in words. It is evidence only: a failure to get it changes nothing."""
-        context = self._context
         try:
-            started = await context.cloud.start_diagnostic(host.spec.zone, host.spec.server_id)
-            for _ in range(_DIAGNOSTIC_LOOKS):
-                found = await context.cloud.get_diagnostic(host.spec.zone, started)
-                if found.finished and found.health_details is not None:
-                    seen = found.health_details
-                    up = {
-                        "server": seen.is_server_alive,
-                        "agent": seen.is_agent_alive,
-                        "ssh": seen.is_ssh_port_up,
-                        "vnc": seen.is_vnc_port_up,
-                    }
-                    return "the provider saw " + ", ".join(
-                        f"{name} {'up' if ok else 'down'}" for name, ok in up.items()
-                    )
-                await context.clock.sleep(_DIAGNOSTIC_EVERY)
+            seen = await self._health(host)
         except ScalewayError as error:
             return f"no diagnosis could be had ({error})"
-        return "the provider's diagnosis did not finish"
+        if seen is None:
+            return "the provider's diagnosis did not finish"
+        up = {
+            "server": seen.is_server_alive,
+            "agent": seen.is_agent_alive,
+            "ssh": seen.is_ssh_port_up,
+            "vnc": seen.is_vnc_port_up,
+        }
+        return "the provider saw " + ", ".join(f"{name} {'up' if ok else 'down'}" for name, ok in up.items())
 
-    async def _give_back(self, machine: Machine, host: Host, prefix: str, why: str) -> RequeueAfter:
+    async def health(self, host: Host) -> HealthDetails | None:
+        """The provider's own look at the host; None where it could not be had, or did not finish."""
+        try:
+            return await self._health(host)
+        except ScalewayError:
+            return None
+
+    async def _health(self, host: Host) -> HealthDetails | None:
+        context = self._context
+        started = await context.cloud.start_diagnostic(host.spec.zone, host.spec.server_id)
+        for _ in range(_DIAGNOSTIC_LOOKS):
+            found = await context.cloud.get_diagnostic(host.spec.zone, started)
+            if found.finished and found.health_details is not None:
+                return found.health_details
+            await context.clock.sleep(_DIAGNOSTIC_EVERY)
+        return None
+
+    async def give_back(
+        self, machine: Machine, host: Host, prefix: str, why: str, *, reason: str = "BootstrapExhausted"
+    ) -> RequeueAfter:
         """Record the release first; only then forget the host. Died in between: the record makes us let go of it."""
         context = self._context
         fresh = await context.fresh_host(host.metadata.name)
@@ -299,11 +344,12 @@ class BootstrapHost:
             policy="pool",
             prefix=prefix,
             family=machine.spec.os,
-            reason="BootstrapExhausted",
+            reason=reason,
             message=why,
             cloud_name=machine.metadata.name,
         )
-        context.say(machine, "Normal", "BootstrapExhausted", why)
+        context.say(machine, "Normal", reason, why)
+        await context.count(host, failed_lives=1)
         await forget_host(context, machine, "HostReleased", why)
         return RequeueAfter(1.0)
 

@@ -1,4 +1,4 @@
-"""Keeping a ready machine ready: its Node is there, and its host carries the fleet's configuration.
+"""Keeping a ready machine ready: its Node is there and well, and its host carries the fleet's configuration.
 
 A host that may run jobs is only ever treated with what is safe on a live host: the agent is restarted, or the subset of
 steps that updates allow; never a full bootstrap. So it passes no gate (`paddock.hosts.disruption`): VMs outlive the agent,
@@ -15,6 +15,7 @@ from paddock.hosts.bootstrap.contract import BootstrapFailed
 from paddock.hosts.bootstrap.drift import GaveUp, Update, UpToDate, WaitUntil, decide
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost, ShownSteps
+from paddock.hosts.controllers.machine.remediate import RemediateHost
 from paddock.hosts.validation import ignored_change
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition
@@ -43,18 +44,24 @@ class MaintainHost:
     def __init__(self, context: ReconcileContext, prepare: BootstrapHost) -> None:
         self._context = context
         self._prepare = prepare
+        self._remediate = RemediateHost(context, prepare)
 
     async def run(self, machine: Machine, host: Host) -> RequeueAfter:
-        if self._context.settings.expect_nodes and (missing := await self._node_missing(machine)):
-            return await self._restart_agent(machine, host, missing)
+        node = None
+        if self._context.settings.expect_nodes:
+            node = await self._context.fresh.get(Node, machine.metadata.name)
+            if node is None:
+                return await self._restart_agent(machine, host, self._missing(machine))
+        looked_after = await self._remediate.run(machine, host, node)
+        if isinstance(looked_after, RequeueAfter):
+            return looked_after
+        machine = looked_after
         return await self._follow_configuration(machine, host)
 
     # The Node
 
-    async def _node_missing(self, machine: Machine) -> _MissingNode | None:
-        """Whether the Node is still to come or is gone; None while it is there."""
-        if await self._context.fresh.get(Node, machine.metadata.name) is not None:
-            return None
+    def _missing(self, machine: Machine) -> _MissingNode:
+        """Whether a Node that is not there is still to come, or is gone."""
         bootstrapped = get_condition(machine.status.conditions, "Bootstrapped")
         since = bootstrapped.last_transition_time if bootstrapped is not None else None
         if since is not None and self._context.clock.now() - since < _NODE_GRACE:

@@ -55,6 +55,7 @@ def hostless(machine: Machine, reason: str, message: str, now: datetime) -> Mach
         host_config_hash="",
         failed_host_config_hash="",
         update_attempts=0,
+        remediation=None,
         phase="Pending",
     )
     status = condition(status, "Provisioned", False, reason, message, now, severity="Warning")
