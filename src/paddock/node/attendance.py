@@ -24,6 +24,8 @@ __all__ = ["Attendance"]
 log = get_logger("node attendance")
 _AGAIN: Final = 3.0
 _AGAIN_AFTER_START: Final = 30.0
+_CUT_OFF: Final = 120.0
+"""A dispatch that has not answered for so long is away: some held requests, or a restart, take less."""
 
 
 class Attendance:
@@ -40,6 +42,8 @@ class Attendance:
         self._marks: MarkReporter | None = None
         self._telling: asyncio.Task[None] | None = None
         self._mark = ""
+        self._seeking_since = 0.0
+        self._reached_at: float | None = None
         self.outcome: Drained | Refused | None = None
 
     async def attend(self, entry: Entry, facts: Facts) -> None:
@@ -60,6 +64,7 @@ class Attendance:
             return
         if guest.state == "ready" and not handed and self.outcome is None:
             self._seek(facts.pod)
+            await self._note_contact(entry, facts)
         if handed and guest.mark is not None:
             self._pass_on(facts.pod, guest.mark)
 
@@ -76,7 +81,28 @@ class Attendance:
             log.debug("the guest does not answer yet", vm=vm, why=str(error))
         await self._context.clock.sleep(_AGAIN_AFTER_START if started else _AGAIN)
 
+    async def _note_contact(self, entry: Entry, facts: Facts) -> None:
+        """Record that dispatch was reached, or no longer is: a VM is ready only while somebody asks for its job.
+
+        An agent that starts again has the same time to reach dispatch, and says nothing new until then.
+        """
+        now, at = self._context.clock.monotonic(), facts.now.replace(microsecond=0)
+        reached = self._reached_at
+        if reached is not None and now - reached <= _CUT_OFF:
+            if not entry.asks:
+                await self._context.journal.put(replace(entry, asking_at=at, cut_off_at=None))
+        elif entry.asks and now - (reached or self._seeking_since) > _CUT_OFF:
+            await self._context.journal.put(replace(entry, cut_off_at=at))
+
+    def _reached(self) -> None:
+        first = self._reached_at is None
+        self._reached_at = self._context.clock.monotonic()
+        if first:
+            self._wake()
+
     def _seek(self, pod: Pod) -> None:
+        if self._seeking is None:
+            self._seeking_since = self._context.clock.monotonic()
         if self._seeking is None or self._seeking.done():
             self._seeking = asyncio.create_task(self._until_answered(pod), name=f"job of {pod.metadata.name}")
 
@@ -86,7 +112,13 @@ class Attendance:
         try:
             async with context.dispatch() as http, TaskStack() as tasks:
                 seeker = JobSeeker(
-                    http, context.settings.dispatch_url, token, self._hand_over, clock=context.clock, rng=context.rng
+                    http,
+                    context.settings.dispatch_url,
+                    token,
+                    self._hand_over,
+                    clock=context.clock,
+                    rng=context.rng,
+                    reached=self._reached,
                 )
                 tasks.start(token.keep_fresh())
                 self.outcome = await seeker.seek()

@@ -32,6 +32,8 @@ _QUIET = frozenset({Do.NOTHING, Do.WAIT, Do.ATTEND})
 _BACKOFF = Backoff(base=1.0, cap=30.0)
 _CONSOLE = 4096
 _KEPT_LOG = 1 << 20
+_CONTRADICTED = 10.0
+"""So long the cache may be behind what was written."""
 
 
 class Keeper:
@@ -51,6 +53,7 @@ class Keeper:
         self._done_since: float | None = None
         self._unreadable_since: float | None = None
         self._told: Json | None = None
+        self._told_at = 0.0
         self._refused = False
         self._pause = 0.0
 
@@ -372,11 +375,14 @@ class Keeper:
         if waiting is None and entry.stage is Stage.CLONING:
             waiting = Refusal("VMCloning", "the VM is cloned from its image")
         status = report(entry, guest, waiting, self._context.host.address)
-        if status == self._told or _but_message(status) == _but_message(self._told):
+        now = self._context.clock.monotonic()
+        same = status == self._told or _but_message(status) == _but_message(self._told)
+        # A control plane says of all Pods of a silent Node that they are not ready, and takes it back for none.
+        if same and not (now - self._told_at >= _CONTRADICTED and _contradicts(facts.pod, status)):
             return
         with suppress(NotFoundError, ConflictError):
             await self._apply(entry.namespace, entry.name, status)
-        self._told = status
+        self._told, self._told_at = status, now
 
     async def _report(self, entry: Entry) -> None:
         # A lost answer leads to the same report again, which changes nothing: it comes from the journal alone.
@@ -406,10 +412,17 @@ class Keeper:
         self._context.pods.pop(self._uid, None)
 
 
+def _contradicts(pod: Pod, status: Json) -> bool:
+    """Whether the API server shows another Ready than was written."""
+    shown = next((each.status for each in pod.status.conditions if each.type == "Ready"), None)
+    return shown != status["conditions"][-1]["status"]
+
+
 def _but_message(status: Json | None) -> Any:
     """A status without the texts that count seconds: those alone are no reason to write."""
     if status is None:
         return None
     state: dict[str, Any] = status["containerStatuses"][0]["state"]
     key = next(iter(state))
-    return status["phase"], key, state[key].get("reason"), status["containerStatuses"][0]["ready"]
+    ready: dict[str, Any] = status["conditions"][-1]
+    return status["phase"], key, state[key].get("reason"), ready["status"], ready.get("reason")

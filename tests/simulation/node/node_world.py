@@ -62,7 +62,8 @@ class Dispatch:
             await _answer(send, 204)
             return None
         self.asked.append(uid)
-        deadline = asyncio.get_running_loop().time() + self.hold
+        wait = float(headers.get("prefer", f"wait={self.hold}").partition("=")[2])
+        deadline = asyncio.get_running_loop().time() + min(self.hold, wait)
         while True:
             if uid in self.refused:
                 return await _answer(send, 403, {"error": "no", "reason": "refused"})
