@@ -21,6 +21,7 @@ from paddock.kube.store import CacheChange
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings, HealingSettings
 from paddock.runners.healing.healer import Healer
+from paddock.runners.healing.hung_listeners import HungListeners
 from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
 from paddock.runners.healing.left_claims import LeftClaims
@@ -90,6 +91,17 @@ class HealingService:
             LeftClaims(ledger, github, settings, clock),
             orphans,
             LeakedPods(
+                ledger,
+                client,
+                github,
+                settings,
+                clock,
+                namespace=namespace,
+                metrics=metrics,
+                events=self._events,
+                ask=self.check,
+            ),
+            HungListeners(
                 ledger,
                 client,
                 github,

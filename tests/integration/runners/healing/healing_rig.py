@@ -17,7 +17,7 @@ from integration.runners.ledger.rig import ACME, POOL, Bench, attempt, job
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
-from paddock.clients.github import GitHubJob, GitHubRunner, NotFound, RunnerPlace, Unavailable
+from paddock.clients.github import Conflict, GitHubJob, GitHubRunner, NotFound, RunnerPlace, Unavailable
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
@@ -30,6 +30,7 @@ from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, POLLER, POOL_LABEL, RUNNER, RUNNER_LABEL
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.healer import Healer
+from paddock.runners.healing.hung_listeners import HungListeners
 from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
 from paddock.runners.healing.metrics import HealingMetrics
@@ -52,6 +53,8 @@ class PaperForge:
         self.jobs: dict[int, GitHubJob] = {}
         self.rows: dict[str, GitHubRunner] = {}
         self.broken = False
+        self.assigns: set[str] = set()
+        """Runners that are given a job between the look and the removal."""
         self.asked: list[tuple[str, object]] = []
 
     async def job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob:
@@ -65,6 +68,16 @@ class PaperForge:
         self.asked.append(("runners", place.path))
         self._check()
         return [] if place.repository else list(self.rows.values())
+
+    async def remove_runner(self, place: RunnerPlace, runner_id: int) -> None:
+        """As GitHub does it: refused while the runner has a job, and one that is not there is success."""
+        self.asked.append(("remove", runner_id))
+        self._check()
+        for name, row in list(self.rows.items()):
+            if row.runner_id == runner_id and (row.busy or name in self.assigns):
+                raise Conflict("Runner is running a job", status=422)
+            if row.runner_id == runner_id:
+                del self.rows[name]
 
     def _check(self) -> None:
         if self.broken:
@@ -161,11 +174,14 @@ class HealingRig:
         common: dict[str, Any] = {"namespace": NAMESPACE, "metrics": self.metrics}
         github: Any = self.github
         self.pods = LeakedPods(self.ledger, self.client, github, self.settings, self.clock, ask=self._ask, **common)
+        self.listeners = HungListeners(
+            self.ledger, self.client, github, self.settings, self.clock, ask=self._ask, **common
+        )
         self.heartbeat = MissingPods(self.ledger, self.client, self.settings, self.clock, ask=self._ask, **common)
         self.accounts = OrphanServiceAccounts(self.client, self.settings, self.clock, **common)
         self.immortal = ImmortalPods(self.client, self.settings, self.clock, **common)
         self.healer = Healer(
-            [self.pods, self.heartbeat, self.accounts, self.immortal],
+            [self.pods, self.listeners, self.heartbeat, self.accounts, self.immortal],
             self.ledger,
             self.clock,
             seeded(3),

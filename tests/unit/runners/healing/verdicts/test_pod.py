@@ -78,7 +78,10 @@ def test_states_drawn_from_the_fine_grid_agree_too() -> None:
 
 MUTANTS = {
     "a claim being served is no sign of life": ("if facts.held is HeldFact.CLAIMED:", "if False:"),
-    "progress is no sign of life": ("if facts.moves is MovesFact.MOVING:", "if False:"),
+    "progress is no sign of life": (
+        "if facts.moves is MovesFact.MOVING and facts.listener_still_since is None:",
+        "if False:",
+    ),
     "in progress is no sign of life": (
         "if facts.job is JobFact.IN_PROGRESS and facts.executor is not ExecutorFact.OTHER:",
         "if False:",
