@@ -1,6 +1,7 @@
 """HTTP on loopback inside our own event loop: we own the signals, the order of stopping and the error messages."""
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -30,6 +31,12 @@ class Tls:
     clients: Path | None = None
     """The authority of client certificates. Clients may show one; one of another authority, or one that has expired, ends
     the handshake."""
+
+
+def _says_nothing_of_upgrades(record: logging.LogRecord) -> bool:
+    """A client that asks for another protocol (`kubectl exec`) is answered over HTTP; no package is missing for that."""
+    text = record.getMessage()
+    return "upgrade request" not in text and "WebSocket library" not in text
 
 
 class _Server(uvicorn.Server):
@@ -74,6 +81,7 @@ async def listening(app: Any, sock: socket.socket, tls: Tls | None = None) -> As
         server_header=False,
     )
     config.load()
+    logging.getLogger("uvicorn.error").addFilter(_says_nothing_of_upgrades)
     if tls and tls.clients:
         config.http_protocol_class = with_client_certificate(config.http_protocol_class)
     server = _Server(config)

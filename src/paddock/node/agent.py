@@ -14,6 +14,7 @@ import httpx2
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.readable import selected
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack
 from paddock.kube.builtin import Pod
@@ -30,7 +31,6 @@ from paddock.node.heartbeat import Heartbeat, NodeTakenError
 from paddock.node.host import Host
 from paddock.node.journal import Journal, Stage
 from paddock.node.keeper import Keeper
-from paddock.node.logs import selected
 from paddock.node.machines import Tart, TartError
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name

@@ -10,11 +10,13 @@ from paddock.base.logs import get_logger
 from paddock.base.tasks import TaskStack
 from paddock.base.tasks import end as end_task
 from paddock.clients.dispatch import Drained, Refused, Served
+from paddock.clients.dispatch.log_client import LogClient
 from paddock.kube.builtin import Pod
 from paddock.node.context import Context
 from paddock.node.decide import Facts
 from paddock.node.jobs import JobSeeker, MarkReporter
 from paddock.node.journal import Entry
+from paddock.node.log_reporter import LogReporter
 from paddock.node.machines import TartError
 from paddock.node.shares import Shares
 from paddock.node.tokens import PodToken
@@ -24,6 +26,7 @@ __all__ = ["Attendance"]
 log = get_logger("node attendance")
 _AGAIN: Final = 3.0
 _AGAIN_AFTER_START: Final = 30.0
+_LAST_WORDS: Final = 5.0
 _CUT_OFF: Final = 120.0
 """A dispatch that has not answered for so long is away: some held requests, or a restart, take less."""
 
@@ -42,6 +45,7 @@ class Attendance:
         self._marks: MarkReporter | None = None
         self._telling: asyncio.Task[None] | None = None
         self._mark = ""
+        self._log: LogReporter | None = None
         self._seeking_since = 0.0
         self._reached_at: float | None = None
         self.outcome: Drained | Refused | None = None
@@ -147,7 +151,37 @@ class Attendance:
             token = self._token = self._new_token(pod)
             self._marks = MarkReporter(http, context.settings.dispatch_url, token, clock=context.clock)
             self._marks.latest = self._mark
-            await self._marks.run()
+            await token.renew()
+            log_client = LogClient(http, context.settings.dispatch_url, token.current)
+            self._log = LogReporter(log_client, self._shares, context.clock)
+            async with TaskStack() as tasks:
+                tasks.start(self._log.run())
+                await self._marks.run()
+
+    async def finish_log(self, pod: Pod | None) -> None:
+        """The VM has ended: dispatch gets the rest of its log, within a few seconds or not at all.
+
+        Dying here, or a dispatch that is away, costs the end of the kept log; the termination message has its last lines.
+        """
+        if pod is None or await self._shares.log_tail() == "":
+            return
+        context = self._context
+        token = self._new_token(pod)
+        timer = asyncio.create_task(context.clock.sleep(_LAST_WORDS))
+        poster = asyncio.create_task(self._post_rest(token))
+        try:
+            await asyncio.wait([timer, poster], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end_task(poster)
+            await end_task(timer)
+
+    async def _post_rest(self, token: PodToken) -> None:
+        context = self._context
+        await token.renew()
+        async with context.dispatch() as http:
+            client = LogClient(http, context.settings.dispatch_url, token.current)
+            reporter = self._log.with_client(client) if self._log is not None else None
+            await (reporter or LogReporter(client, self._shares, context.clock)).finish()
 
     def _new_token(self, pod: Pod) -> PodToken:
         context = self._context

@@ -264,6 +264,7 @@ class Keeper:
             case Do.END:
                 await self._attendance.close()
                 await self._put(replace(entry, stage=Stage.ENDED, end=action.end))
+                await self._attendance.finish_log(facts.pod)
                 context.metrics.ends.labels(action.end.reason if action.end else "").inc()
             case Do.REPORT:
                 await self._report(entry)
