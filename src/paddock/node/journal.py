@@ -137,6 +137,17 @@ class Journal:
                 continue
             self._entries[entry.uid] = entry
 
+    @property
+    def complaint(self) -> str:
+        """What a person is told of entries that do not decode; empty where there are none."""
+        if not self.unreadable:
+            return ""
+        listed = ", ".join(str(self._root / uid) for uid in sorted(self.unreadable)[:3])
+        return (
+            f"{len(self.unreadable)} entries of the agent's journal cannot be read ({listed}), so that their VMs are left alone: "
+            "install the agent's version that wrote them, or stop each VM with tart, remove its folder and restart the agent"
+        )
+
     def folder(self, uid: str) -> Path:
         return self._root / uid
 

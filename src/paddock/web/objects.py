@@ -149,7 +149,14 @@ def _machine(name: str, seen: PageData, pool_prefix: str) -> ObjectPage | None:
     return ObjectPage(
         "machine",
         name,
-        why_machine(machine, seen.hosts, seen.machines, seen.now, pool_prefix=pool_prefix),
+        why_machine(
+            machine,
+            seen.hosts,
+            seen.machines,
+            seen.now,
+            pool_prefix=pool_prefix,
+            node=next((node for node in seen.nodes if node.metadata.name == name), None),
+        ),
         [fact for fact in facts if fact[1]],
         status.conditions,
         timeline(of_events(seen.events, name), of_conditions(status.conditions)),
