@@ -1,7 +1,9 @@
 """A runner's log reaches dispatch while it runs and when it has ended, and never costs anybody a job."""
 
+import pytest
 from simulation.node.node_world import NodeWorld
 
+from paddock.simulator.interruptions import Interruption, interruptions
 from paddock.simulator.process import World, simulate
 
 
@@ -59,3 +61,20 @@ def test_a_dispatch_that_is_away_delays_the_end_of_a_pod_by_seconds_only() -> No
         assert uid not in mac.dispatch.ended_logs
 
     simulate(scenario, seed=1)
+
+
+@pytest.mark.parametrize("kind", list(Interruption), ids=lambda kind: kind.value)
+def test_a_post_that_is_interrupted_costs_no_line_and_no_job(kind: Interruption) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.duration = 6.0
+        mac.dispatch.jobs.append("job-1")
+        uid = await mac.pod("p1")
+        await mac.phase_is("p1", "Succeeded")
+        assert mac.ran == ["job-1"]
+        lines = bytes(mac.dispatch.logs.get(uid, b"")).split(b"\n")
+        assert lines.count(b"listening") <= 1
+        assert len(mac.tart.ledger.runs) == 1
+
+    posts = interruptions(scenario, kinds=[kind], only=lambda call: "/pods/log" in call.name)
+    assert posts, "nothing was posted"
