@@ -79,8 +79,16 @@ test-kube: .venv/installed-for-development
 test-browser: .venv/installed-for-development
 	@$(BIN)/pytest tests/browser -q -s
 
+# `make bench` runs all of them, `make bench node` one.
+BENCHES = kube api hosts bootstrap dispatch node startup
 bench: .venv/installed-for-development
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench $(filter $(BENCHES),$(MAKECMDGOALS))
+
+ifneq ($(filter bench,$(MAKECMDGOALS)),)
+.PHONY: $(BENCHES)
+$(BENCHES):
+	@:
+endif
 
 crds: .venv/installed-for-development
 	@$(BIN)/python hack/crds.py

@@ -27,6 +27,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
         "waiting_pods:waiting_pods",
         "healing_leaks:healing_leaks",
     ),
+    "node": ("node:resting", "node:jobs", "node:bundle"),
     "startup": ("starting:starting",),
 }
 _LONGEST_PART = 240.0

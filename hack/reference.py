@@ -310,6 +310,10 @@ ROUTES: Final = {
     "POST /webhooks/github": ("GitHub, by the signature", "A delivery: verified, stored, answered."),
     "POST /api/internal/runners/dispatch": (_POD, "Wait for a job; the answers are in docs/design/dispatch.md."),
     "POST /api/internal/runners/pods/progress": (_POD, "A mark that moves while the runner works."),
+    "POST /api/internal/runners/pods/log": (
+        _POD,
+        "What its runner printed from byte `?from=` on, at most 64 KiB; `?end=true`: there is no more.",
+    ),
     "GET /api/internal/runners/desired_replicas": (
         "any ServiceAccount, by its token",
         "The load of a pool (`?fleet=`).",
@@ -326,7 +330,9 @@ ROUTES: Final = {
     "GET /api/v1/heals": (_PEOPLE, "The heal ledger, newest first."),
     "GET /api/v1/claims": (_PEOPLE, "Claims that are held."),
     "GET /api/v1/jobs/{job_id}": (_PEOPLE, "Everything about a job."),
+    "GET /api/v1/jobs/{job_id}/log": (_PEOPLE, "The end of what its runner printed, as text (`?tail=` lines)."),
     "GET /api/v1/pods/{uid}": (_PEOPLE, "Everything that the ledger knows of a Pod."),
+    "GET /api/v1/pods/{uid}/log": (_PEOPLE, "The same, by Pod."),
     "GET /api/v1/why/{kind}/{name}": (_PEOPLE, "What `paddock why` says of a job, a Pod, a claim or a pool."),
     "GET /api/v1/at/{moment}": (_PEOPLE, "What was open at that moment (`?around=` seconds of log)."),
     "GET /api/v1/leaks": (_PEOPLE, "What looks like a leak, and when that is decided."),

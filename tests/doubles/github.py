@@ -9,6 +9,7 @@ from typing import Any
 from paddock.base.secrets import Secret
 from paddock.clients.github import (
     BudgetView,
+    Conflict,
     GitHubError,
     GitHubJob,
     GitHubRunner,
@@ -42,6 +43,8 @@ class StubGitHub:
         self.attempts: list[HookDelivery] | GitHubError = []
         self.refusals: dict[int, GitHubError] = {}
         """Raised when this runner is to be removed, or this delivery repeated."""
+        self.assigns: set[str] = set()
+        """Runners that are given a job between the look and the removal, which GitHub then refuses."""
         self.redelivered: list[int] = []
         self.removed: list[int] = []
         self.minted: list[dict[str, object]] = []
@@ -133,8 +136,12 @@ class StubGitHub:
         self._asked("remove_runner", runner_id)
         if runner_id in self.refusals:
             raise self.refusals[runner_id]
-        self.registered.pop(runner_id, None)
         here = self.places.get(place.path, [])
+        if isinstance(here, list) and any(
+            row.runner_id == runner_id and (row.busy or row.name in self.assigns) for row in here
+        ):
+            raise Conflict("Runner is running a job", status=422)
+        self.registered.pop(runner_id, None)
         if isinstance(here, list) and any(row.runner_id == runner_id for row in here):
             self.removed.append(runner_id)
             self.places[place.path] = [row for row in here if row.runner_id != runner_id]

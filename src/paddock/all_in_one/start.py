@@ -18,6 +18,7 @@ from paddock.base.clock import SystemClock
 from paddock.base.http_server import Tls, bind, listening
 from paddock.base.rng import unseeded
 from paddock.embedded.api.client_authority import ClientAuthority
+from paddock.embedded.api.http import ApiServer
 from paddock.embedded.certificates import Certificates
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.definitions import definitions
@@ -106,7 +107,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         application.client = await stack.enter_async_context(
             Client(kube_config.from_kubeconfig(application.folder.kubeconfig))
         )
-        page = await _halves_and_page(application)
+        page = await _halves_and_page(application, plane.app)
         await stack.enter_async_context(listening(page, page_socket))
         settings = options.settings
         application.folder.say_where(
@@ -148,10 +149,12 @@ async def _store(application: Application) -> PostgresStore:
     )
 
 
-async def _halves_and_page(application: Application) -> ASGIApp:
+async def _halves_and_page(application: Application, api: ApiServer) -> ASGIApp:
     manager = Manager(clock=application.clock, rng=application.rng, metrics=application.metrics, grace=_GRACE)
     hosts, simulated = await hosts_subsystem(application, manager)
     runners = await runners_subsystem(application, manager)
+    if runners is not None:
+        api.logs.source = runners.service.ledger.runner_logs
     if simulated is not None and runners is not None and runners.simulators is not None:
         agents = SimulatedAgents(simulated.macs, simulated.installed, runners.simulators.agents)
         await in_background(application, "simulated agents", agents.run)

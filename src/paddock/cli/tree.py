@@ -145,17 +145,19 @@ def _node(node: Any, ground: _Ground) -> Branch:
 def _doing(pod: Any) -> str:
     """What a runner does, in a word that is the same for all that do the same."""
     from paddock.runners.api import OWNER_LABEL
+    from paddock.runners.pools.pod_predicates import os_of, warm
 
     if pod.metadata.labels.get(OWNER_LABEL):
         return "a busy runner"
-    return "an idle runner" if pod.status.phase == "Running" else "a runner that starts or ends"
+    return "an idle runner" if warm(pod, os_of(pod)) else "a runner that starts or ends"
 
 
 def _pod(pod: Any, jobs: dict[str, str]) -> Branch:
     from paddock.runners.api import OWNER_LABEL
+    from paddock.runners.pools.pod_predicates import os_of, warm
 
     owner = pod.metadata.labels.get(OWNER_LABEL, "")
-    doing = f"busy for {owner}" if owner else "idle" if pod.status.phase == "Running" else pod.status.phase or "new"
+    doing = f"busy for {owner}" if owner else "idle" if warm(pod, os_of(pod)) else pod.status.phase or "new"
     job = jobs.get(pod.metadata.name)
     below = (Branch(job),) if job is not None else ()
     return Branch(f"pod {pod.metadata.name}  {doing}", below, ("pod", "busy" if owner else doing), f"pods  {doing}")

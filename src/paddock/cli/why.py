@@ -12,6 +12,7 @@ from paddock.cli.progress import showing
 
 if TYPE_CHECKING:
     from paddock.base.explanation import Explanation
+    from paddock.kube.builtin import Node
 
 __all__ = ["command", "explanation_of", "one_of"]
 
@@ -88,7 +89,19 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation"
         return why_host(mac.host, machines, now)
     if mac.machine is None:
         raise Problem(f"host {name} belongs to no machine: `paddock why host {name}` explains it")
-    return why_machine(mac.machine, (await reached.client.list(ScalewayAppleSiliconHost)).items, machines, now)
+    hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
+    return why_machine(mac.machine, hosts, machines, now, node=await _node_of(reached, mac.machine.metadata.name))
+
+
+async def _node_of(reached: Reached, name: str) -> "Node | None":
+    """The Mac's Node; None where there is none yet, or where one may not be read: then nothing is said of it."""
+    from paddock.kube.builtin import Node
+    from paddock.kube.errors import ForbiddenError, NotFoundError
+
+    try:
+        return await reached.client.get(Node, name)
+    except (NotFoundError, ForbiddenError):
+        return None
 
 
 async def _of_the_ledger(reached: Reached, kind: str, name: str) -> "Explanation":

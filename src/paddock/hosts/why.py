@@ -14,8 +14,10 @@ from paddock.base.explanation import Evidence, Explanation, ago, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import NoneFits, choose
 from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.node_health import troubles
 from paddock.hosts.orphans import HostState
 from paddock.hosts.release import LIVES_TO_QUARANTINE
+from paddock.kube.builtin import Node
 from paddock.kube.objects import Condition
 
 __all__ = ["why_fleet", "why_host", "why_machine"]
@@ -33,9 +35,15 @@ _PAGES = {"NoAvailableHost": "PaddockNoAvailableHost", "BootstrapFailed": "Paddo
 
 
 def why_machine(
-    machine: Machine, hosts: Sequence[Host], machines: Sequence[Machine], now: datetime, *, pool_prefix: str = ""
+    machine: Machine,
+    hosts: Sequence[Host],
+    machines: Sequence[Machine],
+    now: datetime,
+    *,
+    pool_prefix: str = "",
+    node: Node | None = None,
 ) -> Explanation:
-    """Why a machine is, or is not, Ready."""
+    """Why a machine is, or is not, Ready; with `node`, what its Node says is wrong as well."""
     meta, status = machine.metadata, machine.status
     ready = _ready(status.conditions)
     host = next((host for host in hosts if host.metadata.name and host.metadata.name == status.host_name), None)
@@ -44,6 +52,8 @@ def why_machine(
         evidence += _of_host(host, now)
     elif status.server_id:
         evidence.append(Evidence("cloud", f"server {status.server_id} is not in the inventory"))
+    wrong = troubles(node, now) if node is not None else []
+    evidence += [Evidence("host", trouble.sentence) for trouble in wrong]
     said = Explanation(about=f"machine {meta.name}", sentence="", evidence=tuple(evidence), healthy=status.ready)
     if meta.deletion_timestamp is not None:
         return replace(
@@ -58,7 +68,16 @@ def why_machine(
             commands=(f"kubectl annotate samm {meta.name} {PAUSED}-",),
         )
     if status.ready:
-        return replace(said, sentence=f"Ready {ago(_since(ready), now)}: {_message(ready, 'its Node reports Ready')}")
+        sentence = f"Ready {ago(_since(ready), now)}: {_message(ready, 'its Node reports Ready')}"
+        if not wrong:
+            return replace(said, sentence=sentence)
+        return replace(
+            said,
+            sentence=f"{sentence}; but {'; '.join(trouble.sentence for trouble in wrong)}",
+            commands=(f"kubectl describe node {meta.name}",),
+            runbook="conditions",
+            healthy=not any(trouble.urgent for trouble in wrong),
+        )
     reason = ready.reason if ready is not None else ""
     sentence = f"not Ready {ago(_since(ready), now)}: {_message(ready, 'no controller has looked at it yet')}"
     commands = [f"paddock describe machine {meta.name}"]

@@ -6,6 +6,8 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,6 +45,8 @@ class KubeConnection:
         self._metrics = metrics or KubeMetrics()
         self._transport = transport
         self._user_agent = user_agent
+        self.server_date: datetime | None = None
+        """What the newest answer said of the server's clock; None where it said nothing."""
         self._pool = pool
         self._http: httpx2.AsyncClient | None = None
         self._shown: tuple[str, Secret | None] = ("", None)
@@ -67,6 +71,7 @@ class KubeConnection:
                     request = await self._request(method, path, params, body, content_type, httpx2.Timeout(timeout))
                     response = await self._client().send(request)
                     code = str(response.status_code)
+                    self.server_date = _date_of(response)
                     if response.is_success:
                         return response.content
                     error = from_response(response.status_code, response.content, response.headers.get("retry-after"))
@@ -186,6 +191,14 @@ class KubeConnection:
             headers={"User-Agent": self._user_agent},
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=self._pool, keepalive_expiry=60.0),
         )
+
+
+def _date_of(response: httpx2.Response) -> datetime | None:
+    try:
+        said = parsedate_to_datetime(response.headers["date"])
+    except (KeyError, ValueError):
+        return None
+    return said if said.tzinfo is not None else None
 
 
 def _tls(config: Config, identity: Identity) -> ssl.SSLContext:

@@ -14,6 +14,7 @@ import httpx2
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.readable import selected
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack
 from paddock.kube.builtin import Pod
@@ -30,7 +31,6 @@ from paddock.node.heartbeat import Heartbeat, NodeTakenError
 from paddock.node.host import Host
 from paddock.node.journal import Journal, Stage
 from paddock.node.keeper import Keeper
-from paddock.node.logs import selected
 from paddock.node.machines import Tart, TartError
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name
@@ -44,6 +44,12 @@ __all__ = ["Agent", "World"]
 log = get_logger("node agent")
 _BACKOFF = Backoff(base=1.0, cap=30.0)
 _CLOSE_BEATS = 30.0
+_SKEW = 30.0
+_SKEW_OVER = 20.0
+_SKEWED = (
+    "the Mac's clock and the API server's are more than 30 s apart, so that GitHub may refuse its runners: "
+    "set it with `sudo sntp -sS time.apple.com`, and look at paddock_node_clock_skew_seconds"
+)
 LARGEST_LOG = 1 << 20
 
 
@@ -77,6 +83,7 @@ class Agent:
         self._kube_metrics = kube_metrics
         self._keepers: dict[str, tuple[Keeper, asyncio.Task[None]]] = {}
         self._context: Context | None = None
+        self._clock_is_wrong = False
         self.standing_down = ""
         """Why this agent does nothing, where another Mac has its name."""
 
@@ -258,11 +265,14 @@ class Agent:
         short = disk is not None and disk.free_share < PRESSURE
         days = (context.clock.now() - context.host.booted_at).total_seconds() / 86400
         long = days >= self._settings.long_uptime_days
+        self._clock_is_wrong = _wrong(context.clock_skew, already=self._clock_is_wrong)
         return Health(
             not_ready=problem,
             disk_pressure=f"{context.pressure}: no Pod is taken until space is free" if short else "",
             slots_leaked=context.slots_leaked,
             long_uptime=f"the Mac is up for {days:.0f} days: reboot it when it is idle" if long else "",
+            clock_skew=_SKEWED if self._clock_is_wrong else "",
+            journal_unreadable=context.journal.complaint,
         )
 
     async def _sweep(self, sweep: Sweep) -> None:
@@ -290,3 +300,10 @@ class Agent:
         except TartError as error:
             log.warning("tart does not tell its version", why=str(error))
             return "unknown"
+
+
+def _wrong(skew: float | None, *, already: bool) -> bool:
+    """Whether the clock is wrong. Two thresholds, so that a clock near one of them does not flap."""
+    if skew is None:
+        return already
+    return abs(skew) > (_SKEW_OVER if already else _SKEW)

@@ -10,11 +10,13 @@ from paddock.base.logs import get_logger
 from paddock.base.tasks import TaskStack
 from paddock.base.tasks import end as end_task
 from paddock.clients.dispatch import Drained, Refused, Served
+from paddock.clients.dispatch.log_client import LogClient
 from paddock.kube.builtin import Pod
 from paddock.node.context import Context
 from paddock.node.decide import Facts
 from paddock.node.jobs import JobSeeker, MarkReporter
 from paddock.node.journal import Entry
+from paddock.node.log_reporter import LogReporter
 from paddock.node.machines import TartError
 from paddock.node.shares import Shares
 from paddock.node.tokens import PodToken
@@ -24,6 +26,9 @@ __all__ = ["Attendance"]
 log = get_logger("node attendance")
 _AGAIN: Final = 3.0
 _AGAIN_AFTER_START: Final = 30.0
+_LAST_WORDS: Final = 5.0
+_CUT_OFF: Final = 120.0
+"""A dispatch that has not answered for so long is away: some held requests, or a restart, take less."""
 
 
 class Attendance:
@@ -40,6 +45,9 @@ class Attendance:
         self._marks: MarkReporter | None = None
         self._posting: asyncio.Task[None] | None = None
         self._mark = ""
+        self._log: LogReporter | None = None
+        self._seeking_since = 0.0
+        self._reached_at: float | None = None
         self.outcome: Drained | Refused | None = None
 
     async def attend(self, entry: Entry, facts: Facts) -> None:
@@ -60,6 +68,7 @@ class Attendance:
             return
         if guest.state == "ready" and not handed and self.outcome is None:
             self._seek(facts.pod)
+            await self._note_contact(entry, facts)
         if handed and guest.mark is not None:
             self._pass_on(facts.pod, guest.mark)
 
@@ -76,7 +85,28 @@ class Attendance:
             log.debug("the guest does not answer yet", vm=vm, why=str(error))
         await self._context.clock.sleep(_AGAIN_AFTER_START if started else _AGAIN)
 
+    async def _note_contact(self, entry: Entry, facts: Facts) -> None:
+        """Record that dispatch was reached, or no longer is: a VM is ready only while somebody asks for its job.
+
+        An agent that starts again has the same time to reach dispatch, and says nothing new until then.
+        """
+        now, at = self._context.clock.monotonic(), facts.now.replace(microsecond=0)
+        reached = self._reached_at
+        if reached is not None and now - reached <= _CUT_OFF:
+            if not entry.asks:
+                await self._context.journal.put(replace(entry, asking_at=at, cut_off_at=None))
+        elif entry.asks and now - (reached or self._seeking_since) > _CUT_OFF:
+            await self._context.journal.put(replace(entry, cut_off_at=at))
+
+    def _reached(self) -> None:
+        first = self._reached_at is None
+        self._reached_at = self._context.clock.monotonic()
+        if first:
+            self._wake()
+
     def _seek(self, pod: Pod) -> None:
+        if self._seeking is None:
+            self._seeking_since = self._context.clock.monotonic()
         if self._seeking is None or self._seeking.done():
             self._seeking = asyncio.create_task(self._until_answered(pod), name=f"job of {pod.metadata.name}")
 
@@ -86,7 +116,13 @@ class Attendance:
         try:
             async with context.dispatch() as http, TaskStack() as tasks:
                 seeker = JobSeeker(
-                    http, context.settings.dispatch_url, token, self._hand_over, clock=context.clock, rng=context.rng
+                    http,
+                    context.settings.dispatch_url,
+                    token,
+                    self._hand_over,
+                    clock=context.clock,
+                    rng=context.rng,
+                    reached=self._reached,
                 )
                 tasks.start(token.keep_fresh())
                 self.outcome = await seeker.seek()
@@ -115,7 +151,37 @@ class Attendance:
             token = self._token = self._new_token(pod)
             self._marks = MarkReporter(http, context.settings.dispatch_url, token, clock=context.clock)
             self._marks.latest = self._mark
-            await self._marks.run()
+            await token.renew()
+            log_client = LogClient(http, context.settings.dispatch_url, token.current)
+            self._log = LogReporter(log_client, self._shares, context.clock)
+            async with TaskStack() as tasks:
+                tasks.start(self._log.run())
+                await self._marks.run()
+
+    async def finish_log(self, pod: Pod | None) -> None:
+        """The VM has ended: dispatch gets the rest of its log, within a few seconds or not at all.
+
+        Dying here, or a dispatch that is away, costs the end of the kept log; the termination message has its last lines.
+        """
+        if pod is None or await self._shares.log_tail() == "":
+            return
+        context = self._context
+        token = self._new_token(pod)
+        timer = asyncio.create_task(context.clock.sleep(_LAST_WORDS))
+        poster = asyncio.create_task(self._post_rest(token))
+        try:
+            await asyncio.wait([timer, poster], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end_task(poster)
+            await end_task(timer)
+
+    async def _post_rest(self, token: PodToken) -> None:
+        context = self._context
+        await token.renew()
+        async with context.dispatch() as http:
+            client = LogClient(http, context.settings.dispatch_url, token.current)
+            reporter = self._log.with_client(client) if self._log is not None else None
+            await (reporter or LogReporter(client, self._shares, context.clock)).finish()
 
     def _new_token(self, pod: Pod) -> PodToken:
         context = self._context

@@ -50,6 +50,7 @@ class Context:
     orphans: set[str] = field(default_factory=set)
     session_problem: str = ""
     slots_leaked: str = ""
+    clock_skew: float | None = None
     seats: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -69,10 +70,11 @@ class Context:
     def seat_problem(self, uid: str) -> Refusal | None:
         """Why no VM may start for this Pod now. The kernel counts VMs, not Pods: one that is ending still has its seat."""
         taken = [each for each in self.journal.entries() if each.holds_seat and each.uid != uid]
-        used = len(taken) + len(self.orphans)
+        unknown = {f"an unreadable entry ({each})" for each in self.journal.unreadable}
+        used = len(taken) + len(self.orphans) + len(unknown)
         if used < self.settings.max_vms:
             return None
-        names = ", ".join(sorted([*(each.name for each in taken), *self.orphans]))
+        names = ", ".join(sorted([*(each.name for each in taken), *self.orphans, *unknown]))
         return Refusal(
             "VMSlotWaiting", f"{used} VMs run, which is all a Mac may run: {names}; the next to end makes room"
         )

@@ -27,6 +27,10 @@ GONE_GRACE: Final = 30.0
 HALT_LIMIT: Final = 60.0
 READ_LIMIT: Final = 60.0
 _KILLED: Final = 137
+UNREADABLE: Final = (
+    "the agent's journal entry of this Pod cannot be read, so that its VM is left alone and keeps its seat: install the agent's "
+    "version that wrote it, or stop the VM with tart, remove the entry's folder (the Node's condition names it) and restart the agent"
+)
 
 
 class Do(StrEnum):
@@ -92,6 +96,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     unreadable_for: float = 0.0
     halt_asked: bool = False
     outcome: Drained | Refused | None = None
+    unreadable: bool = False
+    """The journal has an entry for this Pod that does not decode: what was begun is not known."""
 
 
 def decide(facts: Facts) -> Action:
@@ -109,6 +115,10 @@ def _newcomer(facts: Facts) -> Action:
     pod = facts.pod
     if pod is None:
         return Action(Do.NOTHING, "there is neither a Pod nor an entry")
+    if facts.unreadable:
+        # Not even for a deletion: what its VM does is not known, so that a person decides.
+        lost = Refusal("JournalUnreadable", UNREADABLE)
+        return Action(Do.WAIT, lost.message, refusal=lost)
     if facts.liveness is Liveness.UNKNOWN:
         return Action(Do.WAIT, "whether a VM of this Pod runs cannot be told")
     if facts.liveness is Liveness.ALIVE:

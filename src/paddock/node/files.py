@@ -25,6 +25,10 @@ class Files(Protocol):
         """The last `limit` bytes of a regular file; None as for `read`."""
         ...
 
+    async def part(self, path: Path, first: int, limit: int) -> tuple[int, bytes] | None:
+        """The size of a regular file, and at most `limit` bytes of it from byte `first` on; None as for `read`."""
+        ...
+
     async def write(self, path: Path, content: bytes, *, mode: int = 0o600) -> None:
         """The file holds this content or what it held before; afterwards it survives a power cut. The folder exists."""
         ...
@@ -64,6 +68,9 @@ class DiskFiles:
 
     async def tail(self, path: Path, limit: int) -> bytes | None:
         return await self._do(lambda: _read(path, limit, from_end=True))
+
+    async def part(self, path: Path, first: int, limit: int) -> tuple[int, bytes] | None:
+        return await self._do(lambda: _part(path, first, limit))
 
     async def write(self, path: Path, content: bytes, *, mode: int = 0o600) -> None:
         await self._do(lambda: _write(path, content, mode))
@@ -107,6 +114,29 @@ class DiskFiles:
 
 
 def _read(path: Path, limit: int, *, from_end: bool) -> bytes | None:
+    found = _open(path)
+    if found is None:
+        return None
+    descriptor, size = found
+    try:
+        return _bytes(descriptor, max(0, size - limit) if from_end else 0, limit)
+    finally:
+        os.close(descriptor)
+
+
+def _part(path: Path, first: int, limit: int) -> tuple[int, bytes] | None:
+    found = _open(path)
+    if found is None:
+        return None
+    descriptor, size = found
+    try:
+        return size, _bytes(descriptor, first, limit)
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> tuple[int, int] | None:
+    """A regular file, open for reading, and its size. The caller closes it."""
     # O_NONBLOCK: opening a FIFO that a guest made must not wait for a writer. O_NOFOLLOW: a link could name our own files.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -116,20 +146,21 @@ def _read(path: Path, limit: int, *, from_end: bool) -> bytes | None:
         if path.is_symlink() or not path.is_file():
             return None
         raise error from None
-    try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return None
-        if from_end and facts.st_size > limit:
-            os.lseek(descriptor, facts.st_size - limit, os.SEEK_SET)
-        parts: list[bytes] = []
-        left = limit
-        while left > 0 and (part := os.read(descriptor, left)):
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
-    finally:
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode):
         os.close(descriptor)
+        return None
+    return descriptor, facts.st_size
+
+
+def _bytes(descriptor: int, first: int, limit: int) -> bytes:
+    os.lseek(descriptor, first, os.SEEK_SET)
+    parts: list[bytes] = []
+    left = limit
+    while left > 0 and (part := os.read(descriptor, left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

@@ -35,8 +35,17 @@ class Heartbeat:
         """Raises KubeError where the API server is away: the next beat begins anew. After a 401 nothing is created."""
         # Read each time: a Node that was deleted is made again within one beat, and the VMs are none of its business.
         node = await self._registered()
+        self._context.client.connection.server_date = None
         await self._renew(node)
+        self._compare_clocks()
         await self._tell(node, health)
+
+    def _compare_clocks(self) -> None:
+        """The server's Date has whole seconds and is as old as its answer: good enough for a clock that is minutes off."""
+        said = self._context.client.connection.server_date
+        if said is not None:
+            self._context.clock_skew = skew = (self._context.clock.now() - said).total_seconds()
+            self._context.metrics.clock_skew.set(skew)
 
     async def taken(self) -> bool:
         """Whether another Mac reports under our name right now: another machineID, and a Lease that was renewed lately."""

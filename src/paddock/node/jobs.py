@@ -35,10 +35,11 @@ class JobSeeker:
         *,
         clock: Clock,
         rng: random.Random,
+        reached: Callable[[], None] | None = None,
     ) -> None:
         self._token = token
         self._hand_over = hand_over
-        self._poll = PollClient(http, url, token.current, clock=clock, rng=rng)
+        self._poll = PollClient(http, url, token.current, clock=clock, rng=rng, reached=reached)
 
     async def seek(self) -> Drained | Refused | None:
         """None once a job was handed over; otherwise why there will be none."""

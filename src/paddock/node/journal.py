@@ -67,7 +67,11 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One Pod's VM. `attempt` counts runs; `boot_id` is the host's at the newest run."""
+    """One Pod's VM. `attempt` counts runs; `boot_id` is the host's at the newest run.
+
+    `ready_at` is when the guest first said so, `asking_at` since when dispatch is asked for its job, `cut_off_at` since when
+    dispatch cannot be reached any more.
+    """
 
     uid: str
     namespace: str
@@ -84,6 +88,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     started_at: datetime | None = None
     running_at: datetime | None = None
     ready_at: datetime | None = None
+    asking_at: datetime | None = None
+    cut_off_at: datetime | None = None
     handed_at: datetime | None = None
     stop: Stop | None = None
     end: End | None = None
@@ -93,6 +99,11 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def holds_seat(self) -> bool:
         """Whether its VM may be running: from before the first run until its end is proven."""
         return self.stage in (Stage.STARTING, Stage.RUNNING)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it waits for a job, or had one: the guest is ready, and dispatch is asked in the Pod's name."""
+        return self.handed_at is not None or (self.asking_at is not None and self.cut_off_at is None)
 
     @property
     def over(self) -> bool:
@@ -125,6 +136,17 @@ class Journal:
                 self.unreadable.add(uid)
                 continue
             self._entries[entry.uid] = entry
+
+    @property
+    def complaint(self) -> str:
+        """What a person is told of entries that do not decode; empty where there are none."""
+        if not self.unreadable:
+            return ""
+        listed = ", ".join(str(self._root / uid) for uid in sorted(self.unreadable)[:3])
+        return (
+            f"{len(self.unreadable)} entries of the agent's journal cannot be read ({listed}), so that their VMs are left alone: "
+            "install the agent's version that wrote them, or stop each VM with tart, remove its folder and restart the agent"
+        )
 
     def folder(self, uid: str) -> Path:
         return self._root / uid

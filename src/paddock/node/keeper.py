@@ -1,4 +1,4 @@
-"""One Pod's keeper: gathers the facts, asks `decide`, performs the action, again and again.
+"""One Pod's keeper: has the facts gathered, asks `decide`, performs the action, has it told, again and again.
 
 Every sequence here may be cut between any two awaits. The journal is written before each effect, and each effect can be
 repeated; the design page's table names every window and its healer.
@@ -6,8 +6,6 @@ repeated; the design page's table names every window and its healer.
 
 import asyncio
 from contextlib import suppress
-from datetime import UTC, datetime
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,20 +15,20 @@ from paddock.base.tasks import end as end_task
 from paddock.kube.builtin import Pod
 from paddock.kube.errors import ConflictError, KubeError, NotFoundError
 from paddock.node.attendance import Attendance
-from paddock.node.context import FIELD_MANAGER, Context
+from paddock.node.context import Context
 from paddock.node.decide import Action, Do, Facts, decide
-from paddock.node.journal import Entry, Exit, Stage
-from paddock.node.machines import Liveness, Resources, Run, TartError, VmRunningError
+from paddock.node.journal import Entry, Stage
+from paddock.node.machines import Resources, TartError, VmRunningError
 from paddock.node.names import golden_name
-from paddock.node.pods import Json, Refusal, accepted, belongs_to_daemon_set, refused, report, unsupported, variables
-from paddock.node.shares import Guest, readable_tail
+from paddock.node.observer import VmObserver
+from paddock.node.pod_status import PodStatusWriter
+from paddock.node.pods import accepted, variables
 
 __all__ = ["Keeper"]
 
 log = get_logger("node keeper")
 _QUIET = frozenset({Do.NOTHING, Do.WAIT, Do.ATTEND})
 _BACKOFF = Backoff(base=1.0, cap=30.0)
-_CONSOLE = 4096
 _KEPT_LOG = 1 << 20
 
 
@@ -46,12 +44,8 @@ class Keeper:
         self._woken = asyncio.Event()
         self._cloned = False
         self._halt_asked = False
-        self._running_since: float | None = None
-        self._stopping_since: float | None = None
-        self._done_since: float | None = None
-        self._unreadable_since: float | None = None
-        self._told: Json | None = None
-        self._refused = False
+        self._observer = VmObserver(context, uid, self._shares)
+        self._status = PodStatusWriter(context, uid)
         self._pause = 0.0
 
     def wake(self) -> None:
@@ -100,110 +94,15 @@ class Keeper:
         return self._context.journal.get(self._uid)
 
     async def _look(self) -> Action:
-        facts = await self._gather()
+        facts = await self._observer.gather(
+            cloned=self._cloned, halt_asked=self._halt_asked, outcome=self._attendance.outcome
+        )
         action = decide(facts)
         if action.do not in _QUIET:
             log.info("pod", uid=self._uid, do=action.do.value, why=action.why)
         await self._perform(action, facts)
-        await self._tell(action, facts)
+        await self._status.tell(action, facts)
         return action
-
-    # Facts
-
-    async def _gather(self) -> Facts:
-        context, entry = self._context, self._entry
-        pod = context.pods.get(self._uid)
-        facts = Facts(
-            now=context.clock.now(),
-            boot_id=context.host.boot_id,
-            booted_at=context.host.booted_at,
-            pod=pod,
-            gone=self._uid in context.gone,
-            entry=entry,
-            cloned=self._cloned,
-            halt_asked=self._halt_asked,
-            outcome=self._attendance.outcome,
-        )
-        if entry is None:
-            return await self._newcomer(facts)
-        if entry.over:
-            return facts
-        if not entry.holds_seat:
-            return replace(facts, waiting=self._waiting(entry))
-        return await self._machine(facts, entry)
-
-    async def _newcomer(self, facts: Facts) -> Facts:
-        pod = facts.pod
-        if pod is None or self._uid in self._context.journal.unreadable:
-            return replace(facts, pod=None)
-        if unsupported(pod) is not None:
-            return replace(facts, refusal=self._context.refusal(pod))
-        liveness = await self._context.tart.liveness(accepted(pod, facts.now).vm, self._folder)
-        return replace(facts, liveness=liveness, refusal=self._context.refusal(pod))
-
-    def _waiting(self, entry: Entry) -> Refusal | None:
-        context = self._context
-        pull = context.goldens.waiting(entry.image)
-        if pull is not None:
-            return pull
-        if (seat := context.seat_problem(self._uid)) is not None:
-            return seat
-        return Refusal("NoSession", context.session_problem) if context.session_problem else None
-
-    async def _machine(self, facts: Facts, entry: Entry) -> Facts:
-        context, now = self._context, self._context.clock.monotonic()
-        # The order matters: a VM that was gone when it was asked has written its last word before the files are read.
-        liveness = await context.tart.liveness(entry.vm, self._folder)
-        guest = await self._shares.guest()
-        if self._running_since is None or not guest.readable:
-            self._running_since = now  # what the guest could not tell us does not count against it
-        if entry.stop is not None and self._stopping_since is None:
-            self._stopping_since = now
-        if guest.readable:
-            self._unreadable_since = None
-        elif self._unreadable_since is None:
-            self._unreadable_since = now
-        if guest.state == "done" and self._done_since is None:
-            self._done_since = now
-        facts = replace(
-            facts,
-            liveness=liveness,
-            guest=guest,
-            handed=await self._shares.handed(),
-            since_start=now - self._running_since,
-            since_done=now - self._done_since if self._done_since is not None else 0.0,
-            unreadable_for=now - self._unreadable_since if self._unreadable_since is not None else 0.0,
-            since_stop=now - self._stopping_since if self._stopping_since is not None else 0.0,
-        )
-        if liveness is not Liveness.GONE:
-            return facts
-        exit_ = await self._exit()
-        return replace(
-            facts,
-            began=await context.tart.began(entry.vm, self._run_of(entry)),
-            exit=exit_,
-            complaint=await self._complaint(exit_),
-            log_tail=await self._shares.log_tail(),
-            waiting=self._waiting(entry),
-        )
-
-    async def _exit(self) -> Exit | None:
-        text = (await self._context.files.read(self._folder / "exit", 64) or b"").split()
-        if len(text) != 2 or not all(part.isdigit() for part in text):
-            return None
-        return Exit(int(text[0]), datetime.fromtimestamp(int(text[1]), UTC))
-
-    async def _complaint(self, exit_: Exit | None) -> str:
-        """What `tart run` said as it ended, where that was a complaint: its exit code alone tells nothing."""
-        lines = readable_tail(await self._context.files.tail(self._folder / "console.log", _CONSOLE) or b"").split("\n")
-        bad = [line.strip() for line in lines if "error" in line.lower() or "exceeds" in line.lower()]
-        if bad:
-            return bad[-1][:500]
-        said = [line.strip() for line in lines if line.strip()]
-        return said[-1][:500] if exit_ is not None and exit_.code != 0 and said else ""
-
-    def _run_of(self, entry: Entry) -> Run:
-        return Run(self._folder, entry.attempt, self._shares.env, self._shares.status)
 
     # Actions
 
@@ -213,7 +112,9 @@ class Keeper:
             case Do.NOTHING | Do.WAIT:
                 return
             case Do.REFUSE if pod is not None and action.refusal is not None:
-                await self._refuse(pod, action.refusal)
+                # Again when the cache shows what was written, or the Pod changes.
+                self._pause = self._context.settings.sweep_every
+                await self._status.refuse(pod, action.refusal)
             case Do.ACCEPT if pod is not None:
                 async with self._context.seats:
                     if self._context.refusal(pod) is None:
@@ -242,7 +143,7 @@ class Keeper:
             case Do.BEGIN_STOP:
                 # The request for a job ends first: a job must not reach a VM that is about to halt.
                 await self._attendance.close()
-                self._stopping_since = context.clock.monotonic()
+                self._observer.stop_began()
                 await self._put(replace(entry, stop=action.stop))
             case Do.ASK_TO_HALT:
                 await self._attendance.close()
@@ -254,16 +155,17 @@ class Keeper:
             case Do.RETRY:
                 # A fresh clone: what ran once does not run again.
                 self._cloned = False
-                self._running_since = None
+                self._observer.run_is_over()
                 self._pause = 5.0 * entry.attempt
                 await self._put(replace(entry, stage=Stage.CLONING))
                 self._note_leak(facts)
             case Do.END:
                 await self._attendance.close()
                 await self._put(replace(entry, stage=Stage.ENDED, end=action.end))
+                await self._attendance.finish_log(facts.pod)
                 context.metrics.ends.labels(action.end.reason if action.end else "").inc()
             case Do.REPORT:
-                await self._report(entry)
+                await self._status.report_end(entry)
             case Do.CLEAR:
                 await context.tart.delete(entry.vm)
                 await self._keep_log()
@@ -318,10 +220,10 @@ class Keeper:
                 started_at=facts.now.replace(microsecond=0),
             )
             await self._put(entry)
-        self._running_since = context.clock.monotonic()
+        self._observer.run_began()
         # A crash here leaves a run that never began, and the next agent begins it; a crash behind leaves a VM, which it adopts.
         with suppress(VmRunningError):
-            await context.tart.run(entry.vm, self._run_of(entry))
+            await context.tart.run(entry.vm, self._observer.run_of(entry))
 
     async def _adopt(self, pod: Pod, facts: Facts) -> None:
         context, now = self._context, facts.now.replace(microsecond=0)
@@ -348,53 +250,6 @@ class Keeper:
         if "exceeds the system limit" in facts.complaint and not others and not self._context.orphans:
             self._context.slots_leaked = "macOS refuses a VM although none runs: reboot the Mac when it is idle"
 
-    # Telling the API server
-
-    async def _refuse(self, pod: Pod, refusal: Refusal) -> None:
-        context = self._context
-        if not self._refused:
-            self._refused = True
-            context.events.record(pod, "Warning", refusal.reason, refusal.message)
-        self._pause = context.settings.sweep_every  # until the cache shows what was written, or the Pod changes
-        if belongs_to_daemon_set(pod):
-            return  # failed, its controller would make another one, for ever
-        status = refused(refusal, pod.status.start_time or context.clock.now())
-        with suppress(NotFoundError, ConflictError):
-            await self._apply(pod.metadata.namespace, pod.metadata.name, status)
-
-    async def _tell(self, action: Action, facts: Facts) -> None:
-        """Say how the Pod is, where that changed. A report that fails is made up for by the next look."""
-        entry = self._entry
-        if entry is None or entry.over or facts.pod is None:
-            return
-        guest = facts.guest if facts.entry is not None and facts.entry.holds_seat else Guest()
-        waiting = action.refusal
-        if waiting is None and entry.stage is Stage.CLONING:
-            waiting = Refusal("VMCloning", "the VM is cloned from its image")
-        status = report(entry, guest, waiting, self._context.host.address)
-        if status == self._told or _but_message(status) == _but_message(self._told):
-            return
-        with suppress(NotFoundError, ConflictError):
-            await self._apply(entry.namespace, entry.name, status)
-        self._told = status
-
-    async def _report(self, entry: Entry) -> None:
-        # A lost answer leads to the same report again, which changes nothing: it comes from the journal alone.
-        with suppress(NotFoundError, ConflictError):
-            await self._apply(entry.namespace, entry.name, report(entry, Guest(), None, self._context.host.address))
-        await self._put(replace(entry, reported=True))
-
-    async def _apply(self, namespace: str, name: str, status: Json) -> None:
-        # The uid is a precondition: a namesake's status is not ours to write.
-        metadata = {"namespace": namespace, "name": name, "uid": self._uid}
-        await self._context.client.apply(
-            {"metadata": metadata, "status": status},
-            Pod.RESOURCE,
-            subresource="status",
-            field_manager=FIELD_MANAGER,
-            force=True,
-        )
-
     async def _finish_deletion(self, pod: Pod) -> None:
         # 404 and another uid mean the same: this Pod is gone already.
         with suppress(NotFoundError, ConflictError):
@@ -404,12 +259,3 @@ class Keeper:
         if self._entry is not None:
             self._context.gone.add(self._uid)
         self._context.pods.pop(self._uid, None)
-
-
-def _but_message(status: Json | None) -> Any:
-    """A status without the texts that count seconds: those alone are no reason to write."""
-    if status is None:
-        return None
-    state: dict[str, Any] = status["containerStatuses"][0]["state"]
-    key = next(iter(state))
-    return status["phase"], key, state[key].get("reason"), status["containerStatuses"][0]["ready"]

@@ -1,10 +1,10 @@
-"""The agent's own log in a file that does not grow without end, and the lines of a guest's log that somebody asks for."""
+"""The agent's own log in a file that does not grow without end."""
 
 import io
 from pathlib import Path
 from typing import Final
 
-__all__ = ["RotatingLog", "selected"]
+__all__ = ["RotatingLog"]
 
 _LARGEST: Final = 16 * 1024 * 1024
 _KEPT: Final = 3
@@ -46,13 +46,3 @@ class RotatingLog(io.TextIOBase):
             if newer.exists():
                 newer.replace(older)
         self._open()
-
-
-def selected(log: str, *, tail_lines: int | None = None, limit_bytes: int | None = None) -> str:
-    """What `kubectl logs --tail=N --limit-bytes=N` shows of a log."""
-    if tail_lines is not None:
-        lines = log.splitlines(keepends=True)
-        log = "".join(lines[-tail_lines:]) if tail_lines > 0 else ""
-    if limit_bytes is not None:
-        log = log.encode()[: max(0, limit_bytes)].decode("utf-8", "ignore")
-    return log

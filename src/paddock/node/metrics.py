@@ -32,6 +32,11 @@ class AgentMetrics:
         self.heartbeat = Gauge(
             "paddock_node_heartbeat_timestamp_seconds", "When the Lease was last renewed.", registry=self.registry
         )
+        self.clock_skew = Gauge(
+            "paddock_node_clock_skew_seconds",
+            "How far the Mac's clock is ahead of the API server's, by the server's Date header.",
+            registry=self.registry,
+        )
         self.certificate_expires = Gauge(
             "paddock_node_certificate_expires_timestamp_seconds",
             "When the agent's certificate expires.",

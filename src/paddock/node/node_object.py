@@ -27,6 +27,8 @@ class Health(msgspec.Struct, frozen=True):
     disk_pressure: str = ""
     slots_leaked: str = ""
     long_uptime: str = ""
+    clock_skew: str = ""
+    journal_unreadable: str = ""
 
 
 def node_labels(settings: AgentSettings, goldens: Iterable[str]) -> dict[str, str]:
@@ -103,6 +105,18 @@ def conditions(health: Health, before: Iterable[NodeCondition], now: datetime) -
             bool(health.long_uptime),
             "RebootNeeded" if health.long_uptime else "UptimeShort",
             health.long_uptime or "the Mac was booted lately enough",
+        ),
+        condition(
+            "ClockSkewed",
+            bool(health.clock_skew),
+            "ClockIsWrong" if health.clock_skew else "ClockIsRight",
+            health.clock_skew or "the Mac's clock agrees with the API server's",
+        ),
+        condition(
+            "JournalUnreadable",
+            bool(health.journal_unreadable),
+            "EntryUnreadable" if health.journal_unreadable else "AllReadable",
+            health.journal_unreadable or "every entry of the agent's journal can be read",
         ),
     ]
 

@@ -206,12 +206,22 @@ def report(entry: Entry, guest: Guest, waiting: Refusal | None, host_ip: str) ->
         return _ended(entry)
     if entry.stage is Stage.RUNNING and entry.running_at is not None:
         state: Json = {"running": {"startedAt": rfc3339(entry.running_at)}}
-        ready = guest.ready if guest.readable else entry.ready_at is not None
-        why = "" if ready else "the guest does not wait for a job yet"
-        return _status(entry, "Running", state, ready=ready, why=("VMBooting", why), host_ip=host_ip)
+        heard = guest.ready if guest.readable else entry.ready_at is not None
+        ready = heard and entry.asks
+        return _status(entry, "Running", state, ready=ready, why=_not_ready(entry, heard=heard), host_ip=host_ip)
     reason, message = (waiting.reason, waiting.message) if waiting is not None else ("VMBooting", "the VM starts")
     state = {"waiting": {"reason": reason, "message": message}}
     return _status(entry, "Pending", state, ready=False, why=(reason, message), host_ip=host_ip)
+
+
+def _not_ready(entry: Entry, *, heard: bool) -> tuple[str, str]:
+    if not heard:
+        return "VMBooting", "the guest does not wait for a job yet"
+    remedy = "check the agent's --dispatch-url and the Mac's way out"
+    if entry.cut_off_at is not None:
+        said = f"dispatch has not answered since {rfc3339(entry.cut_off_at)}, so the VM can get no job: {remedy}"
+        return "DispatchUnreachable", said
+    return "NotAsking", f"the guest is ready, and dispatch has not answered yet: if this lasts, {remedy}"
 
 
 def refused(refusal: Refusal, now: datetime) -> Json:
@@ -247,7 +257,8 @@ def _ended(entry: Entry) -> Json:
 
 def _status(entry: Entry, phase: str, state: Json, *, ready: bool, why: tuple[str, str], host_ip: str = "") -> Json:
     running = "running" in state
-    since = entry.ready_at if ready else (entry.end.finished_at if entry.end else entry.accepted_at)
+    lost = entry.end.finished_at if entry.end else entry.cut_off_at or entry.accepted_at
+    since = (entry.asking_at or entry.ready_at) if ready else lost
     moment = rfc3339(since or entry.accepted_at)
     truth: Json = {"status": "True" if ready else "False", "lastTransitionTime": moment}
     if not ready:

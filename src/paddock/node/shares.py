@@ -5,13 +5,13 @@ kilobytes, and only words that we know are believed.
 """
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from paddock.base.readable import readable
 from paddock.base.secrets import Secret
 from paddock.node.files import Files
 
@@ -102,6 +102,10 @@ class Shares:
         """The last `limit` bytes of the guest's log, raw; None where there is none, OSError where it cannot be read."""
         return await self._files.tail(self.status / "log", limit)
 
+    async def log_part(self, first: int, limit: int) -> tuple[int, bytes] | None:
+        """The size of the guest's log and bytes of it from `first` on, raw; None and OSError as for `log`."""
+        return await self._files.part(self.status / "log", first, limit)
+
     async def log_tail(self) -> str:
         """The end of the guest's log as text that may be shown to anybody; empty where there is none."""
         try:
@@ -127,9 +131,7 @@ def environment(variables: Mapping[str, str]) -> str:
 
 def readable_tail(raw: bytes, limit: int = LONGEST_MESSAGE) -> str:
     """The end of a log without control characters (a terminal obeys them), at most `limit` bytes of UTF-8."""
-    text = raw.decode("utf-8", "replace")
-    clean = "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "" for c in text)
-    return clean.encode()[-limit:].decode("utf-8", "ignore")
+    return readable(raw).encode()[-limit:].decode("utf-8", "ignore")
 
 
 def _word(raw: bytes | None) -> str:

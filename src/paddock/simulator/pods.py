@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 import httpx2
+import msgspec
 
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
@@ -237,7 +238,10 @@ class SimulatedPods:
             mains = [self._container(pod, {"waiting": {"reason": "PodInitializing"}}, ready=False)]
             await self._patch(pod, {"phase": "Pending", "initContainerStatuses": inits, "containerStatuses": mains})
             return
-        await self._patch(pod, {"phase": "Running", "containerStatuses": [self._container(pod, state, ready=True)]})
+        others = [msgspec.to_builtins(each) for each in pod.status.conditions if each.type != "Ready"]
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(self._clock.now())}
+        status = {"phase": "Running", "conditions": [*others, ready]}
+        await self._patch(pod, status | {"containerStatuses": [self._container(pod, state, ready=True)]})
 
     async def _running(self, pod: Pod) -> None:
         """The runner starts: on Linux the poller has ended by now."""

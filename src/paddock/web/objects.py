@@ -14,6 +14,7 @@ from paddock.runners.api import OWNER_LABEL, POOL_LABEL
 from paddock.runners.http.explain import why_pod, why_pool
 from paddock.runners.http.readonly import PodPage
 from paddock.runners.ledger import LedgerError
+from paddock.runners.pools.pod_predicates import os_of, warm
 from paddock.views.finding import find_mac, pods_on, works
 from paddock.web.actions import Verb, offered
 from paddock.web.finding import (
@@ -148,7 +149,14 @@ def _machine(name: str, seen: PageData, pool_prefix: str) -> ObjectPage | None:
     return ObjectPage(
         "machine",
         name,
-        why_machine(machine, seen.hosts, seen.machines, seen.now, pool_prefix=pool_prefix),
+        why_machine(
+            machine,
+            seen.hosts,
+            seen.machines,
+            seen.now,
+            pool_prefix=pool_prefix,
+            node=next((node for node in seen.nodes if node.metadata.name == name), None),
+        ),
         [fact for fact in facts if fact[1]],
         status.conditions,
         timeline(of_events(seen.events, name), of_conditions(status.conditions)),
@@ -326,7 +334,9 @@ def _pod_word(pod: Pod) -> str:
         return "being deleted"
     if works(pod):
         return f"for {pod.metadata.labels[OWNER_LABEL]}"
-    return "idle" if pod.status.phase == "Running" else pod.status.phase.lower() or "new"
+    if pod.status.phase != "Running":
+        return pod.status.phase.lower() or "new"
+    return "idle" if warm(pod, os_of(pod)) else "does not ask for a job"
 
 
 def _floor(deletable_at: datetime | None, now: datetime) -> str:

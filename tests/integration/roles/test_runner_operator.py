@@ -118,7 +118,9 @@ async def _running(pools: ScalingWorld, count: int) -> list[Pod]:
     pods = await _until(pools, f"{count} bound", lambda pods: sum(bool(p.spec.node_name) for p in pods) >= count)
     for pod in pods:
         started = {"name": "runner", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, "ready": True}
-        status = {"status": {"phase": "Running", "containerStatuses": [started]}}
+        bound = {"type": "PodScheduled", "status": "True"}
+        ready = [bound, {"type": "Ready", "status": "True"}]
+        status = {"status": {"phase": "Running", "containerStatuses": [started], "conditions": ready}}
         await pools.api.merge_patch(Pod, pod.metadata.name, status, "default", subresource="status")
     return pods
 

@@ -12,7 +12,7 @@ from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
-TIERS = Tiers(reboot_after=3, max_attempts=8, sealed_patience=timedelta(minutes=15), retry_seconds=60.0)
+TIERS = Tiers(reboot_after=3, max_attempts=8, sealed_timeout=timedelta(minutes=15), retry_seconds=60.0)
 
 
 class Everything(set[str]):

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx2
 
@@ -45,6 +46,8 @@ class Dispatch:
     asked: list[str] = field(default_factory=list)
     marks: list[tuple[str, str]] = field(default_factory=list)
     hold: float = 25.0
+    logs: dict[str, bytearray] = field(default_factory=dict)
+    ended_logs: set[str] = field(default_factory=set)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body = b""
@@ -57,12 +60,19 @@ class Dispatch:
                 break
         headers = {key.decode().lower(): value.decode() for key, value in scope["headers"]}
         uid = _pod_uid(headers["authorization"].split()[1])
+        if scope["path"].endswith("/pods/log"):
+            query = dict(parse_qsl(scope["query_string"].decode()))
+            kept = self.logs.setdefault(uid, bytearray())
+            kept += body[max(0, len(kept) - int(query["from"])) :]
+            self.ended_logs |= {uid} if query.get("end") == "true" else set()
+            return await _answer(send, 200, {"next": len(kept)})
         if scope["path"].endswith("/pods/progress"):
             self.marks.append((uid, json.loads(body)["mark"]))
             await _answer(send, 204)
             return None
         self.asked.append(uid)
-        deadline = asyncio.get_running_loop().time() + self.hold
+        wait = float(headers.get("prefer", f"wait={self.hold}").partition("=")[2])
+        deadline = asyncio.get_running_loop().time() + min(self.hold, wait)
         while True:
             if uid in self.refused:
                 return await _answer(send, 403, {"error": "no", "reason": "refused"})

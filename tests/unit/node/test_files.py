@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from paddock.base.readable import selected
 from paddock.node.files import DiskFiles
 from paddock.node.lock import AlreadyRunningError, agent_lock
-from paddock.node.logs import RotatingLog, selected
+from paddock.node.logs import RotatingLog
 from paddock.node.shares import Guest, Shares, environment, readable_tail
 
 FILES = DiskFiles()

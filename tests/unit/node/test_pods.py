@@ -107,5 +107,6 @@ def test_the_same_entry_gives_the_same_report() -> None:
         "startedAt": "2026-01-01T12:00:00Z",
         "finishedAt": "2026-01-01T12:01:00Z",
     }
-    assert report(entry, Guest(state="ready"), None, "")["containerStatuses"][0]["ready"] is True
+    waits = replace(entry, ready_at=NOW, asking_at=NOW)
+    assert report(waits, Guest(state="ready"), None, "")["containerStatuses"][0]["ready"] is True
     assert report(entry, Guest(state="booted"), None, "")["containerStatuses"][0]["ready"] is False

@@ -51,7 +51,11 @@ class Refused:
 
 
 class PollClient:
-    """Asks until it is served, drained or refused. Never gives up on a service that is away."""
+    """Asks until it is served, drained or refused. Never gives up on a service that is away.
+
+    `reached` is called whenever dispatch has said "no job yet". Who gives it learns at once whether dispatch can be reached:
+    the first request does not wait for a job, because one that is held looks like one that is lost.
+    """
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class PollClient:
         clock: Clock,
         rng: random.Random,
         wait: float = 25.0,
+        reached: Callable[[], None] | None = None,
     ) -> None:
         self._http = http
         self._url = url.rstrip("/") + ("" if url.endswith(PATH) else PATH)
@@ -69,6 +74,8 @@ class PollClient:
         self._clock = clock
         self._rng = rng
         self._wait = wait
+        self._reached = reached
+        self._introduced = reached is None
 
     async def next(self) -> Served | Drained | Refused:
         failures = refusals = 0
@@ -92,6 +99,9 @@ class PollClient:
                 return served
             if answer.status_code in (200, 204):
                 failures = 0
+                self._introduced = True
+                if self._reached is not None:
+                    self._reached()
                 # A restarted service is not asked by everybody in the same instant.
                 await self._clock.sleep(self._rng.uniform(0.0, 0.2 if self._wait else 2.0))
                 continue
@@ -100,9 +110,10 @@ class PollClient:
             await self._pause(failures, why, _retry_after(answer))
 
     async def _ask(self) -> httpx2.Response | str:
-        headers = {"Authorization": f"Bearer {self._token().reveal()}", "Prefer": f"wait={self._wait:g}"}
+        wait = self._wait if self._introduced else 0.0
+        headers = {"Authorization": f"Bearer {self._token().reveal()}", "Prefer": f"wait={wait:g}"}
         try:
-            return await self._http.post(self._url, json={}, headers=headers, timeout=self._wait + _TIMEOUT)
+            return await self._http.post(self._url, json={}, headers=headers, timeout=wait + _TIMEOUT)
         except httpx2.HTTPError as error:
             return type(error).__name__
 

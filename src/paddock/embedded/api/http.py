@@ -18,6 +18,7 @@ from paddock.embedded.api.guards import WriteGuard
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
 from paddock.embedded.api.objects import Objects
+from paddock.embedded.api.pod_logs import PodLogServer
 from paddock.embedded.api.rbac import Attributes
 from paddock.embedded.api.representation import decode, listed, seen, shown
 from paddock.embedded.api.reviews import Reviews
@@ -71,6 +72,7 @@ class ApiServer:
         self._writes = Writes(objects)
         self._reviews = Reviews(objects, access)
         self._streams: set[asyncio.Task[Any]] = set()
+        self.logs = PodLogServer(objects)
         self.ready = True
         """Set to False while stopping: readyz then says so."""
 
@@ -115,6 +117,8 @@ class ApiServer:
         if target is None:
             return await self._document(call)
         await self._authorize(call, target)
+        if (log_shown := await self.logs.answer(call, target)) is not None:
+            return HttpResponse(200, log_shown.text, "text/plain", stream=log_shown.stream)
         if not call.takes_json:
             raise status.not_acceptable([_JSON])
         reviewed = await self._reviews.answer(call, target)
@@ -241,7 +245,9 @@ class ApiServer:
     async def _stream(self, answer: HttpResponse, receive: Receive, send: Send) -> None:
         """Send frames until they end, the client leaves, or the server stops."""
         assert answer.stream is not None
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _JSON.encode())]})
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-type", answer.content_type.encode())]}
+        )
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         pump = asyncio.ensure_future(_pump(answer.stream, send))
         leave = asyncio.ensure_future(_left(receive))

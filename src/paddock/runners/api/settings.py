@@ -48,6 +48,9 @@ class HealingSettings:
     registration_deadline: timedelta = timedelta(minutes=5)
     finished_grace: timedelta = timedelta(minutes=3)
     progress_grace: timedelta = timedelta(minutes=2)
+    listener_grace: timedelta = timedelta(seconds=60)
+    """A listener without a worker whose mark stands still for so long, and that GitHub gives nothing to do, hangs."""
+    listener_every: float = 15.0
     lost_communication: timedelta = timedelta(minutes=15)
     """GitHub fails a job whose runner was silent for ten minutes: after this long nothing is alive that GitHub counts."""
     missing_grace: timedelta = timedelta(minutes=10)

@@ -19,8 +19,22 @@ from paddock.runners.healing.verdicts.pod_facts import (
 )
 from paddock.runners.ledger import Fence, HeldPod, ProgressMark, Transition
 
-__all__ = ["held_of", "job_of", "life_of", "machine_of", "moves_of", "poller_of", "remembered_release", "runner_of"]
+__all__ = [
+    "LISTENER_STAGES",
+    "held_of",
+    "job_of",
+    "life_of",
+    "listener_still_since",
+    "machine_of",
+    "moves_of",
+    "poller_of",
+    "remembered_release",
+    "runner_of",
+    "stage_of",
+]
 
+LISTENER_STAGES = ("starting", "listening")
+"""Stages of the guest script in which no worker runs: with one it says `running`, and `finishing` from then on."""
 _OS = "kubernetes.io/os"
 _MACHINES = {"darwin": VmFact.MACOS, "linux": VmFact.LINUX}
 
@@ -90,6 +104,20 @@ def moves_of(mark: ProgressMark | None, now: datetime, settings: HealingSettings
     if now - mark.seen_at > settings.progress_grace:
         return MovesFact.UNKNOWN, None
     return MovesFact.STILL, mark.changed_at
+
+
+def stage_of(mark: str) -> str:
+    """The stage in a mark of the guest script, `<epoch> <stage>`; empty where it is another's."""
+    epoch, _, stage = mark.partition(" ")
+    return stage if epoch.isdigit() else ""
+
+
+def listener_still_since(mark: ProgressMark | None, now: datetime, settings: HealingSettings) -> datetime | None:
+    """Since when the runner says that it has no worker and that nothing moves, if that is long enough and was said lately."""
+    if mark is None or stage_of(mark.mark) not in LISTENER_STAGES:
+        return None
+    still, heard = now - mark.changed_at, now - mark.seen_at
+    return mark.changed_at if still >= settings.listener_grace and heard <= settings.listener_grace else None
 
 
 def job_of(job: GitHubJob | None, runner_name: str) -> tuple[JobFact, ExecutorFact]:

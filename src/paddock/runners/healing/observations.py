@@ -21,6 +21,7 @@ from paddock.runners.healing.facts import (
     held_of,
     job_of,
     life_of,
+    listener_still_since,
     machine_of,
     moves_of,
     poller_of,
@@ -157,8 +158,11 @@ class PodObserver:
             found.append(await self._seen(pod, entries, rows))
         return found
 
-    async def of_one(self, name: str, uid: str) -> PodObservation | None:
-        """One Pod, everything read anew; None if it is gone, or another one has its name."""
+    async def of_one(self, name: str, uid: str, *, claimed: bool = False) -> PodObservation | None:
+        """One Pod, everything read anew; None if it is gone, or another one has its name.
+
+        With `claimed` GitHub is asked about a Pod that holds a claim, too, whose job nobody has put back yet.
+        """
         ledger = self._ledger
         pod = await self._reader.get(Pod, name, self._namespace)
         if pod is None or pod.metadata.uid != uid:
@@ -168,9 +172,11 @@ class PodObserver:
         claim = await ledger.claims.of_pod(uid)
         session = await ledger.sessions.of_pod(uid)
         mark = (await ledger.progress.of_pods([uid])).get(uid)
-        return await self._seen(pod, _Entries(claim=claim, session=session, fence=fence, mark=mark), {})
+        return await self._seen(
+            pod, _Entries(claim=claim, session=session, fence=fence, mark=mark), {}, claimed=claimed
+        )
 
-    async def _seen(self, pod: Pod, entries: _Entries, rows: _RunnerLists) -> PodObservation:
+    async def _seen(self, pod: Pod, entries: _Entries, rows: _RunnerLists, *, claimed: bool = False) -> PodObservation:
         now = self._clock.now()
         claim, session, fence, mark = entries.claim, entries.session, entries.fence, entries.mark
         uid = pod.metadata.uid
@@ -193,13 +199,15 @@ class PodObserver:
             handed_at=session.started_at if session is not None else None if claim is None else claim.claimed_at,
             moves=moves,
             still_since=still_since,
+            listener_still_since=listener_still_since(mark, now, self._settings),
         )
         seen = PodObservation(pod=pod, facts=facts, claim=claim, session=session, fence=fence, mark=mark)
         if facts.life is PodLife.ALIVE and facts.handed is HandedFact.NONE and claim is None:
             return await self._forgotten(seen) if facts.assigned else seen
         self._stuck.broken(uid)
-        asked = facts.life is PodLife.ALIVE and facts.moves is not MovesFact.MOVING
-        if asked and facts.held in (HeldFact.NONE, HeldFact.FENCE, HeldFact.DISPLACED):
+        still = facts.moves is not MovesFact.MOVING or facts.listener_still_since is not None
+        held = facts.held in (HeldFact.NONE, HeldFact.FENCE, HeldFact.DISPLACED)
+        if facts.life is PodLife.ALIVE and still and (held or (claimed and facts.held is HeldFact.RUNNING)):
             return await self._asked(seen, rows)
         self._unseen.broken(uid)
         return seen

@@ -21,6 +21,7 @@ from paddock.kube.store import CacheChange
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings, HealingSettings
 from paddock.runners.healing.healer import Healer
+from paddock.runners.healing.hung_listeners import HungListeners
 from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
 from paddock.runners.healing.left_claims import LeftClaims
@@ -101,6 +102,7 @@ class HealingService:
             LeftClaims(ledger, github, settings, clock),
             orphans,
             LeakedPods(reaping, settings),
+            HungListeners(reaping, settings),
             MissingPods(ledger, client, settings, clock, namespace=namespace, metrics=metrics, ask=self.check),
             LongQueued(ledger, github, settings, clock),
             UnheardJobs(ledger, github, given.announce, settings, clock),

@@ -11,7 +11,7 @@ from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, OWNE
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.http.readonly import JobPage, PodPage
 from paddock.runners.ledger import FINISHED, PoolSignals, Session, Transition
-from paddock.runners.pools.pod_predicates import drain_since, ending_of, warm
+from paddock.runners.pools.pod_predicates import drain_since, ending_of, os_of, warm
 
 __all__ = ["why_job", "why_pod", "why_pool"]
 
@@ -167,10 +167,11 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> 
             evidence=evidence, next="Its pool replaces it if it finds none in time.", healthy=False,
         )  # fmt: skip
     pool, age = labels.get(POOL_LABEL, "?"), ago(pod.metadata.creation_timestamp, now)
-    if not warm(pod, pod.spec.node_selector.get("kubernetes.io/os", "darwin")):
+    if not warm(pod, os_of(pod)):
+        said = next((c.message for c in pod.status.conditions if c.type == "Ready" and c.status != "True"), "")
         return Explanation(
             about=about,
-            sentence=f"starting in pool {pool} on {pod.spec.node_name} {age}: it does not wait for a job yet",
+            sentence=f"starting in pool {pool} on {pod.spec.node_name} {age}: {said or 'it does not wait for a job yet'}",
             evidence=evidence,
             next="Its pool replaces it if it does not start in time.",
         )

@@ -2,7 +2,7 @@
 
 Who asks is settled by an `Authenticator` alone; no body names its sender. The load of a pool is told to any ServiceAccount,
 because it is aggregates; Pods are retired and reported stopped only by the operator's own account, for either ends claims;
-progress is a Pod's own word about itself, whose uid is taken from its token.
+progress and log are a Pod's own word about itself, whose uid is taken from its token.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,11 +21,13 @@ from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.identity import IdentityError, Principal, Unreachable
 from paddock.runners.ledger import LedgerError, Pod, PoolSignals
 from paddock.runners.ledger.progress import LONGEST_MARK
+from paddock.runners.ledger.runner_logs import LARGEST_PIECE
 from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
 
 __all__ = [
     "LARGEST_RETIREMENT",
     "PREFIX",
+    "AppendLog",
     "AtWork",
     "Authenticator",
     "Load",
@@ -41,6 +43,7 @@ PREFIX: Final = "/api/internal/runners"
 LARGEST_RETIREMENT: Final = 64
 """Pods in one request to retire: few enough to be fenced well within the time the operator waits."""
 
+_MOST_DIGITS: Final = 18
 _AWAY = (RetirementUnavailableError, LedgerError)
 _RETRY_AFTER = {"Retry-After": "2"}
 # No control characters: Postgres refuses some of them, and no name of Kubernetes has any.
@@ -56,6 +59,12 @@ class Authenticator(Protocol):
 
 Progress = Callable[[str, str], Awaitable[object]]
 """`progress(pod_uid, mark)`: the runner of that Pod got as far as `mark`. A mark that moves is a sign of life."""
+
+
+class AppendLog(Protocol):
+    async def __call__(self, pod_uid: str, first_byte: int, content: bytes, *, ended: bool) -> int:
+        """Keep what that Pod's runner printed from this byte on; gives the byte that is expected next."""
+        ...
 
 
 class PodsToRetire(Struct, frozen=True):
@@ -114,7 +123,11 @@ class _Mark(Struct, frozen=True):
 
 
 def internal_routes(
-    retirement: RetirementApi, identity: Authenticator, progress: Progress, settings: DispatchSettings
+    retirement: RetirementApi,
+    identity: Authenticator,
+    progress: Progress,
+    append_log: AppendLog,
+    settings: DispatchSettings,
 ) -> list[Route]:
     """The routes. Errors of ours are 503 with Retry-After: whoever asks keeps everything as it is and asks again."""
 
@@ -151,6 +164,17 @@ def internal_routes(
         await progress(principal.pod_uid, str(decode(await _body(request), _Mark).mark))
         return Response(status_code=204)
 
+    async def add_log(request: Request) -> Response:
+        principal = await _principal(request, identity, settings.audience)
+        if not principal.pod_uid:
+            return refusal(403, "no_pod", "the token is not bound to a Pod: use the Pod's own projected token")
+        first = request.query_params.get("from", "0")
+        if not (first.isascii() and first.isdecimal() and len(first) <= _MOST_DIGITS):
+            return refusal(400, "bad_field", "from is the number of the first byte of the body", field="from")
+        content = await read_body(request, limit=LARGEST_PIECE, seconds=settings.body_timeout)
+        ended = request.query_params.get("end") == "true"
+        return answer({"next": await append_log(principal.pod_uid, int(first), content, ended=ended)})
+
     async def _controller(request: Request) -> None:
         principal = await _principal(request, identity, settings.operator_audience)
         if principal.username != settings.controller:
@@ -164,6 +188,7 @@ def internal_routes(
         Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
         Route(f"{PREFIX}/pods/at-work", guarded(at_work, *_AWAY), methods=["POST"]),
         Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
+        Route(f"{PREFIX}/pods/log", guarded(add_log, *_AWAY), methods=["POST"]),
         Route(f"{PREFIX}/pods/progress", guarded(note_progress, *_AWAY), methods=["POST"]),
     ]
 

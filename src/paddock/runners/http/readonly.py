@@ -9,15 +9,16 @@ from typing import Final
 
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from paddock.base.http_requests import Handler, answer, guarded, number_of, refusal
+from paddock.base.readable import readable, selected
 from paddock.runners.ledger import Completion, Fence, HeldPod, Job, Ledger, LedgerError, Session, Transition
 from paddock.runners.ledger.overview import LARGEST_PAGE
 from paddock.runners.ledger.views import QueueSummary, WaitingJob
 
-__all__ = ["PREFIX", "JobPage", "PodPage", "job_page", "pod_page", "readonly_routes"]
+__all__ = ["PREFIX", "JobPage", "PodPage", "job_page", "log_of", "pod_page", "readonly_routes"]
 
 PREFIX: Final = "/api/v1"
 _LARGEST_ID = 2**63 - 1
@@ -71,6 +72,12 @@ async def pod_page(ledger: Ledger, uid_or_name: str) -> PodPage | None:
     return PodPage(uid, names[0] if names else "", claim, fence, session, transitions)
 
 
+async def log_of(ledger: Ledger, uid: str) -> str | None:
+    """The kept end of a Pod's log, made readable; None where nothing was ever posted for it."""
+    log = await ledger.runner_logs.read(uid)
+    return None if log is None else readable(b"".join(piece.content for piece in log.pieces))
+
+
 def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary]]) -> list[Route]:
     """The routes; `numbers` gives the summary. 400 names the parameter, 404 what is not known; 503 with Retry-After while the ledger is away."""
     overview = ledger.overview
@@ -120,6 +127,29 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary
             return refusal(404, "unknown_pod", "no claim, fence or session ever named a Pod of this uid or name")
         return answer(page)
 
+    async def pod_log(request: Request) -> Response:
+        name = request.path_params["uid"]
+        if not name.isprintable():
+            return refusal(400, "bad_field", "a Pod's uid or name has only printable characters", field="uid")
+        return await _log(request, await ledger.transitions.uid_of(name) or name, f"Pod {name}")
+
+    async def job_log(request: Request) -> Response:
+        text = request.path_params["job_id"]
+        job_id = int(text) if text.isdecimal() and text.isascii() and len(text) < 20 else 0
+        if not 0 < job_id <= _LARGEST_ID:
+            return refusal(400, "bad_field", f"a job's id is a positive number, not {text[:40]!r}", field="job_id")
+        sessions = await ledger.sessions.of_job(job_id)
+        ran = [session for session in sessions if session.executed_job_id == job_id] or sessions
+        return await _log(request, ran[-1].pod_uid if ran else "", f"job {job_id}")
+
+    async def _log(request: Request, uid: str, about: str) -> Response:
+        lines = number_of(request, "tail", 100_000, 0, 100_000)
+        text = await log_of(ledger, uid) if uid else None
+        if text is None:
+            sentence = f"no log is kept of {about}: its agent posted none, or it is older than a week"
+            return refusal(404, "no_log", sentence)
+        return PlainTextResponse(selected(text, tail_lines=lines))
+
     handlers: dict[str, Handler] = {
         "/strip": summary,
         "/queue": queue,
@@ -130,6 +160,8 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary
         "/heals": heals,
         "/claims": claims,
         "/jobs/{job_id}": job,
+        "/jobs/{job_id}/log": job_log,
         "/pods/{uid}": pod,
+        "/pods/{uid}/log": pod_log,
     }
     return [Route(PREFIX + path, guarded(handler, LedgerError), methods=["GET"]) for path, handler in handlers.items()]

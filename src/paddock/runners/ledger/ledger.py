@@ -26,6 +26,7 @@ from paddock.runners.ledger.overview import Overview
 from paddock.runners.ledger.progress import Progress
 from paddock.runners.ledger.recovery import Recovery
 from paddock.runners.ledger.rewind import Rewind
+from paddock.runners.ledger.runner_logs import RunnerLogs
 from paddock.runners.ledger.sessions import Sessions
 from paddock.runners.ledger.signals import Signals
 from paddock.runners.ledger.transitions import Transitions
@@ -61,6 +62,7 @@ class Ledger:
         self.signals = Signals(database, clock)
         self.overview = Overview(database, clock)
         self.progress = Progress(database, clock)
+        self.runner_logs = RunnerLogs(database, clock)
         self.heals = Heals(database, clock)
         self.history = History(database)
         self.rewind = Rewind(database)

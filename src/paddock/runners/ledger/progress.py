@@ -27,6 +27,12 @@ OF_PODS = """
 -- progress_of_pods
 SELECT pod_uid, mark, changed_at, seen_at FROM progress WHERE pod_uid = ANY (%s)
 """
+STILL = """
+-- still_progress: runners that say themselves that nothing moves, and that no worker runs
+SELECT pod_uid, mark, changed_at, seen_at FROM progress
+WHERE seen_at >= %(heard_since)s AND changed_at < %(unmoved_since)s AND mark LIKE ANY (%(endings)s)
+ORDER BY changed_at LIMIT %(limit)s
+"""
 FORGET = """
 -- forget_progress: a bounded bite of the oldest
 DELETE FROM progress WHERE pod_uid IN (SELECT pod_uid FROM progress WHERE seen_at < %s ORDER BY seen_at LIMIT %s)
@@ -63,6 +69,14 @@ class Progress:
             return {}
         found = await self._database.rows(ProgressMark, OF_PODS, [list(uids)])
         return {mark.pod_uid: mark for mark in found}
+
+    async def still(
+        self, stages: Collection[str], *, unmoved_since: datetime, heard_since: datetime, limit: int = 200
+    ) -> list[ProgressMark]:
+        """Marks in one of these stages (`<epoch> <stage>`) that were said lately and have not moved since; oldest first."""
+        endings = [f"% {stage}" for stage in stages]
+        params = {"heard_since": heard_since, "unmoved_since": unmoved_since, "endings": endings, "limit": limit}
+        return await self._database.rows(ProgressMark, STILL, params)
 
     async def forget(self, before: datetime, *, limit: int = 10_000) -> int:
         """Drop marks that were last said before that; gives how many. Call again while it gives `limit`."""

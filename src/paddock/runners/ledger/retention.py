@@ -1,7 +1,7 @@
 """Forgetting: what the ledger keeps is bounded by age, or one day the database is full and no job is handed out.
 
 Only history goes: lines of the log, finished jobs, ended sessions, heals, deliveries that were handled, marks of runners that
-are silent, processes that are no more. Whatever is open stays, however old it is. Each bite is small and its own transaction, with a pause after it, so
+are silent, logs of runners, processes that are no more. Whatever is open stays, however old it is. Each bite is small and its own transaction, with a pause after it, so
 that dispatching never waits for housekeeping.
 """
 
@@ -25,6 +25,8 @@ _DELIVERIES = timedelta(days=3)
 """A repeat is known by its id for as long as GitHub may deliver it again."""
 _MARKS = timedelta(days=2)
 _PROCESSES = timedelta(days=1)
+_RUNNER_LOGS = timedelta(days=7)
+_RUNNER_LOG_BYTES = 2 << 30
 _log = get_logger("forgetting")
 
 
@@ -61,6 +63,8 @@ class RetentionWorker:
             "jobs": await self._all(ledger.history.forget_jobs, now - self._retention.jobs),
             "deliveries": await self._all(ledger.deliveries.forget, now - _DELIVERIES),
             "marks": await self._all(ledger.progress.forget, now - _MARKS),
+            "runner_logs": await self._all(ledger.runner_logs.forget, now - _RUNNER_LOGS)
+            + await ledger.runner_logs.shrink(_RUNNER_LOG_BYTES),
             "dispatchers": await ledger.dispatchers.forget(now - _PROCESSES),
         }
         for what, rows in gone.items():

@@ -41,6 +41,7 @@ from paddock.runners.pools.pod_predicates import (
     unschedulable,
     warm,
 )
+from paddock.runners.pools.pod_predicates import unready_since as vm_unready_since
 from paddock.runners.pools.pod_template import shape_problem
 from paddock.runners.pools.settings import PoolSettings
 
@@ -273,9 +274,13 @@ def _overdue(draft: _Draft, pod: Pod, node: Node | None) -> None:
         # A Mac that does not hold the image yet fetches it first; replacing the Pod would begin that anew, for ever.
         cold = pool.spec.os == "darwin" and (node is None or golden_label(pool.spec.image) not in node.metadata.labels)
         allowed = max(limit, settings.cold_start) if cold else limit
-        if _passed(draft, bound + allowed):
+        if pod.status.phase == "Running" and node is not None and unready_since(node) is not None:
+            return  # nobody can tell how it is: what becomes of it is the question of its Node
+        # A VM that lost its way to dispatch has the same time again, from then on.
+        began = max(bound, vm_unready_since(pod) or bound) if pool.spec.os == "darwin" else bound
+        if _passed(draft, began + allowed):
             minutes = allowed.total_seconds() / 60
-            why = f"it got the Node {pod.spec.node_name} and did not start there within {minutes:.0f} min"
+            why = f"it got the Node {pod.spec.node_name} and did not ask for a job there within {minutes:.0f} min"
             draft.let_go(pod, "start_timeout", why, pod.spec.node_name)
         return
     said = unschedulable(pod)
@@ -338,14 +343,17 @@ def _roll(draft: _Draft) -> None:
     rolling = sum(marked(pod) for pod in old)
     rolling += sum(not _outdated(pod, seen) and not warm(pod, os) for pod in draft.idle)
     rolling += len(draft.retire) + max(0, pool.spec.replicas - len(draft.living))
-    waiting = sorted(
-        (pod for pod in old if not marked(pod)), key=lambda pod: (pod.status.phase == "Running", _age(pod))
-    )
+    waiting = sorted((pod for pod in old if not marked(pod)), key=lambda pod: (_asks(pod, os), _age(pod)))
     for pod in waiting[: max(0, cap - rolling)]:
-        if pod.status.phase == "Running" and _same_but_image(pod, seen):
+        if _asks(pod, os) and _same_but_image(pod, seen):
             draft.mark.append(pod)
         else:
             draft.let_go(pod, "rolled", "its pool has a newer image, RuntimeClass or shape")
+
+
+def _asks(pod: Pod, os: str) -> bool:
+    """Runs, and hears of a drain when it next asks for a job."""
+    return pod.status.phase == "Running" and (os != "darwin" or warm(pod, os))
 
 
 def _same_but_image(pod: Pod, seen: PoolObservation) -> bool:

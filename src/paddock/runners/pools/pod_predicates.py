@@ -32,11 +32,13 @@ __all__ = [
     "marked",
     "of_pool",
     "operator_drained",
+    "os_of",
     "scheduled_at",
     "stale",
     "stalled_since",
     "starting",
     "terminal",
+    "unready_since",
     "unschedulable",
     "warm",
     "warm_since",
@@ -88,22 +90,41 @@ def stalled_since(pod: Pod) -> datetime | None:
     return poller.state.terminated.finished_at
 
 
+def os_of(pod: Pod) -> str:
+    """The system that it asks for; our macOS Pods always say theirs."""
+    return pod.spec.node_selector.get("kubernetes.io/os", "darwin")
+
+
 def warm(pod: Pod, os: str) -> bool:
-    """Waits for a job, or could: the VM is up on macOS, the poller runs on Linux (where the Pod is Pending all the while)."""
+    """Waits for a job: on macOS the Pod is Ready, which its agent says once the guest is ready and dispatch was asked in its
+    name; on Linux the poller runs (and the Pod is Pending all the while). A VM that is merely up waits for nothing.
+    """
     if os == "darwin":
-        return pod.status.phase == "Running"
+        said = _ready(pod)
+        return pod.status.phase == "Running" and said is not None and said.status == "True"
     poller = _status(pod, POLLER)
     return poller is not None and poller.state.running is not None
 
 
 def warm_since(pod: Pod, os: str) -> datetime | None:
     """When it began to wait for a job, as far as the Pod says."""
+    if os == "darwin" and warm(pod, os):
+        said = _ready(pod)
+        return said.last_transition_time if said is not None else None
+    if os == "darwin" and pod.status.phase != "Succeeded":
+        return None  # it may have run for hours without ever asking for a job
     status = _status(pod, RUNNER if os == "darwin" else POLLER)
     if status is None:
         return None
     if status.state.running is not None:
         return status.state.running.started_at
     return status.state.terminated.started_at if status.state.terminated is not None else None
+
+
+def unready_since(pod: Pod) -> datetime | None:
+    """Since when its agent says that it does not wait for a job; None while it does, or where nobody said so."""
+    said = _ready(pod)
+    return said.last_transition_time if said is not None and said.status != "True" else None
 
 
 def starting(pod: Pod, os: str) -> bool:
@@ -203,4 +224,12 @@ def _status(pod: Pod, name: str) -> ContainerStatus | None:
 
 
 def _scheduled(pod: Pod) -> PodCondition | None:
-    return next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)
+    return _condition(pod, "PodScheduled")
+
+
+def _ready(pod: Pod) -> PodCondition | None:
+    return _condition(pod, "Ready")
+
+
+def _condition(pod: Pod, kind: str) -> PodCondition | None:
+    return next((condition for condition in pod.status.conditions if condition.type == kind), None)

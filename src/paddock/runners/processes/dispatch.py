@@ -113,7 +113,9 @@ class RunnerService:
         self.routes: list[Route] = [
             webhook_route(ledger, context.secrets, settings, wake=self.webhooks.wake, registry=registry),
             *self.dispatch.routes,
-            *internal_routes(self.retirement, self.dispatch.tokens, ledger.progress.note, settings),
+            *internal_routes(
+                self.retirement, self.dispatch.tokens, ledger.progress.note, ledger.runner_logs.append, settings
+            ),
         ]
         self.readable: list[Route] = [
             *readonly_routes(ledger, self.queue.summary),

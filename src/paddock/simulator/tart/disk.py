@@ -33,6 +33,10 @@ class SimulatedDisk:
     async def tail(self, path: Path, limit: int) -> bytes | None:
         return self._content(path, lambda content: content[-limit:])
 
+    async def part(self, path: Path, first: int, limit: int) -> tuple[int, bytes] | None:
+        found = self._content(path, lambda content: content[first : first + limit])
+        return None if found is None else (len(self.files[path]), found)
+
     async def write(self, path: Path, content: bytes, *, mode: int = 0o600) -> None:
         del mode
 

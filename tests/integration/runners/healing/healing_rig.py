@@ -31,6 +31,7 @@ from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, POLLER, POOL_LABEL, RUNNER, RUNNER_LABEL
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.healer import Healer
+from paddock.runners.healing.hung_listeners import HungListeners
 from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.leaked_pods import LeakedPods
 from paddock.runners.healing.metrics import HealingMetrics
@@ -141,11 +142,12 @@ class HealingRig:
             ledger=self.ledger, client=self.client, github=github, clock=self.clock, ask=self._ask, **common
         )
         self.pods = LeakedPods(reaping, self.settings)
+        self.listeners = HungListeners(reaping, self.settings)
         self.heartbeat = MissingPods(self.ledger, self.client, self.settings, self.clock, ask=self._ask, **common)
         self.accounts = OrphanServiceAccounts(self.client, self.settings, self.clock, **common)
         self.immortal = ImmortalPods(self.client, self.settings, self.clock, **common)
         self.healer = Healer(
-            [self.pods, self.heartbeat, self.accounts, self.immortal],
+            [self.pods, self.listeners, self.heartbeat, self.accounts, self.immortal],
             self.ledger,
             self.clock,
             seeded(3),
@@ -246,6 +248,11 @@ class HealingRig:
                 runner_name=runner_of(pod),
             )
         return pod, job_id
+
+    def listed(self, pod: Pod) -> bool:
+        """Whether GitHub still has the Pod's runner."""
+        rows = self.github.places.get(ORGANISATION, [])
+        return isinstance(rows, list) and any(row.name == runner_of(pod) for row in rows)
 
     def at_github(self, job_id: int, status: Any, runner: str = "") -> None:
         over = self.clock.now() if status == "completed" else None

@@ -57,7 +57,11 @@ class Office:
         self.marks: list[tuple[str, str]] = []
         self.direct = LedgerRetirementApi(bench.ledger, bench.clock, recheck=self._recheck)
         self.identity = PaperIdentity()
-        app = Starlette(routes=internal_routes(self.direct, self.identity, self._progress, SETTINGS))
+        app = Starlette(
+            routes=internal_routes(
+                self.direct, self.identity, self._progress, bench.ledger.runner_logs.append, SETTINGS
+            )
+        )
         self.transport = InProcessTransport(app)
         self.client = httpx2.AsyncClient(transport=self.transport, base_url="http://dispatch/api/internal/runners")
 
@@ -371,6 +375,24 @@ async def test_a_pod_tells_its_own_progress_and_nobody_elses(office: Office):
         response = await office.post("/pods/progress", bad, "pod-1")
         assert (response.status_code, response.json()["field"]) == (400, "mark"), bad
     assert len(office.marks) == 2
+
+
+async def test_a_pod_gives_its_own_log_and_nobody_elses(bench: Bench, office: Office):
+    async def post(token: str, content: bytes, **query: str) -> httpx2.Response:
+        headers = {"Authorization": f"Bearer {token}"}
+        return await office.client.post("/pods/log", params=query, content=content, headers=headers)
+
+    assert (await post("pod-1", b"one\n")).json() == {"next": 4}
+    assert (await post("pod-1", b"two\n", **{"from": "4", "end": "true"})).json() == {"next": 8}
+    log = await bench.ledger.runner_logs.read("uid-1")
+    assert log is not None
+    assert (b"".join(piece.content for piece in log.pieces), log.ended) == (b"one\ntwo\n", True)
+    assert await bench.ledger.runner_logs.read("uid-2") is None
+    assert (await post("operator", b"x")).status_code == 401
+    assert (await post("pod-1", b"x" * 65_537)).status_code == 413
+    for bad in ("-1", "x", "9" * 19):
+        refused = await post("pod-1", b"x", **{"from": bad})
+        assert (refused.status_code, refused.json()["field"]) == (400, "from")
 
 
 async def test_when_tokens_cannot_be_verified_everybody_is_asked_to_come_again(bench: Bench, office: Office):

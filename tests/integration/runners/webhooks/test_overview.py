@@ -335,3 +335,20 @@ async def test_while_the_ledger_is_away_people_are_asked_to_come_again(
     monkeypatch.setattr(bench.ledger.overview, "summary", away)
     response = await client.get("strip")
     assert (response.status_code, response.headers["retry-after"]) == (503, "2")
+
+
+async def test_a_log_is_read_by_pod_and_by_the_job_that_it_ran(bench: Bench, client: httpx2.AsyncClient):
+    await bench.accounts(ACME)
+    await bench.queue(job(1))
+    await bench.running("a")
+    await bench.ledger.runner_logs.append("uid-a", 0, b"one\n\x1b[31mtwo\n")
+    for path in ("pods/uid-a/log", "jobs/1/log"):
+        shown = await client.get(path)
+        assert (shown.status_code, shown.text) == (200, "one\n[31mtwo\n"), path
+        assert shown.headers["content-type"].startswith("text/plain")
+        assert (await client.get(path, params={"tail": "1"})).text == "[31mtwo\n"
+    for path in ("pods/uid-b/log", "jobs/2/log"):
+        missing = await client.get(path)
+        assert missing.status_code == 404
+        assert "no log is kept" in missing.text
+    assert (await client.get("jobs/x/log")).status_code == 400

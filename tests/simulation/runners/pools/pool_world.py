@@ -304,7 +304,9 @@ class PoolWorld:
             status: dict[str, Any] = {"initContainerStatuses": [poller]}
         else:
             runner = {"name": RUNNER, "image": "r", "imageID": "", "ready": True, "restartCount": 0, "state": running}
-            status = {"phase": "Running", "containerStatuses": [runner]}
+            others = [msgspec.to_builtins(each) for each in pod.status.conditions if each.type != "Ready"]
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(self.clock.now())}
+            status = {"phase": "Running", "containerStatuses": [runner], "conditions": [*others, ready]}
         await client.merge_patch(
             Pod, pod.metadata.name, {"status": status}, pod.metadata.namespace, subresource="status"
         )

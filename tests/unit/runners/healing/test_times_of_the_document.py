@@ -49,6 +49,12 @@ def test_a_pod_whose_runner_reports_nothing_waits_until_github_would_have_given_
     assert f"{minutes} if its runner reports nothing" in promised("job over, Pod still there")
 
 
+def test_a_runner_whose_guest_says_its_stage_is_healed_in_under_two_minutes() -> None:
+    repeated = timedelta(seconds=30)  # by the agent, while nothing moves
+    assert "under 2 on a Mac" in promised("runner that hangs")
+    assert S.listener_grace + repeated + timedelta(seconds=S.listener_every) < timedelta(minutes=2)
+
+
 def test_a_pod_that_does_not_start_has_its_pools_timeout() -> None:
     default = span(timedelta(seconds=Provisioning().start_timeout_seconds))
     assert promised("Pod that does not start").endswith(default)

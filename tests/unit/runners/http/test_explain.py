@@ -122,7 +122,7 @@ def a_pod(
     os: str = "darwin",
     runner: ContainerState | None = None,
     poller: ContainerState | None = None,
-    conditions: tuple[PodCondition, ...] = (),
+    conditions: tuple[PodCondition, ...] = (PodCondition(type="Ready", status="True"),),
 ) -> Pod:
     return Pod(
         metadata=ObjectMeta(
@@ -453,6 +453,12 @@ def test_a_fenced_pod_is_being_retired_for_the_reason_of_the_fence() -> None:
     said = of_pod(a_pod(), pod_page(fence=fence))
     assert said.sentence == "being retired for 9 s: scaled down"
     assert said.next == "It wins no job any more, and is deleted."
+
+
+def test_a_vm_that_runs_and_does_not_ask_for_a_job_says_what_its_agent_says() -> None:
+    why = PodCondition(type="Ready", status="False", reason="DispatchUnreachable", message="dispatch has not answered")
+    said = of_pod(a_pod(conditions=(why,)), pod_page())
+    assert said.sentence == "starting in pool mac on mac-0 for 3 h 00 min: dispatch has not answered"
 
 
 @pytest.mark.parametrize("label", [OPERATOR_DRAIN_LABEL, DRAIN_ELIGIBLE_LABEL])

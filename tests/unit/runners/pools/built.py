@@ -92,10 +92,12 @@ def pod(
     runner: ContainerState | None = None,
     polled: datetime | None = None,
     counted: bool = True,
+    ready: str | None = None,
+    unready: datetime | None = None,
 ) -> Pod:
     """A Pod, on a Node of its own unless told otherwise; `poller` (waiting, running, done) is for Linux.
 
-    One that is not `counted` asks for no VM seat, as those of older versions.
+    A Pod that runs is Ready, unless `ready` says otherwise. One that is not `counted` asks for no VM seat, as those of older versions.
     """
     node = f"node-of-{name}" if node is None else node
     states = {
@@ -113,6 +115,10 @@ def pod(
     elif node:
         conditions.append(
             PodCondition(type="PodScheduled", status="True", last_transition_time=scheduled or ago(minutes=2))
+        )
+    if phase == "Running" or ready is not None:
+        conditions.append(
+            PodCondition(type="Ready", status=ready or "True", last_transition_time=unready or ago(minutes=1))
         )
     assigned = {OWNER_LABEL: owner} if owner else {}
     resources = {"requests": {VM_RESOURCE: "1"}} if counted else {}

@@ -252,6 +252,28 @@ def test_the_clock_of_a_start_is_the_schedulers_word(each, kind) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "ready", "kind"),
+    [
+        ({"unready": ago(minutes=4)}, "True", None),
+        ({"unready": ago(minutes=6)}, "True", "start_timeout"),
+        ({"unready": ago(minutes=6), "owner": "acme"}, "True", None),
+        ({"unready": ago(minutes=6)}, "Unknown", None),  # its Node is silent, and so are all others
+    ],
+)
+def test_a_vm_that_runs_and_never_asks_for_a_job_is_replaced_like_one_that_does_not_start(more, ready, kind) -> None:
+    vm = pod("a", node="n1", scheduled=ago(hours=2), ready="False", **more)
+    made = planned(pool(replicas=1), [vm], _saying("n1", ready, ago(minutes=2)))
+    assert let_go(made) == ({"a": kind} if kind else {})
+    assert made.counts.idle == 0
+
+
+def test_a_vm_that_does_not_ask_cannot_hear_of_a_drain_and_is_let_go() -> None:
+    old = [pod("a", node="n1", image="macos:14", ready="False"), pod("b", node="n2", image="macos:14")]
+    made = planned(pool(replicas=2), old)
+    assert (let_go(made), made.mark) == ({"a": "rolled"}, ())
+
+
+@pytest.mark.parametrize(
     ("more", "asked"),
     [
         ({"polled": ago(minutes=6)}, True),

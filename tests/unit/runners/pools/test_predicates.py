@@ -31,13 +31,15 @@ def test_a_pod_is_busy_by_its_stamp_or_by_a_poller_that_is_done(each, is_busy) -
     ("each", "os", "is_warm"),
     [
         (pod("vm"), "darwin", True),
+        (pod("vm that never asks", ready="False"), "darwin", False),
+        (pod("vm of an agent that is silent", ready="Unknown"), "darwin", False),
         (starting("vm"), "darwin", False),
         (waiting("linux"), "linux", True),
         (starting("linux", poller="waiting"), "linux", False),
         (starting("linux", node=""), "linux", False),
     ],
 )
-def test_warm_is_a_running_vm_or_a_running_poller(each, os, is_warm) -> None:
+def test_warm_is_a_vm_that_asks_for_a_job_or_a_running_poller(each, os, is_warm) -> None:
     assert pod_predicates.warm(each, os) is is_warm
 
 

@@ -115,7 +115,7 @@ def sign_of_life(facts: PodFacts) -> Keep | None:
         return _DELETING
     if facts.held is HeldFact.CLAIMED:
         return _SERVED
-    if facts.moves is MovesFact.MOVING:
+    if facts.moves is MovesFact.MOVING and facts.listener_still_since is None:
         return _MOVING
     if facts.job is JobFact.IN_PROGRESS and facts.executor is not ExecutorFact.OTHER:
         return _IN_PROGRESS
@@ -218,6 +218,10 @@ def _hung(facts: PodFacts, settings: HealingSettings) -> Verdict:
         return _ROW_UNKNOWN
     if facts.handed_at is None:
         return _AGELESS
+    if facts.listener_still_since is not None and facts.runner_row is RunnerRow.ABSENT:
+        return _dismissed(facts, facts.handed_at, facts.listener_still_since)
+    if facts.listener_still_since is not None and facts.moves is MovesFact.MOVING:
+        return _MOVING  # not for long, and GitHub lists it still: it has the time of every runner
     if facts.moves is MovesFact.UNKNOWN:
         return _says_nothing(facts, facts.handed_at, facts.unseen_since, settings)
     if facts.still_since is None:
@@ -238,6 +242,17 @@ def _hung(facts: PodFacts, settings: HealingSettings) -> Verdict:
     )
     sentence = f"its runner was handed out {_span(facts.now - facts.handed_at)} ago and hangs: {proof[0][1]}"
     return Reap(HUNG_RUNNER, sentence, proof, max(facts.still_since, facts.unseen_since))
+
+
+def _dismissed(facts: PodFacts, handed_at: datetime, still_since: datetime) -> Reap:
+    """GitHub has no such runner (`hung_listeners` takes it away first, which GitHub refuses while it has a job), so nothing
+    can reach it any more; and it says itself that no worker runs in it. Nothing is left to wait for.
+    """
+    where = "still queued" if facts.job is JobFact.QUEUED else "not with this runner"
+    still = f"no worker runs, and nothing has moved for {_span(facts.now - still_since)}"
+    proof = ((LedgerName.G, f"its job is {where}, and it has no such runner"), (LedgerName.H, still))
+    sentence = f"its runner was handed out {_span(facts.now - handed_at)} ago and hangs: {still}"
+    return Reap(HUNG_RUNNER, sentence, proof, still_since)
 
 
 def _says_nothing(facts: PodFacts, handed_at: datetime, unseen_since: datetime, settings: HealingSettings) -> Verdict:

@@ -147,3 +147,5 @@ class PodFacts(Struct, frozen=True, kw_only=True):
     """G: since when every look at the runner row found it offline or absent."""
     moves: MovesFact = MovesFact.UNKNOWN
     still_since: datetime | None = None
+    listener_still_since: datetime | None = None
+    """H: since when it says that no worker runs in it and that nothing moves: much sooner than `STILL`, and more."""

@@ -92,7 +92,9 @@ def _keeps_silent_runners(facts: PodFacts, settings: HealingSettings) -> Verdict
 MISTAKES: Final[dict[str, Judge]] = {
     # Signs of life
     "a claim being served is no sign of life": _when(lambda f: f.held is HeldFact.CLAIMED, held=HeldFact.NONE),
-    "progress is no sign of life": _when(lambda f: f.moves is MovesFact.MOVING, moves=MovesFact.UNKNOWN),
+    "progress is no sign of life": _when(
+        lambda f: f.moves is MovesFact.MOVING and f.listener_still_since is None, moves=MovesFact.UNKNOWN
+    ),
     "in progress is no sign of life": _when(
         lambda f: f.job is JobFact.IN_PROGRESS and f.executor is not ExecutorFact.OTHER, executor=ExecutorFact.OTHER
     ),

@@ -1,0 +1,39 @@
+"""Giving dispatch what a runner prints, piece by piece."""
+
+from collections.abc import Callable
+from typing import Final
+
+import httpx2
+import msgspec
+
+from paddock.base.secrets import Secret
+from paddock.clients.dispatch.poll_client import PATH
+
+__all__ = ["LARGEST_PIECE", "LogClient"]
+
+LARGEST_PIECE: Final = 1 << 16
+_LOG: Final = "/api/internal/runners/pods/log"
+_TIMEOUT: Final = 10.0
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    next: int
+
+
+class LogClient:
+    """Posts pieces in the name of one Pod. Every post may be repeated: dispatch keeps no byte twice."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str, token: Callable[[], Secret]) -> None:
+        self._http = http
+        self._url = url.rstrip("/").removesuffix(PATH) + _LOG
+        self._token = token
+
+    async def post(self, first_byte: int, content: bytes = b"", *, ended: bool = False) -> int | None:
+        """The byte that dispatch expects next; None where it cannot be told, for whatever reason. Never raises."""
+        headers = {"Authorization": f"Bearer {self._token().reveal()}", "Content-Type": "application/octet-stream"}
+        params = {"from": str(first_byte)} | ({"end": "true"} if ended else {})
+        try:
+            answer = await self._http.post(self._url, params=params, content=content, headers=headers, timeout=_TIMEOUT)
+            return msgspec.json.decode(answer.content, type=_Answer).next if answer.status_code == 200 else None
+        except (httpx2.HTTPError, msgspec.DecodeError):
+            return None
