@@ -128,8 +128,14 @@ class ControlPlane:
             created = http.post(collection, json={"metadata": {"name": name}})
             if created.status_code != httpx2.codes.CONFLICT.value:
                 created.raise_for_status()
-            issued = http.post(f"{collection}/{name}/token", json={"spec": {}}).raise_for_status()
-        return self._with_token(f"system:serviceaccount:{namespace}:{name}", issued.json()["status"]["token"])
+        return self._with_token(f"system:serviceaccount:{namespace}:{name}", self.account_token(namespace, name))
+
+    def account_token(self, namespace: str, name: str, *audiences: str) -> str:
+        """A token of a ServiceAccount that is there: for these audiences, or for the API server."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        with self.client() as http:
+            issued = http.post(path, json={"spec": {"audiences": audiences} if audiences else {}}).raise_for_status()
+        return issued.json()["status"]["token"]
 
     def client(self, who: Credentials | None = None) -> httpx2.Client:
         """An HTTP client that speaks as `who`, the admin by default; the caller closes it."""

@@ -251,6 +251,13 @@ class Stack:
             **secrets,
         }
         command.append(f"--kubeconfig={account.kubeconfig}")
+        for volume in pod["volumes"]:  # what the kubelet would project
+            for source in volume.get("projected", {}).get("sources", []):
+                projected = source["serviceAccountToken"]
+                token = self.plane.account_token(NAMESPACE, pod["serviceAccountName"], projected["audience"])
+                path = self.folder / f"{name}-{projected['path']}"
+                path.write_text(token)
+                command.append(f"--dispatch-token-file={path}")
         self.programs[name] = self.plane.start_beside(name, command, environment)
 
     # What it says

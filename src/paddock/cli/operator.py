@@ -64,6 +64,13 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
     "--dispatch-url", default="", help="Where `paddock dispatch` is; without it this operator keeps no runner pools."
 )
 @click.option(
+    "--dispatch-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="/var/run/secrets/paddock/dispatch/token",
+    show_default=True,
+    help="The token that dispatch is shown: of this account, for the audience paddock-dispatch-operator; read again as it is renewed.",
+)
+@click.option(
     "--runner-dispatch-url",
     default="",
     help="Where runner Pods find it, if that is another address than --dispatch-url.",
@@ -88,6 +95,7 @@ def command(
     health_probe_bind_address: tuple[str, int] | None,
     api_server_url: str,
     dispatch_url: str,
+    dispatch_token_file: Path,
     runner_dispatch_url: str,
     runners_namespace: str,
     poller_image: str,
@@ -117,7 +125,11 @@ def command(
         "--health-probe-bind-address": health_probe_bind_address,
     }
     runners = _Runners(
-        dispatch_url, runner_dispatch_url or dispatch_url, runners_namespace or flags["namespace"], poller_image
+        dispatch_url,
+        dispatch_token_file,
+        runner_dispatch_url or dispatch_url,
+        runners_namespace or flags["namespace"],
+        poller_image,
     )
     macs = _Macs(api_server_url, flags["ssh_port"])
     sys.exit(asyncio.run(_run(settings, fleet, macs, kubeconfig, leader_elect, addresses, runners)))
@@ -136,6 +148,7 @@ class _Runners:
     """The flags of the runner subsystem; an empty `url` leaves it out."""
 
     url: str
+    token: Path
     for_pods: str
     namespace: str
     poller_image: str
@@ -166,6 +179,7 @@ async def _run(
     from paddock.hosts.roles import NODE_ROLE
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
+    from paddock.kube.credentials import TokenFile
     from paddock.kube.errors import ConfigError
     from paddock.kube.manager import Manager
     from paddock.kube.metrics import KubeMetrics
@@ -183,7 +197,7 @@ async def _run(
             cloud = await stack.enter_async_context(ScalewayClient(at_scaleway, clock, rng))
             elector = _elector(client, settings, clock, rng, metrics) if elect else None
             manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector)
-            retirement = HttpRetirementApi(runners.url, client.config.credentials) if runners.url else None
+            retirement = HttpRetirementApi(runners.url, TokenFile(runners.token, clock)) if runners.url else None
             if retirement is not None:
                 stack.push_async_callback(retirement.close)
             HostOperator(

@@ -9,6 +9,7 @@ __all__ = [
     "FINALIZER",
     "FLEET_LABEL",
     "LINUX_POOL_LABEL",
+    "OPERATOR_AUDIENCE",
     "OPERATOR_DRAIN_LABEL",
     "OWNER_LABEL",
     "POLLER",
@@ -19,6 +20,8 @@ __all__ = [
 ]
 
 AUDIENCE: Final = "tuist-runners-dispatch"
+OPERATOR_AUDIENCE: Final = "paddock-dispatch-operator"
+"""Of the token that the operator shows to dispatch: the API server does not accept it, so dispatch cannot act as the operator."""
 """Whom a Pod's token is meant for. A token for anybody else, the API server included, opens nothing here."""
 
 RUNNER_LABEL: Final = "tuist.dev/runner"

@@ -51,7 +51,7 @@ class DispatchService:
     - `pools` follows RunnerPools of `settings.namespace`; the informer is the caller's.
     - Pods (label `tuist.dev/runner`), ServiceAccounts and Nodes are followed by informers of its own (`pods`,
       `accounts`, `nodes`), unless the caller hands in those it runs already.
-    - `tokens.principal(token)` tells who the holder of an operator's token is, for the other internal routes.
+    - `tokens.principal(token, audience)` tells who the holder of an operator's token is, for the other internal routes.
     - The client's identity needs: create tokenreviews; get, list, watch, patch pods; get, list, watch serviceaccounts,
       nodes and runnerpools; and `/openid/v1/jwks`, which every ServiceAccount may read.
     """

@@ -49,8 +49,8 @@ _Why = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
 
 class Authenticator(Protocol):
-    async def principal(self, token: Secret, audience: str | None) -> Principal:
-        """Who shows this token, for that audience; None is the API server's own. IdentityError otherwise, Unreachable among them."""
+    async def principal(self, token: Secret, audience: str) -> Principal:
+        """Who shows this token, for that audience. IdentityError otherwise, Unreachable among them."""
         ...
 
 
@@ -119,7 +119,7 @@ def internal_routes(
     """The routes. Errors of ours are 503 with Retry-After: whoever asks keeps everything as it is and asks again."""
 
     async def desired_replicas(request: Request) -> Response:
-        principal = await _principal(request, identity, None)
+        principal = await _principal(request, identity, settings.operator_audience)
         if not _is_service_account(principal.username):
             return _unauthorised("only ServiceAccounts may ask for the load of a pool")
         fleet = request.query_params.get("fleet", "")
@@ -152,7 +152,7 @@ def internal_routes(
         return Response(status_code=204)
 
     async def _controller(request: Request) -> None:
-        principal = await _principal(request, identity, None)
+        principal = await _principal(request, identity, settings.operator_audience)
         if principal.username != settings.controller:
             raise RefusedError(_unauthorised(f"only {settings.controller} may say what becomes of Pods"))
 
@@ -168,7 +168,7 @@ def internal_routes(
     ]
 
 
-async def _principal(request: Request, identity: Authenticator, audience: str | None) -> Principal:
+async def _principal(request: Request, identity: Authenticator, audience: str) -> Principal:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise RefusedError(_unauthorised("show a ServiceAccount's token as Authorization: Bearer"))

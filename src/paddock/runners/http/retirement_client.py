@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class HttpRetirementApi:
-    """`RetirementApi` of the dispatch process at `url`, shown the operator's own token.
+    """`RetirementApi` of the dispatch process at `url`, shown a token of the operator's account for dispatch alone.
 
     Every call ends within `seconds`, and every answer but the right one is RetirementUnavailableError: a wrong token, a wrong
     address and a dispatch process that is down all mean that nothing is known. The client is closed by `close`.

@@ -111,6 +111,7 @@ class _Recorded:
         return StepResult()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", ["payload_install", "launchd_job"])
 async def test_the_old_version_stays_until_the_new_one_was_seen_to_stay_up(rig: Rig, tmp_path: Path, fails) -> None:
     fleet = bundle(tmp_path, "1")
@@ -124,7 +125,7 @@ async def test_the_old_version_stays_until_the_new_one_was_seen_to_stay_up(rig: 
     assert whole.ran[-1] == "payload_prune"
 
 
-@pytest.mark.parametrize("left", ["new", "old"])
+@pytest.mark.parametrize("left", ["new", pytest.param("old", marks=pytest.mark.slow)])
 async def test_what_an_interrupted_install_left_behind_does_no_harm_and_goes(rig: Rig, tmp_path: Path, left) -> None:
     await rig.ready(fleet=bundle(tmp_path, "1"))
     await rig.mac.settled()

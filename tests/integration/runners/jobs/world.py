@@ -33,7 +33,7 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
-from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, POOL_LABEL, RunnerPool, RunnerPoolSpec
 from paddock.runners.api.settings import DispatchSettings, HealingSettings
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import FINISHED, Ledger, Listener
@@ -122,7 +122,7 @@ class World:
             stack.push_async_callback(self.kill_dispatch)
             metrics = KubeMetrics(CollectorRegistry())
             manager = Manager(clock=self.clock, rng=self.rng, metrics=metrics, grace=0.2)
-            token, _ = await self.client.create_token("paddock-operator", "default")
+            token, _ = await self.client.create_token("paddock-operator", "default", audiences=[OPERATOR_AUDIENCE])
             retirement = HttpRetirementApi(url, FixedIdentity(Identity(token=token)))
             stack.push_async_callback(retirement.close)
             RunnerOperator(

@@ -30,13 +30,13 @@ class PaperIdentity:
     def __init__(self) -> None:
         self.away = False
 
-    async def principal(self, token: Secret, audience: str | None) -> Principal:
+    async def principal(self, token: Secret, audience: str) -> Principal:
         if self.away:
             raise Unreachable("the API server does not answer")
         name = token.reveal()
         if name.startswith("pod-"):
             if audience != SETTINGS.audience:
-                raise Unauthenticated("not for the API server")
+                raise Unauthenticated("not for controllers")
             return Principal(f"system:serviceaccount:default:{name}", name, f"uid-{name[4:]}")
         known = {
             "operator": OPERATOR,
@@ -44,7 +44,7 @@ class PaperIdentity:
             "person": "alice",
             "half": "system:serviceaccount:default",
         }
-        if name not in known or audience is not None:
+        if name not in known or audience != SETTINGS.operator_audience:
             raise NotAllowed("unknown")
         return Principal(known[name])
 
