@@ -105,8 +105,10 @@ class StackWorld:
         return self
 
     def agents_log(self, host: Host) -> str:
-        place = self.folder / "beside" / host.id / "agent.log"
-        return place.read_text(errors="replace") if place.exists() else ""
+        """What the agent says, and before it what launchd heard of its start and its end."""
+        beside = self.folder / "beside" / host.id
+        places = (beside / "launchd.log", beside / "node" / "agent.log")
+        return "".join(place.read_text(errors="replace") for place in places if place.exists())
 
     async def __aexit__(self, *_: object) -> None:
         for keeper in self.keepers.values():
@@ -135,7 +137,7 @@ class StackWorld:
         beside = self.folder / "beside" / host.id
         keeper = JobProcesses(
             mac,
-            moved={_DATA: beside / "node", _SHARES: beside / "shares", _LOG: beside / "agent.log"},
+            moved={_DATA: beside / "node", _SHARES: beside / "shares", _LOG: beside / "launchd.log"},
             more={AGENT: ("--metrics-bind-address=0", "--log-level=debug")},
         )
         mac.job_keeper = self.keepers[host.id] = keeper

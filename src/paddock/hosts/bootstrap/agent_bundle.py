@@ -130,6 +130,9 @@ def _agent(bundle: AgentBundle, dispatch_url: str, shares: str) -> Payload:
         "--node-labels={node_labels}",
         f"--tart={_TART}",
         f"--data={_DATA}",
+        # launchd keeps the file below open for as long as the agent runs, whoever puts it aside: only what comes before
+        # the agent's own log, and what ends it, goes there.
+        f"--log-file={_DATA}/agent.log",
     ]
     if shares:
         # What guests write lies on the volume with a quota: a guest that writes and writes fills that one alone.

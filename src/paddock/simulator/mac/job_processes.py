@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +22,7 @@ __all__ = ["JobProcesses", "JobsHost"]
 _PATH_ARGUMENT = re.compile(r"(?P<flag>--[a-z-]+=)?(?P<path>/[^:]*)")
 _WRITTEN = ("--data", "--shares")
 _LOOK = 0.1
+_ROUNDS = 20  # what is killed may have begun something the moment before
 
 
 class JobsHost(LaunchdHost, Protocol):
@@ -90,13 +91,25 @@ class JobProcesses:
             job.pid = None
 
     def end(self) -> None:
-        """The Mac goes dark: whatever runs with this Mac's disk as its root is gone, sessions of its own included."""
+        """The Mac goes dark: whatever runs on this Mac's disk is gone, sessions of its own and its VMs' guests included."""
         self._running.clear()
-        mark = f"ROOT={self._mac.disk.root}".encode()
+        for _ in range(_ROUNDS):
+            found = list(self._left())
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if not found:
+                return
+
+    def _left(self) -> Iterator[int]:
+        """Processes of the Mac by their `ROOT`, those of its guests by a home on its disk; a killed one has no variables."""
+        root = str(self._mac.disk.root).encode()
         for process in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if process.name.isdigit() and mark in (process / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(process.name), signal.SIGKILL)
+                if process.name.isdigit():
+                    variables = (process / "environ").read_bytes().split(b"\0")
+                    if any(each == b"ROOT=" + root or each.startswith(b"HOME=" + root + b"/") for each in variables):
+                        yield int(process.name)
 
     async def _watch(self, job: LoadedJob, process: subprocess.Popen[bytes]) -> None:
         while process.poll() is None:  # noqa: ASYNC110 - a process of its own tells no event loop

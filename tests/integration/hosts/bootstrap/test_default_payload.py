@@ -57,6 +57,7 @@ async def test_the_agent_is_installed_and_runs_with_the_hosts_own_values(rig: Ri
         "--node-labels=tuist.dev/runtime=tart",
         "--tart=/usr/local/bin/tart",
         "--data=/usr/local/var/paddock/node",
+        "--log-file=/usr/local/var/paddock/node/agent.log",
         "--shares=/Volumes/paddock-shares",
         "--dispatch-url=https://dispatch.example",
     ]

@@ -90,3 +90,12 @@ def _gone(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+async def test_a_guest_in_a_session_of_its_own_goes_with_its_mac(mac, keeper):
+    home = mac.disk.root / "Users" / "m1" / ".tart" / "vms" / "x" / "disk" / "Users" / "admin"
+    home.mkdir(parents=True)
+    guest = await asyncio.create_subprocess_exec("sleep", "600", env={"HOME": str(home)}, start_new_session=True)
+    await until(lambda: f"HOME={home}" in Path(f"/proc/{guest.pid}/environ").read_text(), "the guest runs")
+    keeper.end()
+    assert await asyncio.wait_for(guest.wait(), 30) == -signal.SIGKILL

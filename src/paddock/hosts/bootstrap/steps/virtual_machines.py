@@ -95,6 +95,6 @@ class LogRotation:
             job = payload.job
             if job is not None and job.log:
                 owner = host.username if job.run_as == "login" else "root"
-                # N: no process is signalled; the agent opens its log again when the file is another one.
+                # N: no process is signalled. launchd holds the file, so a job that says much rotates a log of its own.
                 lines.append(f"{job.log} {owner}:wheel 644 {_LOGS_KEPT} {_LOG_KILOBYTES} * N")
         return "\n".join(["# Logs of Paddock's jobs. Written by Paddock.", *lines]) if lines else ""
