@@ -1,6 +1,7 @@
 """When a fleet stops, on which evidence, and how it goes on."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -44,7 +45,7 @@ def test_the_same_error_in_the_same_step_on_three_hosts_halts_the_fleet_and_says
 
 
 @pytest.mark.parametrize("other", [{"step": "reach-ssh"}, {"error": "no space left"}, {"config": "config-0"}])
-def test_what_differs_is_counted_apart(other: dict[str, str]):
+def test_what_differs_is_counted_apart(other: dict[str, Any]):
     assert halted(failing(1), failing(2), failing(3, **other)) is None
 
 
