@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from paddock.all_in_one.world_process import WorldProcess
 from paddock.base.clock import Clock
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.supervise import keep_running
@@ -35,6 +36,8 @@ class Options:
     jobs: float = 0.0
     """Jobs a minute of simulated time, as a share of what the hosts could run; 0 submits none."""
     seed: int | None = None
+    world_linger: float = 1800.0
+    """How many seconds the simulated world goes on after Paddock was killed and nobody came back."""
     fleet: FleetConfig = field(default_factory=FleetConfig)
     settings: HostSettings = field(
         default_factory=lambda: HostSettings(default_adopt_pool_prefix="tuist-pool-", lease_duration=0.0)
@@ -60,6 +63,8 @@ class Application:
     page: str = ""
     dsn: str = ""
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    world: WorldProcess | None = None
+    """The simulated world, where there is one."""
     metrics: KubeMetrics = field(init=False)
     client: Client = field(init=False)
 

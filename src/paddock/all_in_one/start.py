@@ -10,9 +10,10 @@ from starlette.types import ASGIApp
 
 from paddock.all_in_one.application import Application, Options, in_background
 from paddock.all_in_one.fault_panel import SimulatedFaults
-from paddock.all_in_one.hosts_subsystem import SimulatedHosts, hosts_subsystem
+from paddock.all_in_one.hosts_subsystem import hosts_subsystem
 from paddock.all_in_one.outage import Outage
-from paddock.all_in_one.runners_subsystem import RunnersSubsystem, runners_subsystem
+from paddock.all_in_one.runners_subsystem import runners_subsystem
+from paddock.all_in_one.world_process import WorldProcess
 from paddock.base.clock import SystemClock
 from paddock.base.http_server import Tls, bind, listening
 from paddock.base.rng import unseeded
@@ -29,7 +30,8 @@ from paddock.hosts.roles import node_roles, renewal_binding
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import Manager
-from paddock.simulator.agents import SimulatedAgents
+from paddock.simulator.world.folder import WorldFolder
+from paddock.simulator.world.messages import Attachment, WorldOptions
 from paddock.web.actions import Actor
 from paddock.web.app import Pages, create_app
 from paddock.web.front import front_parts
@@ -73,8 +75,12 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         stack.callback(page_socket.close)
         stack.callback(kube_socket.close)
         application.page = f"http://127.0.0.1:{page_socket.getsockname()[1]}"
+        _begin_world(application)
         store = await _store(application)
-        # After the database has taken the folder: a second start must not renew the files of the one that runs.
+        # After the database has taken the folder: a second start must not take the world, nor renew the files, of the one that
+        # runs.
+        if application.world is not None:
+            await application.world.start()
         certificates = Certificates.ensure(application.folder.certificates, clock.now(), outside)
         plane = ControlPlane(
             store,
@@ -104,6 +110,12 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         )
         page = await _halves_and_page(application)
         await stack.enter_async_context(listening(page, page_socket))
+        if application.world is not None:
+            # Last, so that it ends first: agents and webhooks come once all is there, and go before anything does.
+            stack.push_async_callback(application.world.detach)
+            await application.world.attend(
+                Attachment(url, application.page, str(application.folder.kubeconfig.resolve()))
+            )
         settings = options.settings
         application.folder.say_where(
             api=url,
@@ -114,6 +126,26 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             },
         )
         yield Running(f"{application.page}/", url, application.folder.kubeconfig)
+
+
+def _begin_world(application: Application) -> None:
+    options = application.options
+    if not options.simulate:
+        return
+    application.world = WorldProcess(
+        WorldFolder(options.data),
+        WorldOptions(
+            hosts=options.hosts,
+            speed=options.speed,
+            jobs=options.jobs,
+            seed=options.seed,
+            linger=options.world_linger,
+        ),
+        clock=application.clock,
+        rng=application.rng,
+    )
+    application.stack.push_async_callback(application.world.stop)
+    application.world.begin()
 
 
 async def _store(application: Application) -> PostgresStore:
@@ -132,11 +164,8 @@ async def _store(application: Application) -> PostgresStore:
 
 async def _halves_and_page(application: Application) -> ASGIApp:
     manager = Manager(clock=application.clock, rng=application.rng, metrics=application.metrics, grace=_GRACE)
-    hosts, simulated = await hosts_subsystem(application, manager)
+    hosts = await hosts_subsystem(application, manager)
     runners = await runners_subsystem(application, manager)
-    if simulated is not None and runners is not None and runners.simulators is not None:
-        agents = SimulatedAgents(simulated.macs, simulated.installed, runners.simulators.agents)
-        await in_background(application, "simulated agents", agents.run)
     sources = Sources.of(
         application.client,
         application.clock,
@@ -161,7 +190,7 @@ async def _halves_and_page(application: Application) -> ASGIApp:
     await in_background(application, "live page", live.run)
     application.stack.callback(live.end)
     outage = Outage(application.clock)
-    faults = _faults(application, watched, simulated, runners, outage)
+    faults = _faults(application, watched, outage)
     where = "simulated cloud" if application.options.simulate else "Scaleway"
     return create_app(
         Pages(
@@ -191,20 +220,13 @@ async def _halves_and_page(application: Application) -> ASGIApp:
     )
 
 
-def _faults(
-    application: Application,
-    watched: Watched,
-    hosts: SimulatedHosts | None,
-    runners: RunnersSubsystem | None,
-    outage: Outage,
-) -> SimulatedFaults | None:
-    if hosts is None:
+def _faults(application: Application, watched: Watched, outage: Outage) -> SimulatedFaults | None:
+    if application.world is None:
         return None
     faults = SimulatedFaults(
         application.client,
         watched.seen,
-        hosts,
-        runners.simulators if runners is not None else None,
+        application.world.client.fault,
         outage,
         healing=application.options.dispatch.healing,
         reclaims=bool(application.options.settings.claim_name_prefix),

@@ -13,7 +13,7 @@ import uvicorn
 
 from paddock.base.client_certificate import with_client_certificate
 
-__all__ = ["PortInUseError", "Tls", "bind", "listening"]
+__all__ = ["PortInUseError", "Tls", "bind", "bind_unix", "listening"]
 
 _STOP_WITHIN = 1.5
 _BACKLOG = 2048
@@ -56,9 +56,26 @@ def bind(port: int, option: str, host: str = "127.0.0.1") -> socket.socket:
     return sock
 
 
+def bind_unix(path: Path) -> socket.socket:
+    """A unix socket that listens, for its owner alone; what an earlier process left under this name goes."""
+    path.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(str(path))
+        path.chmod(0o600)
+        sock.listen(_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
 @asynccontextmanager
-async def listening(app: Any, sock: socket.socket, tls: Tls | None = None) -> AsyncIterator[None]:
-    """Serve an ASGI application on a bound socket for as long as the block runs."""
+async def listening(app: Any, sock: socket.socket, tls: Tls | None = None, *, date: bool = True) -> AsyncIterator[None]:
+    """Serve an ASGI application on a bound socket for as long as the block runs. Without `date` the application dates its
+    answers itself.
+    """
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -72,6 +89,7 @@ async def listening(app: Any, sock: socket.socket, tls: Tls | None = None) -> As
         ssl_cert_reqs=ssl.CERT_OPTIONAL if tls and tls.clients else ssl.CERT_NONE,
         h11_max_incomplete_event_size=64 * 1024,
         server_header=False,
+        date_header=date,
     )
     config.load()
     if tls and tls.clients:

@@ -17,7 +17,6 @@ from paddock.simulator.github.wire import event_json
 
 __all__ = ["Webhooks", "signature"]
 
-_LOG_KEPT = 20_000
 _REPEATED_WITHIN = (0.1, 5.0)
 _OVERTAKEN_BY = (0.1, 2.0)
 
@@ -162,9 +161,15 @@ class Webhooks:
         self.in_flight.remove(outgoing)
         log = self._state.attempts
         log[attempt.id] = attempt
-        if len(log) > _LOG_KEPT:
-            del log[next(iter(log))]
+        self._trim(started)
         return attempt
+
+    def _trim(self, now: datetime) -> None:
+        """Forget what GitHub forgets. Attempts are in the order of their numbers, which is nearly that of their moments."""
+        behaviour, log = self._state.behaviour, self._state.attempts
+        oldest = now - timedelta(seconds=behaviour.delivery_kept)
+        while log and (len(log) > behaviour.deliveries_kept or next(iter(log.values())).delivered_at < oldest):
+            del log[next(iter(log))]
 
     async def _post(self, outgoing: Outgoing) -> tuple[str, int]:
         limit = self._state.behaviour.delivery_limit
