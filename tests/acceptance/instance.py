@@ -31,7 +31,7 @@ INFRASTRUCTURE = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/namespaces/defa
 HOSTS = f"{INFRASTRUCTURE}/scalewayapplesiliconhosts"
 MACHINES = f"{INFRASTRUCTURE}/scalewayapplesiliconmachines"
 START_WITHIN = 60.0
-STOP_WITHIN = 5.0
+STOP_WITHIN = 15.0
 
 
 def eventually(what: str, seen: Callable[[], T | None], within: float = 90.0, every: float = 0.1) -> T:

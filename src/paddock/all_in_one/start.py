@@ -163,6 +163,8 @@ async def _store(application: Application) -> PostgresStore:
 
 
 async def _halves_and_page(application: Application) -> ASGIApp:
+    if application.world is not None:
+        application.stack.push_async_callback(application.world.begin_to_stop)
     manager = Manager(clock=application.clock, rng=application.rng, metrics=application.metrics, grace=_GRACE)
     hosts = await hosts_subsystem(application, manager)
     runners = await runners_subsystem(application, manager)

@@ -148,6 +148,7 @@ async def _run(flags: dict[str, Any]) -> int:
     from paddock.base.rng import unseeded
     from paddock.base.supervise import keep_running
     from paddock.base.tasks import TaskStack, end
+    from paddock.base.tls import default_tls
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
     from paddock.kube.errors import ConfigError
@@ -178,7 +179,7 @@ async def _run(flags: dict[str, Any]) -> int:
                 TartProcess(flags["tart"], home),
                 MacHost(home if home.exists() else Path("/")),
                 files,
-                httpx2.AsyncClient,
+                lambda: httpx2.AsyncClient(verify=default_tls()),
                 clock,
                 rng,
             )

@@ -7,7 +7,6 @@ Mac's power.
 
 import asyncio
 import random
-import ssl
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack, end
+from paddock.base.tls import default_tls
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.metrics import KubeMetrics
@@ -63,7 +63,7 @@ class _Lossy(httpx2.AsyncBaseTransport):
 
 def dispatch_clients(faults: RunnerFaults) -> Callable[[], httpx2.AsyncClient]:
     """Makes clients for conversations with dispatch; all share one TLS context, which costs megabytes by itself."""
-    tls = ssl.create_default_context()
+    tls = default_tls()
 
     def client() -> httpx2.AsyncClient:
         transport = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
@@ -164,8 +164,7 @@ class SimulatedAgents:
                 await self._look()
                 await self._world.clock.sleep(_LOOK_EVERY)
         finally:
-            for inside in self._inside.values():
-                await inside.end()
+            await asyncio.gather(*(inside.end() for inside in self._inside.values()))
             self._inside.clear()
 
     def running(self) -> list[str]:

@@ -11,6 +11,7 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.rng import new_uuid
+from paddock.base.tls import default_tls
 from paddock.simulator.github.faults import FaultKind, GitHubFaults
 from paddock.simulator.github.state import Attempt, GitHubState, Outgoing, SimulatedJob
 from paddock.simulator.github.wire import event_json
@@ -51,7 +52,8 @@ class Webhooks:
         former = self._client
         self._url = url
         # No proxy of the environment stands between a simulation and its loopback.
-        self._client = httpx2.AsyncClient(transport=transport, trust_env=False) if url else None
+        tls = default_tls() if url.startswith("https:") else False
+        self._client = httpx2.AsyncClient(transport=transport, verify=tls, trust_env=False) if url else None
         return former
 
     # Planning

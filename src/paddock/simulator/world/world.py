@@ -123,10 +123,16 @@ class World:
             ):
                 tasks.start(keep_running(name, work, self._clock, self._rng))
             self._drive_github()
-            await stack.enter_async_context(listening(self._cloud.app, bind_unix(sockets.scaleway)))
-            await stack.enter_async_context(listening(self._github.app, bind_unix(sockets.github), date=False))
-            await stack.enter_async_context(listening(control_app(self), bind_unix(sockets.control)))
-            return await self._until_the_end()
+            served = (
+                listening(self._cloud.app, bind_unix(sockets.scaleway)),
+                listening(self._github.app, bind_unix(sockets.github), date=False),
+                listening(control_app(self), bind_unix(sockets.control)),
+            )
+            await asyncio.gather(*(each.__aenter__() for each in served))
+            try:
+                return await self._until_the_end()
+            finally:
+                await asyncio.gather(*(each.__aexit__(None, None, None) for each in served))
 
     async def _until_the_end(self) -> str:
         while not self._stopping.is_set():
@@ -186,8 +192,7 @@ class World:
         talking, self._talking = self._talking, []
         if self._driving is not None:
             talking, self._driving = [*talking, self._driving], None
-        for task in talking:
-            await end(task)
+        await asyncio.gather(*(end(task) for task in talking))
         for client in self._clients:
             await client.aclose()
         self._clients.clear()
