@@ -1,6 +1,5 @@
 """The way from Paddock to its simulated world: the control API, and transports for the clients of the real services."""
 
-import asyncio
 import socket
 from collections.abc import Callable
 from types import TracebackType
@@ -81,7 +80,7 @@ class WorldClient:
 
     def ssh(self) -> Ssh:
         """The real client; the world says which port of loopback stands for a Mac's address."""
-        return AsyncSsh(dial=self._dialed)
+        return AsyncSsh(dial=self.dial)
 
     async def view(self) -> WorldView:
         return await self._call("GET", "/", WorldView)
@@ -101,7 +100,8 @@ class WorldClient:
     async def stop(self) -> None:
         await self._call("DELETE", "/", None)
 
-    async def _dialed(self, address: str, port: int) -> socket.socket:
+    async def dial(self, address: str, port: int) -> socket.socket:
+        """A connection to the sshd of the Mac at a public address; fails as the operating system would."""
         del port  # a Mac has one SSH port in public, and another one on loopback
         try:
             route = await self._call("GET", "/route", Route, params={"address": address})
@@ -121,8 +121,6 @@ class WorldClient:
             )
         except (httpx2.TransportError, OSError) as error:
             raise WorldAwayError(f"the simulated world does not answer ({type(error).__name__})") from error
-        except asyncio.CancelledError:
-            raise
         if not response.is_success:
             raise WorldAwayError(f"the simulated world refused {method} {path}: {response.status_code} {response.text}")
         return msgspec.json.decode(response.content, type=kind) if kind is not None else None  # pyright: ignore[reportReturnType]
