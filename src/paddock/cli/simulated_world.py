@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from paddock.simulator.agents import AgentCommand
 
-__all__ = ["command"]
+__all__ = ["agent_command", "command"]
 
 
 @click.command("simulated-world", hidden=True)
@@ -38,7 +38,7 @@ def _log(data: Path) -> Any:
     return RotatingLog(folder.log, largest=4 * 1024 * 1024)
 
 
-def _agent_command(arguments: Sequence[str]) -> "AgentCommand":
+def agent_command(arguments: Sequence[str]) -> "AgentCommand":
     """The arguments of a Mac's job as the shipped command reads them."""
     from paddock.cli.node_agent import agent_flags, agent_settings
     from paddock.simulator.agents import AgentCommand
@@ -63,7 +63,7 @@ async def _run(flags: dict[str, Any]) -> int:
     )
     try:
         with folder.held() as sockets:
-            world = World(folder, options, _agent_command, clock=SystemClock(), rng=unseeded())
+            world = World(folder, options, agent_command, clock=SystemClock(), rng=unseeded())
             when_told_to_stop(world.stop)
             log.info("the simulated world begins", hosts=options.hosts, speed=options.speed)
             why = await world.run(sockets)
