@@ -129,7 +129,7 @@ class Instance:
             if status.get("serverID") and (status.get("ready") or not ready)
         }
 
-    def all_bound(self, count: int, *, ready: bool = False, within: float = 45.0) -> dict[str, str]:
+    def all_bound(self, count: int, *, ready: bool = False, within: float = 120.0) -> dict[str, str]:
         """Wait until so many machines have a host, or are ready."""
 
         def seen() -> dict[str, str] | None:

@@ -12,7 +12,7 @@ from paddock.all_in_one.application import Application, Options, in_background
 from paddock.all_in_one.fault_panel import SimulatedFaults
 from paddock.all_in_one.hosts_subsystem import hosts_subsystem
 from paddock.all_in_one.outage import Outage
-from paddock.all_in_one.runners_subsystem import runners_subsystem
+from paddock.all_in_one.runners_subsystem import RunnersSubsystem, runners_subsystem
 from paddock.all_in_one.world_process import WorldProcess
 from paddock.base.clock import SystemClock
 from paddock.base.http_server import Tls, bind, listening
@@ -108,7 +108,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         application.client = await stack.enter_async_context(
             Client(kube_config.from_kubeconfig(application.folder.kubeconfig))
         )
-        page = await _halves_and_page(application)
+        page, runners = await _halves_and_page(application)
         await stack.enter_async_context(listening(page, page_socket))
         if application.world is not None:
             # Last, so that it ends first: agents and webhooks come once all is there, and go before anything does.
@@ -116,6 +116,9 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             await application.world.attend(
                 Attachment(url, application.page, str(application.folder.kubeconfig.resolve()))
             )
+        if runners is not None:
+            # Before the world: a claim that is being served is finished, and no answer is lost on the way to its Mac.
+            stack.push_async_callback(runners.service.stop)
         settings = options.settings
         application.folder.say_where(
             api=url,
@@ -162,7 +165,7 @@ async def _store(application: Application) -> PostgresStore:
     )
 
 
-async def _halves_and_page(application: Application) -> ASGIApp:
+async def _halves_and_page(application: Application) -> tuple[ASGIApp, RunnersSubsystem | None]:
     if application.world is not None:
         application.stack.push_async_callback(application.world.begin_to_stop)
     manager = Manager(clock=application.clock, rng=application.rng, metrics=application.metrics, grace=_GRACE)
@@ -194,7 +197,7 @@ async def _halves_and_page(application: Application) -> ASGIApp:
     outage = Outage(application.clock)
     faults = _faults(application, watched, outage)
     where = "simulated cloud" if application.options.simulate else "Scaleway"
-    return create_app(
+    page = create_app(
         Pages(
             watched,
             live,
@@ -220,6 +223,7 @@ async def _halves_and_page(application: Application) -> ASGIApp:
         healthy=lambda: None if (health := manager.readyz()).ok else health.text,
         more=[*outage.behind(runners.service.routes), *runners.service.readable] if runners is not None else (),
     )
+    return page, runners
 
 
 def _faults(application: Application, watched: Watched, outage: Outage) -> SimulatedFaults | None:
