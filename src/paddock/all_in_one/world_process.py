@@ -112,7 +112,7 @@ class WorldProcess:
 
     def _spawn(self) -> None:
         options = self._options
-        arguments = [sys.executable, "-m", "paddock", COMMAND, "--data", str(self._folder.data)]
+        arguments = [sys.executable, "-m", "paddock", COMMAND, "--data", str(self._folder.data.resolve())]
         arguments += ["--hosts", str(options.hosts), "--speed", str(options.speed), "--jobs", str(options.jobs)]
         arguments += ["--linger", str(options.linger)]
         if options.seed is not None:
@@ -168,8 +168,13 @@ class WorldProcess:
 
     async def stop(self) -> None:
         """End the world and wait until it is gone; killed if it does not go."""
-        if self._ours and (pid := self._folder.holder()) is not None:
-            await self._end(pid)
+        if self._ours:
+            with suppress(WorldAwayError):
+                await self.client.stop()
+            if self._started is not None and not self._folder.taken():
+                self._started.terminate()  # it may not even have begun: then no lock says that it is there
+            if not await self._gone():
+                await self._kill(self._folder.holder() or 0)
         async with self.client:
             pass
 

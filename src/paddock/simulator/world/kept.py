@@ -38,6 +38,11 @@ class KeptWorld:
     def github(self) -> Path:
         return self.folder / "github.db"
 
+    @property
+    def former_github(self) -> Path:
+        """Where GitHub was kept as a whole, until it was too much to write; read once."""
+        return self.folder / "github.json"
+
     def drawn(self, rng: random.Random) -> random.Random:
         return seeded(self.seed) if self.seed is not None else rng
 
@@ -82,6 +87,12 @@ class KeptCloud:
 def open_github(world: KeptWorld, book: GitHubBook, clock: Clock, rng: random.Random) -> SimulatedGitHub:
     """The GitHub of the last run, or a new one with three organisations. It remembers as much as somebody looks at."""
     github = SimulatedGitHub.from_book(book, clock, world.drawn(rng))
+    if github is None and world.former_github.exists():
+        github = SimulatedGitHub.from_json(
+            world.former_github.read_bytes(), clock, world.drawn(rng), audit=False, rebase=True
+        )
+        github.save_to(book)
+        world.former_github.unlink()
     if github is None:
         github = SimulatedGitHub(clock, world.drawn(rng), audit=False)
         github.add_organization("acme", "app", "kit")
