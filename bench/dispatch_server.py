@@ -43,7 +43,7 @@ async def main(folder: Path, pods: int) -> None:
         (folder / "tokens").write_text("\n".join(tokens), encoding="utf-8")
 
         async def waiting(_: Request) -> Response:
-            return JSONResponse({"waiting": len(rig.service.dispatch.room), "token_reviews": rig.wire.token_reviews})
+            return JSONResponse({"waiting": len(rig.service.dispatch.waiting), "token_reviews": rig.wire.token_reviews})
 
         async def assigned(_: Request) -> Response:
             pods = (await rig.client.list(Pod, NAMESPACE, label_selector=OWNER_LABEL)).items

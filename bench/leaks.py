@@ -141,7 +141,7 @@ class Leaks:
         await self._assign(pod)
         await self._rig.ledger.claims.release(claim, by="claims", why="stale")
         how = "assigned, then its dispatcher died"
-        return [self._leak("orphaned_stamped_pod", pod.metadata.name, self._settings.stamp_grace, how)]
+        return [self._leak("orphaned_stamped_pod", pod.metadata.name, self._settings.assignment_grace, how)]
 
     async def _finished_and_still_there(self) -> list[Leak]:
         pod = await self._pod()
@@ -193,7 +193,7 @@ class Leaks:
         name = f"{POOL}-without-pod"
         meta = ObjectMeta(name=name, namespace=NAMESPACE, labels={POOL_LABEL: POOL})
         await self._rig.client.create(ServiceAccount(metadata=meta))
-        return [self._leak("orphan_service_account", name, self._settings.stamp_grace, "its Pod is gone")]
+        return [self._leak("orphan_service_account", name, self._settings.assignment_grace, "its Pod is gone")]
 
     async def _runner_without_pod(self) -> list[Leak]:
         name = f"{POOL}-gone-0123abcd"

@@ -2,17 +2,17 @@
 """Build the real Kubernetes control plane that `tests/kube` runs against.
 
 Prints one line on standard output: the folder that holds `kube-apiserver`,
-`kube-controller-manager`, `kubectl` and `etcd`. Progress and errors go to standard
+`kube-controller-manager`, `kube-scheduler`, `kubectl` and `etcd`. Progress and errors go to standard
 error, and the exit status is 1 when the folder cannot be provided.
 
 The folder is keyed by everything that decides what is built (both go.mod and go.sum
 pairs, this script, the platform), lives in the user's cache and is shared by all
-checkouts. It appears by one rename once all four binaries are complete, so a reader
+checkouts. It appears by one rename once all five binaries are complete, so a reader
 never sees half a build; a lock lets a second builder wait for the first one instead
 of doing the work twice. Folders of older versions are left for the user to delete.
 
 With KUBEBUILDER_ASSETS set nothing is built: that folder is checked and printed.
-It may lack `kube-controller-manager` and `kubectl`.
+It may lack `kube-controller-manager`, `kube-scheduler` and `kubectl`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ ETCD = Module(HERE / "etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/e
 KUBERNETES = Module(
     HERE / "kubernetes",
     "k8s.io/kubernetes",
-    {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kubectl")},
+    {
+        name: f"k8s.io/kubernetes/cmd/{name}"
+        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+    },
 )
 MODULES = (ETCD, KUBERNETES)
 BINARIES = tuple(name for module in MODULES for name in module.binaries)

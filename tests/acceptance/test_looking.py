@@ -58,7 +58,7 @@ def test_an_open_page_is_sent_every_part_at_once(paddock: Instance) -> None:
         assert next(lines).startswith("id: ")
         assert next(lines) == "event: parts"
         parts = msgspec.json.decode(next(lines).removeprefix("data: "))
-    assert {"light", "strip", "problems", "fleet", "queue", "money", "events"} <= set(parts)
+    assert {"light", "summary", "problems", "fleet", "queue", "money", "events"} <= set(parts)
 
 
 def test_only_the_token_of_the_kubeconfig_opens_the_api(paddock: Instance) -> None:

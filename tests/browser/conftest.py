@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-_PATIENCE = 180.0
+_TIMEOUT = 180.0
 # What is expected is there at once on a machine that has time, and later on one that builds something else meanwhile.
 expect.set_options(timeout=30_000)
 
@@ -73,7 +73,7 @@ def _running(command: list[str], log: Path, address: str) -> Iterator[str]:
     with log.open("wb") as said:
         process = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said)
     try:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while not _answers(address):
             if process.poll() is not None or time.monotonic() > deadline:
                 pytest.fail(f"{' '.join(command[:4])} does not answer:\n{log.read_text()[-3000:]}")

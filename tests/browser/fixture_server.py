@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from unit.web.page_fixture import painted, painted_pages
+from unit.web.page_fixture import fixture_pages, page_data
 
 from paddock.base.clock import SystemClock
 from paddock.base.http_server import bind, listening
@@ -27,10 +27,10 @@ async def main(port: int, hosts: int, pods: int) -> None:
     # Made beforehand: what is measured is the page, and not the fixture. A real process holds one world and not thirty,
     # so the collector of garbage does not go through the others.
     now = SystemClock().now()
-    worlds = [painted(hosts, pods, now, turn=turn) for turn in range(_TURNS)]
+    worlds = [page_data(hosts, pods, now, turn=turn) for turn in range(_TURNS)]
     gc.freeze()
     turn = 0
-    pages = painted_pages(lambda: worlds[turn % _TURNS])
+    pages = fixture_pages(lambda: worlds[turn % _TURNS])
     app = create_app(pages, CollectorRegistry(), healthy=lambda: None)
     running = asyncio.create_task(pages.live.run())
     async with listening(app, bind(port, "PORT")):

@@ -90,7 +90,7 @@ def test_pages_reflow_in_a_window_as_narrow_as_a_page_at_four_times_its_size(
 def test_the_page_can_be_read_without_script(browser: Browser, up: str, alive: dict[str, str]) -> None:
     with Looker.opened(browser, up, java_script_enabled=False) as looker:
         page = looker.go("/")
-        expect(page.locator("#strip")).to_contain_text("Macs ready")
+        expect(page.locator("#summary")).to_contain_text("Macs ready")
         expect(page.locator(".tile").first).to_be_visible()
         looker.go(alive["host"])
         expect(page.locator(".sentence")).to_contain_text("machine")

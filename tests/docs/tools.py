@@ -21,6 +21,7 @@ from unit.deploy.rendering import templates
 
 from paddock.cli import main
 from paddock.embedded.definitions import our_definitions
+from paddock.hosts.bootstrap.agent_bundle import AGENT
 
 __all__ = ["CHECKERS"]
 
@@ -63,7 +64,17 @@ FLAGS: Final = {
 _GLOBAL: Final = {"-n", "--namespace", "--kubeconfig"}
 _TAKES_VALUE: Final = {"-n", "--namespace", "--kubeconfig", "-o", "-f", "-p", "-l", "--raw"}
 _OF_HELM: Final = {"--create-namespace", "--reuse-values", "--skip-crds"}
-_SAID: Final = {"openssl rand -hex 32", ".ci/run", "head -1", "cut -d/ -f2"}
+_SAID: Final = {
+    ".ci/run",
+    "caddy reverse-proxy --from HOST --to 127.0.0.1:8082",
+    "chmod 600 mac.key",
+    "curl -fsSLO https://github.com/openai/tart/releases/download/2.35.0/tart.tar.gz",
+    "cut -d/ -f2",
+    "head -1",
+    "openssl rand -hex 32",
+    "rm mac.key",
+    "shasum -a 256 tart.tar.gz",
+}
 """Whole commands that need no checker: there is nothing of ours in them."""
 
 
@@ -164,7 +175,21 @@ def _set(text: str) -> dict[str, Any]:
 def docker(words: Sequence[str]) -> None:
     assert words[0] in ("build", "push")
     if words[0] == "build":
-        assert (ROOT / words[-1] / "Dockerfile").is_file()
+        text = (ROOT / words[-1] / "Dockerfile").read_text(encoding="utf-8")
+        for flag, given in itertools.pairwise(words):
+            assert flag != "--build-arg" or f"ARG {given.partition('=')[0]}=" in text, f"the image has no {given}"
+
+
+def ssh(words: Sequence[str]) -> None:
+    """What is typed on a Mac is the agent's own program: its options, then a command of its own."""
+    program = next((place for place, word in enumerate(words) if word == AGENT), None)
+    assert program is not None, f"only {AGENT} is known to be on a Mac"
+    agent, typed = main.get_command(click.Context(main), "node-agent"), list(words[program + 1 :])
+    assert isinstance(agent, click.Group)
+    name = next((word for word in typed if word in agent.commands), None)
+    assert name is not None, f"the agent has no command in {' '.join(typed)}"
+    agent.make_context("paddock-node-agent", typed[: typed.index(name) + 1])
+    _read(agent.commands[name], typed[typed.index(name) + 1 :])
 
 
 def pytest_(words: Sequence[str]) -> None:
@@ -173,7 +198,7 @@ def pytest_(words: Sequence[str]) -> None:
 
 
 def export(words: Sequence[str]) -> None:
-    assert all(re.match(r"^[A-Z_]+=", word) for word in words)
+    assert all(re.match(r"^[A-Z][A-Z0-9_]*=", word) for word in words)
 
 
 CHECKERS: Final[dict[str, Callable[[Sequence[str]], None]]] = {
@@ -183,6 +208,7 @@ CHECKERS: Final[dict[str, Callable[[Sequence[str]], None]]] = {
     "kubectl": kubectl,
     "helm": helm,
     "docker": docker,
+    "ssh": ssh,
     ".venv/bin/pytest": pytest_,
     "export": export,
 }

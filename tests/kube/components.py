@@ -1,4 +1,4 @@
-"""The command lines of the three programs, as values: nothing here starts anything."""
+"""The command lines of the programs, as values: nothing here starts anything."""
 
 from __future__ import annotations
 
@@ -84,4 +84,13 @@ def kube_controller_manager(layout: Layout, kubeconfig: Path) -> list[str]:
         # Every controller first asks for a token of its own; the default rate makes that seconds.
         "--kube-api-qps=200",
         "--kube-api-burst=400",
+    ]
+
+
+def kube_scheduler(kubeconfig: Path) -> list[str]:
+    return [
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        # As above: nobody asks it anything.
+        "--secure-port=0",
     ]

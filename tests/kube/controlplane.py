@@ -1,8 +1,8 @@
 """A real Kubernetes control plane on loopback, for as long as a `with` block lasts.
 
 `running_control_plane()` starts etcd, kube-apiserver and kube-controller-manager with
-throw-away certificates and RBAC, and hands out a `ControlPlane`. There is no scheduler
-and no node: Pods stay Pending unless a test moves them itself.
+throw-away certificates and RBAC, and hands out a `ControlPlane`. There is no node, and no
+scheduler unless it is asked for: Pods stay Pending unless a test moves them itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +96,24 @@ class ControlPlane:
         """Whether kube-controller-manager runs: garbage collection, default ServiceAccounts."""
         return "kube-controller-manager" in self.processes
 
+    def kill(self, name: str) -> Program:
+        """End one of the programs as `kill -9` does; `restart` takes what this gives."""
+        program = next(each for each in self._supervisor.programs if each.name == name)
+        self._supervisor.kill(program)
+        return program
+
+    def restart(self, program: Program) -> Program:
+        """Start a program that was killed with the same command; an API server is waited for until it serves."""
+        started = self._supervisor.restart(program)
+        if program.name == "kube-apiserver":
+            with self.client() as http:
+                _wait(started, "answer /readyz", lambda: http.get("/readyz", timeout=PROBE_SECONDS).is_success)
+        return started
+
+    def start_beside(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Program:
+        """A program of the test's own, which ends with the control plane at the latest; its log lies beside the others."""
+        return self._supervisor.start(name, command, environment)
+
     def user(self, name: str, groups: tuple[str, ...] = ()) -> Credentials:
         """A client certificate for any user, usable at once; the name need not exist anywhere."""
         stem = f"user-{secrets.token_hex(4)}"
@@ -110,8 +128,14 @@ class ControlPlane:
             created = http.post(collection, json={"metadata": {"name": name}})
             if created.status_code != httpx2.codes.CONFLICT.value:
                 created.raise_for_status()
-            issued = http.post(f"{collection}/{name}/token", json={"spec": {}}).raise_for_status()
-        return self._with_token(f"system:serviceaccount:{namespace}:{name}", issued.json()["status"]["token"])
+        return self._with_token(f"system:serviceaccount:{namespace}:{name}", self.account_token(namespace, name))
+
+    def account_token(self, namespace: str, name: str, *audiences: str) -> str:
+        """A token of a ServiceAccount that is there: for these audiences, or for the API server."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        with self.client() as http:
+            issued = http.post(path, json={"spec": {"audiences": audiences} if audiences else {}}).raise_for_status()
+        return issued.json()["status"]["token"]
 
     def client(self, who: Credentials | None = None) -> httpx2.Client:
         """An HTTP client that speaks as `who`, the admin by default; the caller closes it."""
@@ -182,17 +206,25 @@ def clean_environment(home: Path) -> dict[str, str]:
 
 
 @contextmanager
-def running_control_plane(binaries: Path, *, durable: bool = False, controllers: bool = True) -> Iterator[ControlPlane]:
+def running_control_plane(
+    binaries: Path, *, durable: bool = False, controllers: bool = True, scheduler: bool = False
+) -> Iterator[ControlPlane]:
     """A ready control plane; however the block is left, no process and no file of it remains.
 
     `binaries` comes from `provide_binaries()`. `durable` makes etcd wait for the disk as
     in production, which benches need and tests do not. `controllers` asks for
     kube-controller-manager; where `binaries` lacks it (a folder the user named may), the
-    control plane comes without it and its `has_controllers` is false.
+    control plane comes without it and its `has_controllers` is false. `scheduler` starts kube-scheduler, too.
     """
     controllers = controllers and (binaries / "kube-controller-manager").exists()
     supervisor, control_plane = _launched(binaries, durable=durable, controllers=controllers)
     try:
+        if scheduler:
+            command = [
+                str(executable(binaries, "kube-scheduler")),
+                *components.kube_scheduler(control_plane.kubeconfig),
+            ]
+            supervisor.start("kube-scheduler", command, clean_environment(supervisor.folder))
         yield control_plane
     finally:
         supervisor.close()

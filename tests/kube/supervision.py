@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 GUARD = Path(__file__).with_name("guard.py")
@@ -38,6 +38,8 @@ class Program:
     name: str
     process: subprocess.Popen[bytes]
     log: Path
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
 
     def check_alive(self) -> None:
         """Raises `ControlPlaneError` with the telling log lines if the program has ended."""
@@ -101,10 +103,20 @@ class Supervisor:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        program = Program(name, process, log)
+        program = Program(name, process, log, tuple(command), dict(environment))
         self.programs.append(program)
         self._order(f"watch {process.pid}")
         return program
+
+    def kill(self, program: Program) -> None:
+        """End the program's group with SIGKILL, and reap it."""
+        _signal_group(program, signal.SIGKILL)
+        program.process.wait()
+        self.stop(program)
+
+    def restart(self, program: Program) -> Program:
+        """Start the same command again; whether it is ready is yours to ask."""
+        return self.start(program.name, program.command, program.environment)
 
     def stop(self, program: Program) -> None:
         """Ask the program's group to end, insist after a few seconds, and reap it."""

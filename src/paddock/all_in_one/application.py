@@ -9,6 +9,7 @@ from pathlib import Path
 
 from paddock.all_in_one.world_process import WorldProcess
 from paddock.base.clock import Clock
+from paddock.base.http_server import Tls
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import end
@@ -45,6 +46,9 @@ class Options:
     dispatch: DispatchSettings = field(default_factory=DispatchSettings)
     api_server_url: str = ""
     """Where the Macs find the Kubernetes API; given, it listens on every address and not on loopback alone."""
+    macs_door: tuple[str, int] | None = None
+    """Where Macs ask for jobs, with TLS by our own authority, which they know from their kubeconfig."""
+    ssh_port: int = 22
     runner_door: tuple[str, int] | None = None
     """Where GitHub and the Macs come in, if not on loopback."""
     runner_url: str = ""
@@ -62,6 +66,8 @@ class Application:
     stack: AsyncExitStack
     page: str = ""
     dsn: str = ""
+    tls: Tls | None = None
+    """What listeners show that Macs reach."""
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     world: WorldProcess | None = None
     """The simulated world, where there is one."""

@@ -34,7 +34,7 @@ Host = ScalewayAppleSiliconHost
 _REMEMBERED = 20
 _AWAY = 20.0
 _SEALED = 45.0
-_PATIENCE = 600.0
+_TIMEOUT = 600.0
 _LOOK_EVERY = 0.5
 
 
@@ -267,7 +267,7 @@ class SimulatedFaults:
 
     async def _spoil_next(self, name: str, before: str, order: FaultOrder) -> None:
         """Wait until another machine has the host, and spoil it then; give up after a while."""
-        deadline = self._clock.monotonic() + _PATIENCE
+        deadline = self._clock.monotonic() + _TIMEOUT
         while self._clock.monotonic() < deadline:
             host = next((one for one in self._seen().hosts if one.metadata.name == name), None)
             if host is None:

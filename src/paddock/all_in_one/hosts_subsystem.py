@@ -96,6 +96,7 @@ def _bootstrapper(application: Application, cloud: Cloud, ssh: Ssh, fleet: Fleet
         endpoint=ApiEndpoint(application.options.api_server_url or client.config.server, client.config.ca),
         cluster_role=NODE_ROLE,
         own_namespace=settings.namespace,
+        port=application.options.ssh_port,
         sequencing=Sequencing(
             application.clock, application.rng, parallel=settings.workers, spread=settings.bootstrap_spread
         ),

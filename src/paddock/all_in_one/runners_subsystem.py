@@ -102,3 +102,7 @@ async def _open_door(application: Application, service: RunnerService) -> None:
         host, port = application.options.runner_door
         door = bind(port, "--runner-bind-address", host)
         await application.stack.enter_async_context(listening(Starlette(routes=service.routes), door))
+    if application.options.macs_door is not None:
+        host, port = application.options.macs_door
+        door = bind(port, "--dispatch-port", host)
+        await application.stack.enter_async_context(listening(Starlette(routes=service.routes), door, application.tls))

@@ -1,5 +1,6 @@
 """Everything on one machine: Postgres, the API, the controllers, dispatch and the page, started in order and stopped in reverse."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -81,7 +82,10 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         # runs.
         if application.world is not None:
             await application.world.start()
-        certificates = Certificates.ensure(application.folder.certificates, clock.now(), outside)
+        certificates = Certificates.ensure(
+            application.folder.certificates, clock.now(), outside, urlsplit(options.runner_url).hostname or ""
+        )
+        application.tls = Tls(certificates.certificate, certificates.key)
         plane = ControlPlane(
             store,
             clock,
@@ -127,6 +131,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
                 "pool_prefix": settings.default_adopt_pool_prefix,
                 "claim_name_prefix": settings.claim_name_prefix,
             },
+            macs=_told_to_macs(options),
         )
         yield Running(f"{application.page}/", url, application.folder.kubeconfig)
 
@@ -149,6 +154,19 @@ def _begin_world(application: Application) -> None:
     )
     application.stack.push_async_callback(application.world.stop)
     application.world.begin()
+
+
+def _told_to_macs(options: Options) -> dict[str, object]:
+    """What `paddock doctor` looks at: how real Macs reach us, and what they get. Nothing where they are simulated."""
+    if options.simulate:
+        return {}
+    return {
+        "api": options.api_server_url,
+        "dispatch": options.runner_url,
+        "agent": options.fleet.agent is not None,
+        "tart": any(payload.name == "tart" for payload in options.fleet.payloads),
+        "github": bool(os.environ.get("PADDOCK_GITHUB_APP_ID")),
+    }
 
 
 async def _store(application: Application) -> PostgresStore:

@@ -1,22 +1,28 @@
 """HTTP on loopback inside our own event loop: we own the signals, the order of stopping and the error messages."""
 
 import asyncio
+import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
 from paddock.base.client_certificate import with_client_certificate
+from paddock.base.connection_limits import ConnectionLimits, with_limits
+from paddock.base.logs import get_logger
 
 __all__ = ["PortInUseError", "Tls", "bind", "bind_unix", "listening"]
 
 _STOP_WITHIN = 1.5
 _BACKLOG = 2048
+_KEPT_FREE = 256  # file descriptors for everything but connections
+
+_log = get_logger("http")
 
 
 class PortInUseError(OSError):
@@ -37,6 +43,30 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals are the program's business, not the listener's."""
         yield
+
+
+class _Refusals:
+    """Says once a minute at most that connections were refused: a flood of them must not become a flood of lines."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._said_at: float | None = None
+
+    def count(self, limit: str) -> None:
+        self._counts[limit] = self._counts.get(limit, 0) + 1
+        now = asyncio.get_running_loop().time()
+        if self._said_at is None or now - self._said_at >= 60:
+            _log.warning("connections were ended at a limit", **self._counts)
+            self._counts, self._said_at = {}, now
+
+
+def _default_limits() -> ConnectionLimits:
+    """As many connections as this process may open files, less what it needs itself."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    default = ConnectionLimits()
+    if soft == resource.RLIM_INFINITY:
+        return default
+    return replace(default, connections=max(64, min(default.connections, soft - _KEPT_FREE)))
 
 
 def bind(port: int, option: str, host: str = "127.0.0.1") -> socket.socket:
@@ -72,10 +102,20 @@ def bind_unix(path: Path) -> socket.socket:
 
 
 @asynccontextmanager
-async def listening(app: Any, sock: socket.socket, tls: Tls | None = None, *, date: bool = True) -> AsyncIterator[None]:
-    """Serve an ASGI application on a bound socket for as long as the block runs. Without `date` the application dates its
-    answers itself.
+async def listening(
+    app: Any,
+    sock: socket.socket,
+    tls: Tls | None = None,
+    limits: ConnectionLimits | None = None,
+    *,
+    date: bool = True,
+) -> AsyncIterator[None]:
+    """Serve an ASGI application on a bound socket for as long as the block runs.
+
+    No connection costs more than its limits before a request is complete, whoever sends it. Without `date` the application
+    dates its answers itself.
     """
+    protocol: type[asyncio.Protocol] = with_limits(limits or _default_limits(), _Refusals().count)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -87,13 +127,11 @@ async def listening(app: Any, sock: socket.socket, tls: Tls | None = None, *, da
         ssl_keyfile=str(tls.key) if tls else None,
         ssl_ca_certs=str(tls.clients) if tls and tls.clients else None,
         ssl_cert_reqs=ssl.CERT_OPTIONAL if tls and tls.clients else ssl.CERT_NONE,
-        h11_max_incomplete_event_size=64 * 1024,
+        http=with_client_certificate(protocol) if tls and tls.clients else protocol,
+        ws="none",  # nothing here speaks WebSocket; uvicorn would advise to install a library for it
         server_header=False,
         date_header=date,
     )
-    config.load()
-    if tls and tls.clients:
-        config.http_protocol_class = with_client_certificate(config.http_protocol_class)
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[sock]))
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["complete_kinds", "complete_names", "names_of"]
 
-_PATIENCE = 1.5
+_TIMEOUT = 1.5
 """Whoever pressed Tab waits no longer than this."""
 
 Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
@@ -62,7 +62,7 @@ def _names(word: str, params: dict[str, Any]) -> list[str]:
 
     async def ask() -> list[str]:
         kind = kind_called("pods" if word == "claim" else word)
-        async with asyncio.timeout(_PATIENCE), connected(reach) as reached:
+        async with asyncio.timeout(_TIMEOUT), connected(reach) as reached:
             return [kind.title(item) for item in await kind.read(reached, "")]
 
     try:

@@ -53,10 +53,13 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--bootstrap-max-attempts", type=click.IntRange(0), default=8, show_default=True, help="Give a host back after this many failed bootstraps; 0 never."),
         click.option("--fleet-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file: what is put on every Mac (payloads, firewall, agent)."),
         click.option("--agent-bundle", type=click.Path(dir_okay=False, path_type=Path), envvar="PADDOCK_BUNDLE", help="The node agent's bundle, for a fleet without --fleet-config; where the image has it, unless given."),
+        click.option("--agent-target", default="darwin-arm64", envvar="PADDOCK_BUNDLE_TARGET", hidden=True, help="The machine that the bundle must be for; another one than a Mac stands in for it in tests."),
+        click.option("--ssh-port", type=click.IntRange(1, 65535), default=22, show_default=True, help="The port of the Macs' SSH servers."),
         click.option("--tart-url", default="", envvar="PADDOCK_TART_URL", help="https address of Tart's release archive, for a fleet without --fleet-config."),
         click.option("--tart-sha256", default="", envvar="PADDOCK_TART_SHA256", help="The SHA-256 of that archive."),
         click.option("--tart-version", default="", envvar="PADDOCK_TART_VERSION", help="Its version, for people to see."),
         click.option("--namespace", default="default", show_default=True, help="Where the Host objects live."),
+        click.option("--watch-namespace", "watch_namespaces", multiple=True, help="Only work on machines, fleets and clusters of this namespace; may be repeated. Without it, of all."),
         click.option("--watch-filter", default="", help="Only look at machines with the label cluster.x-k8s.io/watch-filter of this value."),
     ]  # fmt: skip
 
@@ -88,6 +91,7 @@ def host_settings(flags: dict[str, Any], **more: Any) -> "HostSettings":
         reclaim_interval=flags["orphan_reclaim_interval"],
         tiers=Tiers(reboot_after=flags["bootstrap_reboot_after"], max_attempts=flags["bootstrap_max_attempts"]),
         watch_filter=flags["watch_filter"],
+        watch_namespaces=tuple(flags["watch_namespaces"]),
         **more,
     )
 
@@ -131,14 +135,14 @@ def _bundle(flags: dict[str, Any]) -> "AgentBundle | None":
     if named is None and (flags.get("simulate") or not DEFAULT_BUNDLE.exists()):
         return None
     try:
-        return read_bundle(named or DEFAULT_BUNDLE)
+        return read_bundle(named or DEFAULT_BUNDLE, flags.get("agent_target") or "darwin-arm64")
     except (OSError, PlanError) as error:
         said = error.strerror if isinstance(error, OSError) else str(error)
         raise click.UsageError(f"--agent-bundle: {named or DEFAULT_BUNDLE}: {said}") from error
 
 
 def _tart(flags: dict[str, Any]) -> "Tart | None":
-    from paddock.hosts.bootstrap.agent_bundle import Tart
+    from paddock.hosts.bootstrap.agent_bundle import PLACEHOLDER_REMEDY, PLACEHOLDER_SHA256, Tart
 
     url, sha256 = flags.get("tart_url", ""), flags.get("tart_sha256", "")
     if not url:
@@ -147,4 +151,6 @@ def _tart(flags: dict[str, Any]) -> "Tart | None":
         raise click.UsageError("--tart-url: expected an https address, which the Macs fetch from")
     if not re.fullmatch(r"[0-9a-f]{64}", sha256):
         raise click.UsageError("--tart-sha256: expected the archive's 64 hex digits (shasum -a 256 FILE)")
+    if sha256 == PLACEHOLDER_SHA256:
+        raise click.UsageError(f"--tart-sha256: {PLACEHOLDER_REMEDY}")
     return Tart(url, sha256, flags.get("tart_version", ""))

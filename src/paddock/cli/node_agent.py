@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import ssl
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -148,7 +149,6 @@ async def _run(flags: dict[str, Any]) -> int:
     from paddock.base.rng import unseeded
     from paddock.base.supervise import keep_running
     from paddock.base.tasks import TaskStack, end
-    from paddock.base.tls import default_tls
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
     from paddock.kube.errors import ConfigError
@@ -174,12 +174,16 @@ async def _run(flags: dict[str, Any]) -> int:
                 connection = replace(connection, credentials=rotating)
             client = await stack.enter_async_context(Client(connection, metrics=kube_metrics, pool=8))
             home = _tart_home(flags)
+            # One for all conversations. The cluster's own authority is trusted as well: `paddock up` signs for dispatch, too.
+            tls = ssl.create_default_context()
+            if connection.ca:
+                tls.load_verify_locations(cadata=connection.ca)
             world = World(
                 client,
                 TartProcess(flags["tart"], home),
                 MacHost(home if home.exists() else Path("/")),
                 files,
-                lambda: httpx2.AsyncClient(verify=default_tls()),
+                lambda: httpx2.AsyncClient(verify=tls),
                 clock,
                 rng,
             )

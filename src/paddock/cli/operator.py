@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from paddock.kube.leader import LeaderElector
     from paddock.kube.manager import Manager
     from paddock.kube.metrics import KubeMetrics
+    from paddock.runners.pools.retirement import RetirementApi
 
 __all__ = ["command"]
 
@@ -63,6 +64,13 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
     "--dispatch-url", default="", help="Where `paddock dispatch` is; without it this operator keeps no runner pools."
 )
 @click.option(
+    "--dispatch-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="/var/run/secrets/paddock/dispatch/token",
+    show_default=True,
+    help="The token that dispatch is shown: of this account, for the audience paddock-dispatch-operator; read again as it is renewed.",
+)
+@click.option(
     "--runner-dispatch-url",
     default="",
     help="Where runner Pods find it, if that is another address than --dispatch-url.",
@@ -87,6 +95,7 @@ def command(
     health_probe_bind_address: tuple[str, int] | None,
     api_server_url: str,
     dispatch_url: str,
+    dispatch_token_file: Path,
     runner_dispatch_url: str,
     runners_namespace: str,
     poller_image: str,
@@ -116,9 +125,22 @@ def command(
         "--health-probe-bind-address": health_probe_bind_address,
     }
     runners = _Runners(
-        dispatch_url, runner_dispatch_url or dispatch_url, runners_namespace or flags["namespace"], poller_image
+        dispatch_url,
+        dispatch_token_file,
+        runner_dispatch_url or dispatch_url,
+        runners_namespace or flags["namespace"],
+        poller_image,
     )
-    sys.exit(asyncio.run(_run(settings, fleet, api_server_url, kubeconfig, leader_elect, addresses, runners)))
+    macs = _Macs(api_server_url, flags["ssh_port"])
+    sys.exit(asyncio.run(_run(settings, fleet, macs, kubeconfig, leader_elect, addresses, runners)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Macs:
+    """How Macs reach the API server (an empty URL: as this process does), and how this process reaches them."""
+
+    api_server_url: str
+    ssh_port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +148,7 @@ class _Runners:
     """The flags of the runner subsystem; an empty `url` leaves it out."""
 
     url: str
+    token: Path
     for_pods: str
     namespace: str
     poller_image: str
@@ -134,7 +157,7 @@ class _Runners:
 async def _run(
     settings: "HostSettings",
     fleet: "FleetConfig",
-    api_server_url: str,
+    macs: _Macs,
     kubeconfig: Path | None,
     elect: bool,
     addresses: dict[str, tuple[str, int] | None],
@@ -156,9 +179,12 @@ async def _run(
     from paddock.hosts.roles import NODE_ROLE
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
+    from paddock.kube.credentials import TokenFile
     from paddock.kube.errors import ConfigError
     from paddock.kube.manager import Manager
     from paddock.kube.metrics import KubeMetrics
+    from paddock.runners.http.retirement_client import HttpRetirementApi
+    from paddock.views.dispatch_word import DispatchWord
 
     clock, rng, metrics = SystemClock(), unseeded(), KubeMetrics(CollectorRegistry())
     try:
@@ -171,6 +197,9 @@ async def _run(
             cloud = await stack.enter_async_context(ScalewayClient(at_scaleway, clock, rng))
             elector = _elector(client, settings, clock, rng, metrics) if elect else None
             manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector)
+            retirement = HttpRetirementApi(runners.url, TokenFile(runners.token, clock)) if runners.url else None
+            if retirement is not None:
+                stack.push_async_callback(retirement.close)
             HostOperator(
                 manager,
                 client,
@@ -182,20 +211,22 @@ async def _run(
                     fleet,
                     clock=clock,
                     rng=rng,
-                    endpoint=ApiEndpoint(api_server_url or connection.server, connection.ca),
+                    endpoint=ApiEndpoint(macs.api_server_url or connection.server, connection.ca),
                     cluster_role=NODE_ROLE,
                     node_identity=IdentityKind(settings.node_identity),
                     pods_namespace=runners.namespace,
                     own_namespace=settings.namespace,
+                    port=macs.ssh_port,
                     sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
                 ),
                 settings,
                 clock=clock,
                 rng=rng,
                 metrics=metrics,
+                work=DispatchWord(retirement) if retirement is not None else None,
             )
-            if runners.url:
-                await _add_runners(stack, manager, client, runners, clock, rng, metrics)
+            if retirement is not None:
+                _add_runners(manager, client, retirement, runners, clock, rng, metrics)
             apps = {
                 "--metrics-bind-address": metrics_app(metrics.registry),
                 "--health-probe-bind-address": probes_app(manager.healthz, manager.readyz),
@@ -212,22 +243,19 @@ async def _run(
     return 0
 
 
-async def _add_runners(
-    stack: AsyncExitStack,
+def _add_runners(
     manager: "Manager",
     client: "Client",
+    retirement: "RetirementApi",
     runners: _Runners,
     clock: "Clock",
     rng: "random.Random",
     metrics: "KubeMetrics",
 ) -> None:
     """Pools and their autoscaler, with the dispatch process's books: no live Pod is deleted without its leave."""
-    from paddock.runners.http.retirement_client import HttpRetirementApi
     from paddock.runners.pools.settings import PoolSettings
     from paddock.runners.processes.operator import RunnerOperator
 
-    retirement = HttpRetirementApi(runners.url, client.config.credentials)
-    stack.push_async_callback(retirement.close)
     settings = PoolSettings(
         dispatch_url=runners.for_pods, namespace=runners.namespace, poller_image=runners.poller_image
     )

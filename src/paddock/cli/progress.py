@@ -9,7 +9,7 @@ from paddock.base.clock import Clock, SystemClock
 
 __all__ = ["showing"]
 
-_PATIENCE = 1.0
+_TIMEOUT = 1.0
 _MARKS = "◐◓◑◒"
 _CLEAR = "\r\033[K"
 
@@ -34,7 +34,7 @@ async def showing(what: str, clock: Clock | None = None) -> AsyncIterator[None]:
 
 async def _told(what: str, clock: Clock) -> None:
     began = clock.monotonic()
-    await clock.sleep(_PATIENCE)
+    await clock.sleep(_TIMEOUT)
     turn = 0
     try:
         while True:

@@ -41,7 +41,7 @@ _CHANGES = {
 class _Ledger:
     """What the dispatch service says; None where it does not answer."""
 
-    strip: Any = None
+    summary: Any = None
     heals: list[dict[str, Any]] | None = None
     killed: int | None = None
     silence: str = ""
@@ -118,17 +118,17 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
         fleets=fleets.items,
         pools=pools.items,
         pods=pods.items,
-        strip=ledger.strip,
+        summary=ledger.summary,
         now=now,
         healed_last_day=None if ledger.heals is None else sum(now - at < timedelta(days=1) for at in done),
         live_jobs_killed=ledger.killed,
-        runners=bool(pools.items) or ledger.strip is not None,
+        runners=bool(pools.items) or ledger.summary is not None,
     )
     changes = what_changed(events.items, now)
     if healed := sum(now - at < _HOUR for at in done):
         changes["disagreements healed"] = healed
-    if ledger.strip is not None and ledger.strip.completed_last_hour:
-        changes["jobs ended"] = ledger.strip.completed_last_hour
+    if ledger.summary is not None and ledger.summary.completed_last_hour:
+        changes["jobs ended"] = ledger.summary.completed_last_hour
     moving = Counter(one.status.phase or "new" for one in machines.items if not one.status.ready)
     return _Look(health, changes, moving, ledger.silence if pools.items else "")
 
@@ -140,12 +140,12 @@ async def _ledger(reached: Reached) -> _Ledger:
     from paddock.runners.ledger.views import QueueSummary
 
     try:
-        strip, heals, metrics = await asyncio.gather(
+        summary, heals, metrics = await asyncio.gather(
             reached.ledger.get("strip"), reached.ledger.get("heals?limit=1000"), reached.ledger.text("/metrics")
         )
     except Problem as problem:
         return _Ledger(silence=str(problem))
-    return _Ledger(None if strip is None else msgspec.convert(strip, QueueSummary), heals, killed(metrics))
+    return _Ledger(None if summary is None else msgspec.convert(summary, QueueSummary), heals, killed(metrics))
 
 
 def killed(metrics: str | None) -> int | None:

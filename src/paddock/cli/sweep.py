@@ -119,7 +119,7 @@ def survey(
 def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix: str) -> SweepRow:
     from paddock.clients.scaleway import Server
     from paddock.hosts.orphans import verdict
-    from paddock.hosts.sweep import SIGHTINGS_NEEDED, HealLedger, Leave, Reclaim, judge
+    from paddock.hosts.sweep import OBSERVATIONS_NEEDED, HealLedger, Leave, Reclaim, judge
     from paddock.kube.conditions import get_condition
 
     status, meta = host.status, host.metadata
@@ -139,7 +139,7 @@ def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix:
     judged = verdict(server, host, owners, pool_prefix=pool_prefix, claim_name_prefix=claim_name_prefix)
     told = get_condition(status.conditions, "Ready")
     # What the operator wrote down is the first sighting, this look is the second.
-    seen = SIGHTINGS_NEEDED if (told is not None and told.reason == judged.reason) else 1
+    seen = OBSERVATIONS_NEEDED if (told is not None and told.reason == judged.reason) else 1
     action = judge(status.cloud_name, judged, seen, claim_name_prefix)
     match action:
         case Reclaim(why):

@@ -41,6 +41,19 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
     help="Folder that keeps everything between runs.",
 )
 @click.option(
+    "--advertise-address",
+    default="",
+    help="The name or address by which Macs reach this machine. The Kubernetes API and --dispatch-port then listen on "
+    "every address, with TLS certificates for it.",
+)
+@click.option(
+    "--dispatch-port",
+    default=8444,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Where Macs ask for jobs, with --advertise-address.",
+)
+@click.option(
     "--api-server-url",
     default="",
     help="How the Macs reach the Kubernetes API, such as https://paddock.example.com:8443; it listens on every address then.",
@@ -96,9 +109,11 @@ def command(**flags: Any) -> None:
     if flags["simulate"]:
         context, unsaid = click.get_current_context(), click.core.ParameterSource.DEFAULT
         flags |= {name: value for name, value in _SIMULATED.items() if context.get_parameter_source(name) is unsaid}
+    flags |= _addresses(flags)
     fleet = fleet_config(flags)
     if not flags["simulate"]:
-        for flag, problem in missing_from_fleet(flags).items():
+        _check_credentials()
+        for flag, problem in (missing_from_fleet(flags) | _unreachable(flags)).items():
             click.echo(f"paddock: {flag}: {problem}", err=True)
     # Simulated Macs always have an agent; real ones have one if the fleet's file names it.
     expect_nodes = flags["simulate"] or fleet.agent is not None
@@ -119,12 +134,55 @@ def command(**flags: Any) -> None:
         seed=flags["seed"],
         world_linger=flags["world_linger"],
         api_server_url=_checked_url(flags["api_server_url"]),
+        macs_door=("0.0.0.0", flags["dispatch_port"]) if flags["own_dispatch"] else None,  # noqa: S104 - TLS
         runner_door=flags["runner_bind_address"],
         runner_url=flags["runner_dispatch_url"],
         fleet=fleet,
+        ssh_port=flags["ssh_port"],
         settings=host_settings(flags, lease_duration=0.0, expect_nodes=expect_nodes, **pace),
     )
     sys.exit(asyncio.run(_run(options)))
+
+
+def _addresses(flags: dict[str, Any]) -> dict[str, Any]:
+    """What Macs are told, where one address is given for all of it. A URL that is given in its own flag holds."""
+    address = flags["advertise_address"]
+    if not address:
+        return {"own_dispatch": False}
+    if "/" in address or flags["simulate"]:
+        why = "simulated Macs are on this machine" if flags["simulate"] else "give a name or an address, and no URL"
+        raise click.UsageError(f"--advertise-address {address!r}: {why}")
+    if not flags["kube_port"]:
+        raise click.UsageError("--advertise-address needs a --kube-port that stays the same: Macs keep it")
+    host = f"[{address}]" if ":" in address else address
+    return {
+        "api_server_url": flags["api_server_url"] or f"https://{host}:{flags['kube_port']}",
+        "runner_dispatch_url": flags["runner_dispatch_url"] or f"https://{host}:{flags['dispatch_port']}",
+        "own_dispatch": not flags["runner_dispatch_url"],
+    }
+
+
+def _unreachable(flags: dict[str, Any]) -> dict[str, str]:
+    """What keeps Macs from reaching us, by flag, with its remedy."""
+    if flags["api_server_url"] and flags["runner_dispatch_url"]:
+        return {}
+    listens = "the Kubernetes API listens on loopback" if not flags["api_server_url"] else "Macs are told no dispatch"
+    return {
+        "--advertise-address": f"{listens}, so no Mac can join: give the name or address by which Macs reach this machine"
+    }
+
+
+def _check_credentials() -> None:
+    """Before anything starts: what is missing is one sentence then."""
+    from paddock.clients import github, scaleway
+
+    try:
+        scaleway.ScalewaySettings.from_env(os.environ)
+        if os.environ.get("PADDOCK_GITHUB_APP_ID"):
+            github.GitHubSettings.from_env(os.environ)
+    except (scaleway.SettingsError, github.SettingsError) as error:
+        click.echo(f"paddock: {error}; or give --simulate, which needs no account", err=True)
+        sys.exit(1)
 
 
 def _checked_url(url: str) -> str:
@@ -148,7 +206,7 @@ def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
         every=5.0,
         claim_grace=soon,
         silent_dispatcher=sooner,
-        stamp_grace=soon,
+        assignment_grace=soon,
         registration_deadline=soon,
         finished_grace=soon,
         progress_grace=soon,

@@ -1,7 +1,8 @@
-"""A certificate authority for one machine: made once, kept in the data folder, good for loopback only."""
+"""A certificate authority for one machine: made once, kept in the data folder, good for loopback and for the names it is told."""
 
 import ipaddress
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,10 +26,10 @@ class Certificates:
     key: Path
 
     @classmethod
-    def ensure(cls, folder: Path, now: datetime, name: str = "") -> "Certificates":
+    def ensure(cls, folder: Path, now: datetime, *also: str) -> "Certificates":
         """The certificates of a data folder, made where they are missing; the serving one is renewed at every start.
 
-        `name` is a host name or address under which the server is reached besides loopback.
+        `also` holds host names or addresses under which the server is reached besides loopback.
 
         The authority stays the same across restarts, so that a kubeconfig handed out once keeps working.
         """
@@ -44,7 +45,7 @@ class Certificates:
         authority = x509.load_pem_x509_certificate(made.authority.read_bytes())
         key = ec.generate_private_key(ec.SECP256R1())
         private_file(made.key, _pem(key))
-        served = _serving(key, authority, authority_key, now, name)
+        served = _serving(key, authority, authority_key, now, also)
         made.certificate.write_bytes(served.public_bytes(serialization.Encoding.PEM))
         return made
 
@@ -110,15 +111,14 @@ def _serving(
     authority: x509.Certificate,
     authority_key: ec.EllipticCurvePrivateKey,
     now: datetime,
-    name: str,
+    also: Iterable[str],
 ) -> x509.Certificate:
     names: list[x509.GeneralName] = [
         x509.DNSName("localhost"),
         x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
         x509.IPAddress(ipaddress.ip_address("::1")),
     ]
-    if name:
-        names.append(_alternative(name))
+    names += [_alternative(name) for name in dict.fromkeys(also) if name]
     return (
         x509.CertificateBuilder()
         .subject_name(_named("paddock-api"))

@@ -15,9 +15,9 @@ from paddock.embedded.api.certificate_signer import CertificateSigner
 from paddock.embedded.api.client_authority import ClientAuthority
 from paddock.embedded.api.default_roles import DEFAULT_ROLES
 from paddock.embedded.api.garbage_collector import GarbageCollector
-from paddock.embedded.api.housekeeping import Housekeeping, create_first_namespaces, serve_stored_kinds
 from paddock.embedded.api.http import ApiServer
 from paddock.embedded.api.kinds import Kinds
+from paddock.embedded.api.namespace_controller import NamespaceController, create_first_namespaces, serve_stored_kinds
 from paddock.embedded.api.node_lifecycle import NodeLifecycle
 from paddock.embedded.api.objects import Objects, Write
 from paddock.embedded.api.scheduler import Scheduler
@@ -79,7 +79,7 @@ class ControlPlane:
         await create_first_namespaces(self.objects)
         await self._install()
         work = {
-            "housekeeping": Housekeeping(self.objects).run,
+            "namespaces": NamespaceController(self.objects).run,
             "garbage": lambda: GarbageCollector(self.objects).run(),
             "binder": lambda: Scheduler(self.objects).run(),
         }

@@ -47,9 +47,12 @@ class DataFolder:
         """The key that signs ServiceAccount tokens."""
         return self._kept("service-accounts.key", lambda: generate_key().reveal())
 
-    def say_where(self, *, api: str, page: str, sweeping: Mapping[str, str]) -> None:
-        """Leave the addresses, and how hosts are swept, for commands that are run in the folder above."""
-        (self.root / "server").write_text(f"{api} {page}\n{json.dumps(dict(sweeping))}\n", encoding="utf-8")
+    def say_where(
+        self, *, api: str, page: str, sweeping: Mapping[str, str], macs: Mapping[str, object] | None = None
+    ) -> None:
+        """Leave the addresses, how hosts are swept and what Macs are told for commands that are run in the folder above."""
+        told = {**sweeping, "macs": dict(macs or {})}
+        (self.root / "server").write_text(f"{api} {page}\n{json.dumps(told)}\n", encoding="utf-8")
 
     def _kept(self, name: str, make: Callable[[], str]) -> Secret:
         path = self.certificates / name

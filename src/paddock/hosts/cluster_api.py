@@ -3,6 +3,7 @@
 Their version is taken from the owner reference, so that old and new Cluster API cores are both understood.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine
@@ -96,11 +97,13 @@ def cluster_owner(obj: KubeObject) -> OwnerReference | None:
     return None
 
 
-def watched(obj: KubeObject, watch_filter: str) -> bool:
-    """Whether an object is this operator's to work on. Without a filter everything is.
+def watched(obj: KubeObject, watch_filter: str, namespaces: Collection[str] = ()) -> bool:
+    """Whether an object is this operator's to work on. Without a filter, and without namespaces, everything is.
 
     Only work is filtered, never knowledge: the machines of another operator still own their hosts.
     """
+    if namespaces and obj.metadata.namespace not in namespaces:
+        return False
     return not watch_filter or obj.metadata.labels.get(WATCH_FILTER_LABEL) == watch_filter
 
 

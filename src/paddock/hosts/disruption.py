@@ -5,10 +5,10 @@ machine's own limit says so, and then every job that ends is counted. Not knowin
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from paddock.kube.builtin import Node, Pod
 
@@ -26,9 +26,13 @@ __all__ = [
     "Occupancy",
     "Unknown",
     "Wait",
+    "WorkLedger",
+    "WorkLedgerAwayError",
+    "at_work",
     "drain_step",
     "jobs_by_node",
     "occupancy",
+    "unproven",
 ]
 
 FORCE: Final = "tuist.dev/force"
@@ -84,6 +88,18 @@ class Unknown:
     why: str
 
 
+class WorkLedgerAwayError(Exception):
+    """Dispatch could not be asked; who works is what the Pods show."""
+
+
+class WorkLedger(Protocol):
+    """Dispatch's word on Pods, where this process has a way to ask it."""
+
+    async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
+        """Which of these Pods hold a claim or were handed a runner: uid → whose job. WorkLedgerAwayError if it cannot be known."""
+        ...
+
+
 Occupancy = Idle | Busy | Unknown
 
 
@@ -134,6 +150,25 @@ def occupancy(node: Node | None, pods: Iterable[Pod], now: datetime, *, server_g
         if not _assigned(pod) and not (dead and pod.metadata.deletion_timestamp is not None)
     )
     return Busy(jobs, tuple(idle)) if jobs or idle else Idle()
+
+
+def unproven(pods: Iterable[Pod]) -> list[Pod]:
+    """Runner Pods that show no job and have not ended: only the ledger knows whether they have one."""
+    return [
+        pod
+        for pod in pods
+        if _is_runner(pod) and not _assigned(pod) and pod.status.phase not in {"Succeeded", "Failed"}
+    ]
+
+
+def at_work(seen: Occupancy, pods: Iterable[Pod], said: Mapping[str, str]) -> Occupancy:
+    """What was seen, with the ledger's word about Pods that show no job: those that have one are jobs, and count as such."""
+    if not isinstance(seen, Busy):
+        return seen
+    found = [Job(pod.metadata.name, said[pod.metadata.uid]) for pod in unproven(pods) if pod.metadata.uid in said]
+    names = {job.pod for job in found}
+    idle = tuple(name for name in seen.idle if name not in names)
+    return Busy(tuple(sorted((*seen.jobs, *found), key=str)), idle)
 
 
 def drain_step(

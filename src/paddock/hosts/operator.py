@@ -6,6 +6,7 @@
 import math
 import random
 from collections.abc import Callable
+from typing import Any
 
 from paddock.base.clock import Clock
 from paddock.base.metrics import live_kills
@@ -31,6 +32,7 @@ from paddock.hosts.controllers.host_keys import HostKeys
 from paddock.hosts.controllers.inventory import Inventory
 from paddock.hosts.controllers.machine.reconcile import MachineReconciler
 from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
+from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
 from paddock.hosts.metrics import HostCollector
 from paddock.hosts.orphans import HostState
@@ -44,6 +46,7 @@ from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.reader import FreshReader
+from paddock.kube.store import CacheChange
 
 __all__ = ["HostOperator"]
 
@@ -68,10 +71,12 @@ class HostOperator:
         clock: Clock,
         rng: random.Random,
         metrics: KubeMetrics,
+        work: WorkLedger | None = None,
     ) -> None:
         self._settings = settings
         self._clock, self._rng, self._metrics = clock, rng, metrics
-        self.hosts = Informer(client, Host, clock=clock, rng=rng, metrics=metrics)
+        # Another release in this cluster has a ledger of its own, of the same servers: to us it is a rival's, not ours.
+        self.hosts = Informer(client, Host, clock=clock, rng=rng, metrics=metrics, namespace=settings.namespace)
         self.machines = Informer(client, Machine, clock=clock, rng=rng, metrics=metrics)
         self.fleets = Informer(client, MacFleet, clock=clock, rng=rng, metrics=metrics)
         clusters = Informer(client, ScalewayAppleSiliconCluster, clock=clock, rng=rng, metrics=metrics)
@@ -93,6 +98,7 @@ class HostOperator:
             clock=clock,
             settings=settings,
             live_kills=live_kills(metrics.registry),
+            work=work,
         )
         self.inventory = Inventory(self.context, self.zones)
         self.sweep = Sweep(self.context, self.zones, SweepMetrics(metrics.registry))
@@ -120,10 +126,15 @@ class HostOperator:
             self._controller("fleet", FleetReconciler(self.context, rng))
             .watches(self.fleets)
             .watches(self.machines, its_controller("MacFleet")),
-            self._controller("cluster", self._clusters(client)).watches(clusters),
-            self._controller("control plane", ControlPlaneReconciler(client)).watches(planes),
+            self._controller("cluster", self._clusters(client)).watches(clusters, predicate=self._ours),
+            self._controller("control plane", ControlPlaneReconciler(client)).watches(planes, predicate=self._ours),
         ):
             manager.add_controller(controller)
+
+    def _ours(self, change: CacheChange[Any]) -> bool:
+        """Whether an object of Cluster API is in a namespace that this operator works in."""
+        namespaces = self._settings.watch_namespaces
+        return not namespaces or change.obj.metadata.namespace in namespaces
 
     def _clusters(self, client: Client) -> ClusterReconciler:
         """Core runs in this very cluster, so it finds the API server where this process does."""

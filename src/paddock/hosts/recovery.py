@@ -25,7 +25,7 @@ class Tiers:
 
     reboot_after: int = 3
     max_attempts: int = 8
-    sealed_patience: timedelta = timedelta(minutes=15)
+    sealed_timeout: timedelta = timedelta(minutes=15)
     retry_seconds: float = 60.0
 
 
@@ -91,4 +91,4 @@ def seconds_until_retry(failed_at: datetime | None, now: datetime, tiers: Tiers)
 
 def sealed_for_too_long(missing_since: datetime | None, now: datetime, tiers: Tiers) -> bool:
     """Whether a password has been missing for so long that it counts as a failed bootstrap. Sudo is never tried."""
-    return missing_since is not None and now - missing_since >= tiers.sealed_patience
+    return missing_since is not None and now - missing_since >= tiers.sealed_timeout

@@ -26,6 +26,7 @@ class HostSettings:
     request_timeout: float = 10.0
     workers: int = 16
     watch_filter: str = ""
+    watch_namespaces: tuple[str, ...] = ()
     expect_nodes: bool = False
     bootstrap_spread: float = 20.0
     manage_kubeconfig: bool = True

@@ -13,7 +13,7 @@ from paddock.hosts.orphans import HostState, Verdict, VerdictReason
 
 __all__ = ["HealLedger", "Leave", "OrphanHistory", "Reclaim", "counts_as_orphan", "judge", "owners_vanished"]
 
-SIGHTINGS_NEEDED = 2
+OBSERVATIONS_NEEDED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ def owners_vanished(before: int, now: int) -> bool:
 def judge(name: str, verdict: Verdict, observations: int, claim_name_prefix: str) -> Reclaim | HealLedger | Leave:
     """What may be done about one host, brakes for the whole cycle aside."""
     if verdict.reason is VerdictReason.DEAD_CLAIM:
-        if observations < SIGHTINGS_NEEDED:
-            return Leave(f"seen once; the dead claim is taken back after {SIGHTINGS_NEEDED} sightings")
+        if observations < OBSERVATIONS_NEEDED:
+            return Leave(f"seen once; the dead claim is taken back after {OBSERVATIONS_NEEDED} sightings")
         return HealLedger(verdict.message)
     unrecorded = verdict.reason in (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING)
     if verdict.state is not HostState.ORPHANED and not unrecorded:
@@ -71,6 +71,6 @@ def judge(name: str, verdict: Verdict, observations: int, claim_name_prefix: str
         return Leave("reported only: --orphan-reclaim-claim-name-prefix is not set")
     if not name.startswith((claim_name_prefix, CLAIM_PENDING, RELEASE_PENDING)):
         return Leave(f"the name does not start with {claim_name_prefix}")
-    if observations < SIGHTINGS_NEEDED:
-        return Leave(f"seen {observations} of {SIGHTINGS_NEEDED} times; reclaimed if the next look shows the same")
+    if observations < OBSERVATIONS_NEEDED:
+        return Leave(f"seen {observations} of {OBSERVATIONS_NEEDED} times; reclaimed if the next look shows the same")
     return Reclaim(verdict.message)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from paddock.clients.scaleway import Server
-from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import BOOTSTRAPPED, HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.names import Rename
+from paddock.kube.conditions import get_condition
 
 __all__ = [
     "KeepBinding",
@@ -17,6 +18,7 @@ __all__ = [
     "Verified",
     "WaitForInventory",
     "WriteMissingClaim",
+    "bootstrapped_before",
     "ownership",
     "provider_id",
     "server_in",
@@ -73,6 +75,18 @@ def server_zone(machine: ScalewayAppleSiliconMachine) -> str:
     if machine.status.server_id and server_in(named) == machine.status.server_id:
         return named.removeprefix(_PROVIDER).partition("/")[0]
     return machine.spec.zone
+
+
+def bootstrapped_before(machine: ScalewayAppleSiliconMachine, server_id: str) -> str | None:
+    """The configuration that this very host was bootstrapped with, where the machine's status does not say anything of it.
+
+    Moves and restores bring a machine without its status; then its annotation counts, which was written after a success and
+    is removed with the host. A status that says no (a bootstrap that runs, or failed) counts more.
+    """
+    if get_condition(machine.status.conditions, "Bootstrapped") is not None:
+        return None
+    server, _, config = machine.metadata.annotations.get(BOOTSTRAPPED, "").partition("/")
+    return config if server and server == server_id else None
 
 
 def _moved(machine: ScalewayAppleSiliconMachine, claim: HostClaim) -> bool:

@@ -144,7 +144,8 @@ class KubeConnection:
                 self._retired.append(self._http)  # calls in flight end on the old one
             self._http = self._open(identity)
             self._shown = (identity.certificate, identity.key)
-        headers = [("Accept", "application/json"), *self.config.impersonate]
+        # As kubectl: some documents (the keys of tokens) are JSON under another name, and JSON alone is refused there.
+        headers = [("Accept", "application/json, */*"), *self.config.impersonate]
         if identity.token is not None:
             token = identity.token.reveal()
             if not (token.isascii() and token.isprintable() and " " not in token):

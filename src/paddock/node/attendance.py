@@ -38,7 +38,7 @@ class Attendance:
         self._seeking: asyncio.Task[None] | None = None
         self._token: PodToken | None = None
         self._marks: MarkReporter | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self._posting: asyncio.Task[None] | None = None
         self._mark = ""
         self.outcome: Drained | Refused | None = None
 
@@ -103,8 +103,8 @@ class Attendance:
 
     def _pass_on(self, pod: Pod, mark: str) -> None:
         self._mark = mark
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell_marks(pod), name=f"marks of {pod.metadata.name}")
+        if self._posting is None or self._posting.done():
+            self._posting = asyncio.create_task(self._tell_marks(pod), name=f"marks of {pod.metadata.name}")
         if self._marks is not None:
             self._marks.latest = mark
 
@@ -134,7 +134,7 @@ class Attendance:
 
     async def close(self) -> None:
         """Everything that was begun has ended."""
-        for task in (self._starting, self._seeking, self._telling):
+        for task in (self._starting, self._seeking, self._posting):
             if task is not None:
                 await end_task(task)
         self._marks = None

@@ -34,7 +34,7 @@ class Sweep:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._absences: dict[str, _Absence] = {}
-        self._stray_absences: dict[str, _Absence] = {}
+        self._orphan_absences: dict[str, _Absence] = {}
 
     async def once(self) -> None:
         """One pass. Raises KubeError where the list or a GET fails: then nothing was concluded."""
@@ -73,8 +73,8 @@ class Sweep:
         orphans = {
             vm.name: uid for vm in machines if vm.source == "local" and (uid := uid_of(vm.name)) and uid not in known
         }
-        for name in [name for name in self._stray_absences if name not in orphans or orphans[name] in present]:
-            del self._stray_absences[name]
+        for name in [name for name in self._orphan_absences if name not in orphans or orphans[name] in present]:
+            del self._orphan_absences[name]
         alive: set[str] = set()
         for name, uid in orphans.items():
             lives = await context.tart.liveness(name, context.journal.folder(uid)) is not Liveness.GONE
@@ -83,13 +83,13 @@ class Sweep:
             if uid in present:
                 continue  # its keeper adopts it, or clones over it
             now = context.clock.monotonic()
-            first = self._stray_absences.setdefault(name, _Absence(now))
+            first = self._orphan_absences.setdefault(name, _Absence(now))
             # A Pod's Node never changes, so that a complete list of the Node without the uid says what a GET would.
             if now - first.since >= context.settings.absent_for and context.journal.get(uid) is None:
-                await self._remove_stray(name, lives=lives)
+                await self._remove_orphan(name, lives=lives)
         context.orphans = alive
 
-    async def _remove_stray(self, name: str, *, lives: bool) -> None:
+    async def _remove_orphan(self, name: str, *, lives: bool) -> None:
         try:
             if lives:
                 await self._context.tart.stop(name)

@@ -38,6 +38,10 @@ class FakeMacs:
     touched: list[Touch] = field(default_factory=list)
     wrong_passwords: list[str] = field(default_factory=list)
     changed_keys: list[str] = field(default_factory=list)
+    bootstraps: list[str] = field(default_factory=list)
+    updates: list[str] = field(default_factory=list)
+    config: str = "config-1"
+    """The hash of the fleet's configuration: another one makes every host outdated."""
     seconds: float = 90.0
 
     def live_in(self, cloud: SimulatedCloud) -> None:
@@ -70,12 +74,18 @@ class FakeBootstrap:
         return _host_key(host.spec.server_id, mac.install) if mac is not None and mac.powered else None
 
     def desired_hash(self, machine: Machine) -> str:  # noqa: ARG002 - one configuration for all
-        return "config-1"
+        return self._macs.config
 
     async def update(
-        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
+        self,
+        machine: Machine,
+        host: Host,
+        credentials: Credentials,  # noqa: ARG002 - not needed, which is the point
+        progress: ReportStep,
     ) -> Bootstrapped | BootstrapFailed:
-        return await self.bootstrap(machine, host, credentials, progress)
+        """As the real one: over the fleet's key, with sudo that asks for nothing, so that it needs no password."""
+        self._macs.updates.append(host.spec.server_id)
+        return await self._work(machine, host, progress)
 
     restart_agent = update
 
@@ -86,6 +96,12 @@ class FakeBootstrap:
         self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:
         assert credentials.password is not None
+        self._macs.bootstraps.append(host.spec.server_id)
+        return await self._work(machine, host, progress, credentials)
+
+    async def _work(
+        self, machine: Machine, host: Host, progress: ReportStep, login: Credentials | None = None
+    ) -> Bootstrapped | BootstrapFailed:
         await progress("reach ssh")
         server_id = host.spec.server_id
         install = 1
@@ -98,14 +114,14 @@ class FakeBootstrap:
             if host.status.host_key not in ("", key):
                 self._macs.changed_keys.append(server_id)
                 return BootstrapFailed("reach ssh", "the host key is not the one that was pinned", "")
-            if credentials.password.reveal() != mac.password:
+            if login is not None and login.password is not None and login.password.reveal() != mac.password:
                 self._macs.wrong_passwords.append(server_id)
                 return BootstrapFailed("sudo", "the password was refused", key)
         self._macs.touched.append(Touch(self._clock.monotonic(), server_id, machine.metadata.uid, install))
         await self._clock.sleep(self._macs.seconds)
         if server_id in self._macs.broken:
             return BootstrapFailed("reach ssh", "the connection was refused", "")
-        return Bootstrapped(_host_key(server_id, install), "config-1")
+        return Bootstrapped(_host_key(server_id, install), self._macs.config)
 
 
 def _host_key(server_id: str, install: int) -> str:

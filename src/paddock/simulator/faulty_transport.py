@@ -23,7 +23,7 @@ from paddock.simulator.process_life import require_alive
 
 __all__ = ["FaultyTransport"]
 
-_DEFAULT_PATIENCE = 5.0
+_DEFAULT_TIMEOUT = 5.0
 
 
 class FaultyTransport(httpx2.AsyncBaseTransport):
@@ -68,11 +68,11 @@ class FaultyTransport(httpx2.AsyncBaseTransport):
                 # The body is read now: its source may be gone by then.
                 await request.aread()
                 self._faults.later(seconds, lambda: self._perform(request))
-                await self._lose_patience(request)
+                await self._time_out(request)
             case LoseAnswer(error):
                 await self._perform(request)
                 if error == "timeout":
-                    await self._lose_patience(request)
+                    await self._time_out(request)
                 raise httpx2.ReadError("the answer was lost", request=request)
             case Duplicate(answer):
                 return await self._twice(request, keep_first=answer == "first")
@@ -99,9 +99,9 @@ class FaultyTransport(httpx2.AsyncBaseTransport):
         await self._perform(request)
         return first
 
-    async def _lose_patience(self, request: httpx2.Request) -> None:
+    async def _time_out(self, request: httpx2.Request) -> None:
         timeouts: dict[str, float | None] = request.extensions.get("timeout", {})
-        await self._faults.sleep(timeouts.get("read") or _DEFAULT_PATIENCE)
+        await self._faults.sleep(timeouts.get("read") or _DEFAULT_TIMEOUT)
         raise httpx2.ReadTimeout("the answer was lost", request=request)
 
 

@@ -24,6 +24,7 @@ from paddock.embedded.store.interface import Key
 from paddock.embedded.store.memory import MemoryStore
 from paddock.hosts import api as hosts_api
 from paddock.hosts.api import MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.settings import HostSettings
 from paddock.kube.client import Client
@@ -158,6 +159,8 @@ class FleetWorld:
         self.ready = asyncio.Event()
         self.registry = CollectorRegistry()
         self.running: dict[str, HostOperator] = {}
+        self.work: WorkLedger | None = None
+        """Dispatch's word on who works, for operators that start from now on; they have none unless it is set."""
         world.process(self._api_name, self._api)
         self.api = self.client(faults=False)
         elected = operators > 1 if elect is None else elect
@@ -211,7 +214,15 @@ class FleetWorld:
             manager = Manager(clock=self.clock, rng=rng, metrics=metrics, elector=elector)
             bootstrap = FakeBootstrap(self.clock, self.macs, self.cloud)
             self.running[name] = HostOperator(
-                manager, client, cloud, bootstrap, self.settings, clock=self.clock, rng=rng, metrics=metrics
+                manager,
+                client,
+                cloud,
+                bootstrap,
+                self.settings,
+                clock=self.clock,
+                rng=rng,
+                metrics=metrics,
+                work=self.work,
             )
             await manager.run()
 

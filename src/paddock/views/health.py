@@ -104,7 +104,7 @@ def survey(
     fleets: Sequence[MacFleet],
     pools: Sequence[RunnerPool],
     pods: Sequence[Pod],
-    strip: QueueSummary | None,
+    summary: QueueSummary | None,
     now: datetime,
     healed_last_day: int | None = None,
     live_jobs_killed: int | None = None,
@@ -113,16 +113,16 @@ def survey(
 ) -> FleetHealth:
     """How everything is at this moment.
 
-    `strip` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
+    `summary` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
     that stalls; `runners` is False where there is no runner subsystem, and then nobody misses its ledger.
     """
     ours = [host for host in hosts if host.status.state not in (HostState.FOREIGN, "gone")]
     ready = {machine.status.host_name for machine in machines if machine.status.ready}
     numbers = Numbers(
-        oldest_dispatchable_seconds=strip.oldest_dispatchable_seconds if strip is not None else None,
-        waiting=strip.dispatchable + strip.resting if strip is not None else None,
-        withheld=strip.withheld if strip is not None else None,
-        running=strip.running if strip is not None else None,
+        oldest_dispatchable_seconds=summary.oldest_dispatchable_seconds if summary is not None else None,
+        waiting=summary.dispatchable + summary.resting if summary is not None else None,
+        withheld=summary.withheld if summary is not None else None,
+        running=summary.running if summary is not None else None,
         warm=sum(pool.status.idle for pool in pools),
         hosts_ready=sum(host.metadata.name in ready for host in ours),
         hosts=len(ours),
@@ -131,7 +131,7 @@ def survey(
         live_jobs_killed=live_jobs_killed,
     )
     found = [
-        *_of_the_ledger(strip, pools, live_jobs_killed, now, runners=runners),
+        *_of_the_ledger(summary, pools, live_jobs_killed, now, runners=runners),
         *(Problem(_TOLD, "paddock", sentence) for sentence in told),
         *_of_fleets(fleets),
         *_folded(_of_machines(machines, hosts, now), "machines"),
@@ -155,7 +155,7 @@ def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
 
 
 def _of_the_ledger(
-    strip: QueueSummary | None, pools: Sequence[RunnerPool], killed: int | None, now: datetime, *, runners: bool
+    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int | None, now: datetime, *, runners: bool
 ) -> Iterable[Problem]:
     if killed:
         yield Problem(
@@ -165,7 +165,7 @@ def _of_the_ledger(
             commands=("paddock get heals -o wide",),
             runbook="PaddockLiveJobKilled",
         )
-    if strip is None:
+    if summary is None:
         if runners:
             yield Problem(
                 _NO_SERVICE,
@@ -176,14 +176,14 @@ def _of_the_ledger(
                 runbook="PaddockDispatchAbsent",
             )
         return
-    waited = timedelta(seconds=strip.oldest_dispatchable_seconds)
+    waited = timedelta(seconds=summary.oldest_dispatchable_seconds)
     if waited > _WAITS:
         starting = sum(pool.status.starting for pool in pools)
         warm = sum(pool.status.idle for pool in pools)
         yield Problem(
             _JOBS_WAIT if waited > _WAITS_TOO_LONG else _NOT_READY,
             "queue",
-            f"a job that may run now has waited {span(waited)}; {strip.dispatchable} may run, {warm} Pod{' is' if warm == 1 else 's are'} warm",
+            f"a job that may run now has waited {span(waited)}; {summary.dispatchable} may run, {warm} Pod{' is' if warm == 1 else 's are'} warm",
             since=now - waited,
             doing=f"{starting} Pod{'s are' if starting > 1 else ' is'} starting" if starting else "",
             commands=("paddock get jobs", *(f"paddock why pool {pool.metadata.name}" for pool in pools[:1])),

@@ -64,7 +64,7 @@ def create_app(
     """The application. `healthy` says what is wrong, or None; `names` are the host names it answers to; `more` is served
     beside it.
     """
-    desk = _Dispatcher(pages)
+    handlers = _Handlers(pages)
 
     async def healthz(_: Request) -> Response:
         problem = healthy()
@@ -75,27 +75,27 @@ def create_app(
 
     app = Starlette(
         routes=[
-            Route("/", desk.front),
-            Route("/live", desk.stream),
-            *(Route(f"/{plural}/{{name}}", desk.object_of(kind)) for kind, plural in KINDS.items()),
-            Route("/find", desk.find),
-            Route("/runbooks/{name}", desk.runbook),
-            Route("/sign-in", desk.sign_in, methods=["GET", "POST"]),
-            Route("/actions/{verb}/{name}", desk.confirm, methods=["GET"]),
-            Route("/actions/{verb}/{name}", desk.act, methods=["POST"]),
-            Route("/faults", desk.panel, methods=["GET"]),
-            Route("/faults/{name}", desk.strike, methods=["POST"]),
+            Route("/", handlers.front),
+            Route("/live", handlers.stream),
+            *(Route(f"/{plural}/{{name}}", handlers.object_of(kind)) for kind, plural in KINDS.items()),
+            Route("/find", handlers.find),
+            Route("/runbooks/{name}", handlers.runbook),
+            Route("/sign-in", handlers.sign_in, methods=["GET", "POST"]),
+            Route("/actions/{verb}/{name}", handlers.confirm, methods=["GET"]),
+            Route("/actions/{verb}/{name}", handlers.act, methods=["POST"]),
+            Route("/faults", handlers.panel, methods=["GET"]),
+            Route("/faults/{name}", handlers.strike, methods=["POST"]),
             Route("/healthz", healthz),
             Route("/metrics", metrics),
             Route("/static/{name}", serve_asset),
             *more,
         ],
-        exception_handlers={404: desk.not_found},
+        exception_handlers={404: handlers.not_found},
     )
     return Guarded(app, names)
 
 
-class _Dispatcher:
+class _Handlers:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
 

@@ -19,7 +19,7 @@ from paddock.web.parts.fleet import fleet_parts
 from paddock.web.parts.latency import latency
 from paddock.web.parts.problems import problems
 from paddock.web.parts.queue import queue_parts
-from paddock.web.parts.summary_bar import strip
+from paddock.web.parts.summary_bar import summary_bar
 from paddock.web.shell import Site, document
 from paddock.web.tiles import groups_of
 
@@ -37,7 +37,7 @@ def health_of(seen: PageData) -> FleetHealth:
         fleets=seen.fleets,
         pools=seen.pools,
         pods=seen.pods,
-        strip=ledger.strip if ledger is not None else None,
+        summary=ledger.summary if ledger is not None else None,
         now=seen.now,
         healed_last_day=sum(ledger.healed_last_day.values()) if ledger is not None else None,
         live_jobs_killed=seen.live_jobs_killed,
@@ -52,7 +52,7 @@ def front_parts(seen: PageData, runbook: Callable[[str], str | None]) -> dict[st
     whole: dict[str, Node] = {
         "light": head.light(health),
         "vitals": head.vitals(seen),
-        "strip": strip(health.numbers, runners=seen.runners),
+        "summary": summary_bar(health.numbers, runners=seen.runners),
         "problems": problems(health.problems, seen.now, runbook),
         "capacity": capacity(seen.pools),
         "latency": latency(ledger.latency if ledger is not None else ()),
@@ -95,7 +95,7 @@ def front_inside(moment: Frame, now: datetime, took: str = "") -> Node:
         h.main(
             "#main", tabindex="-1", data_version=moment.version, data_now=rfc3339_micro(now), data_took=took or None
         )[
-            h.section("#strip", aria_label="The answer in numbers")[_html(parts, "strip")],
+            h.section("#summary", aria_label="The answer in numbers")[_html(parts, "summary")],
             card("problems", "Problems"),
             h.div(".board")[
                 h.div(".column")[card("fleet", "Fleet"), card("queue", "Queue"), card("events", "Events")],

@@ -90,7 +90,7 @@ class LedgerReader:
         overview, now = ledger.overview, self._clock.now()
         return LedgerData(
             now,
-            await self._service.queue.strip(),
+            await self._service.queue.summary(),
             await overview.queue(_LISTED),
             await overview.running(_RUNNING),
             await overview.recent(_LISTED),

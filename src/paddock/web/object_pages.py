@@ -90,9 +90,9 @@ def _phases(phases: Sequence[Phase]) -> Node:
         return None
     began, ended = phases[0].began, phases[-1].ended
     whole = max((ended - began).total_seconds(), 0.001)
-    return h.section(".card", aria_labelledby="laps-title")[
-        h.h2("#laps-title")["The whole wait"],
-        h.svg(".laps", aria_hidden="true")[
+    return h.section(".card", aria_labelledby="phases-title")[
+        h.h2("#phases-title")["The whole wait"],
+        h.svg(".phases", aria_hidden="true")[
             [
                 h.rect(
                     data_lap=phase.name.replace(" ", "-"),

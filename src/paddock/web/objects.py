@@ -26,7 +26,7 @@ from paddock.web.finding import (
 )
 from paddock.web.ledger_reader import LedgerReader
 from paddock.web.page_data import PageData
-from paddock.web.phases import Phase, laps_of
+from paddock.web.phases import Phase, phases_of
 from paddock.web.timeline import TimelineEntry, of_conditions, of_events, of_transitions, timeline
 
 __all__ = ["ObjectPage", "Related", "page_of"]
@@ -317,7 +317,7 @@ async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage 
         (),
         timeline(of_transitions(page.transitions)),
         related,
-        phases=laps_of(page, seen.now),
+        phases=phases_of(page, seen.now),
     )
 
 

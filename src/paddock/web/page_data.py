@@ -19,7 +19,7 @@ class LedgerData:
     """What the ledger said when it was last asked. Lists are the young or old end that a page shows, never everything."""
 
     at: datetime
-    strip: QueueSummary
+    summary: QueueSummary
     queue: Sequence[WaitingJob] = ()
     running: Sequence[RunningJob] = ()
     recent: Sequence[FinishedJob] = ()

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from paddock.runners.http.readonly import JobPage
 
-__all__ = ["Phase", "laps_of"]
+__all__ = ["Phase", "phases_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Phase:
     ended: datetime
 
 
-def laps_of(page: JobPage, now: datetime) -> list[Phase]:
+def phases_of(page: JobPage, now: datetime) -> list[Phase]:
     """The whole wait, honestly: from the moment that it was queued."""
     job = page.job
     if job is None:

@@ -416,6 +416,10 @@ async def test_every_account_may_read_the_keys_that_tokens_are_verified_with(api
     assert keys[kid]["use"] == "sig"
     assert keys[kid]["alg"] in told["id_token_signing_alg_values_supported"]
     assert "d" not in keys[kid], "the private part stays where it is"
+    plain = await robot.get("/openid/v1/jwks", headers={"Accept": "application/json"})
+    assert plain.status_code == 406, "who takes JSON alone gets no keys"
+    both = await robot.get("/openid/v1/jwks", headers={"Accept": "application/json, */*"})
+    assert both.status_code == 200
 
 
 async def test_the_keys_are_not_for_strangers(api: Api) -> None:

@@ -16,6 +16,9 @@ _THERE = importlib.util.find_spec(ENTRY) is not None
 COMMAND = ENTRY if _THERE else "paddock.cli.poll"
 
 
+pytestmark = pytest.mark.slow  # the build alone takes ten seconds of a core
+
+
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory) -> Built:
     return build(

@@ -85,7 +85,7 @@ async def story(bench: Bench, number: int) -> None:
     await ledger.limits.usage()
     await ledger.signals.of_pool(POOL)
     await ledger.signals.line()
-    await ledger.overview.strip()
+    await ledger.overview.summary()
     await ledger.overview.running()
     assert await ledger.overview.recent()
     await ledger.overview.latency()

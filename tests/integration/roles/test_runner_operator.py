@@ -96,7 +96,7 @@ async def _mac(pools: ScalingWorld, name: str) -> None:
     await pools.api.create(Node(metadata=ObjectMeta(name=name, labels=labels)))
     status = {
         "conditions": [{"type": "Ready", "status": "True"}],
-        "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "3"},
+        "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "3", "tuist.dev/vm": "2"},
     }
     await pools.api.merge_patch(Node, name, {"status": status}, subresource="status")
 

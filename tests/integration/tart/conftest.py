@@ -68,7 +68,7 @@ class TartHome:
     def close(self) -> None:
         for process in self.started:
             process.kill()
-            process.communicate(timeout=5)
+            process.communicate(timeout=60)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def tart(tmp_path: Path) -> Iterator[TartHome]:
     made.close()
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 8.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until, f"did not happen in {seconds} s: {what}"

@@ -35,7 +35,7 @@ def test_a_job_runs_in_the_vm_and_the_vm_halts_itself(tart: TartHome, env: Path)
     wait_until(lambda: said(tart, "vm-1", "state") == "ready", "the guest is ready")
     assert running.poll() is None
     put(env, "job", JOB)
-    assert running.wait(timeout=8) == 0
+    assert running.wait(timeout=60) == 0
     assert (said(tart, "vm-1", "state"), said(tart, "vm-1", "rc")) == ("done", "0")
     assert "Job completed" in said(tart, "vm-1", "log")
     assert tart.json("get", "vm-1")["State"] == "stopped"
@@ -49,7 +49,7 @@ def test_the_hook_takes_the_runners_place(tart: TartHome, env: Path, tmp_path: P
     running = tart.up("vm-1")
     tart(*start_arguments("vm-1"))
     put(env, "job", JOB)
-    assert running.wait(timeout=8) == 0, "whatever the guest says, tart says 0"
+    assert running.wait(timeout=60) == 0, "whatever the guest says, tart says 0"
     assert said(tart, "vm-1", "rc") == "7"
     assert f"hook got {JOB} and --disableupdate" in said(tart, "vm-1", "log")
 
@@ -64,7 +64,7 @@ def test_an_image_without_guest_agent_starts_the_script_by_its_launch_agent(tart
     wait_until(lambda: said(tart, "vm-1", "state") == "ready", "the guest is ready")
     assert tart("exec", "vm-1", "true").returncode == 1, "nobody to answer"
     put(env, "job", JOB)
-    assert running.wait(timeout=8) == 0
+    assert running.wait(timeout=60) == 0
     assert said(tart, "vm-1", "rc") == "0"
 
 
@@ -73,7 +73,7 @@ def test_stop_halts_a_vm_that_waits(tart: TartHome, env: Path):
     tart(*start_arguments("vm-1"))
     wait_until(lambda: said(tart, "vm-1", "state") == "ready", "the guest is ready")
     put(env, "stop", "")
-    assert running.wait(timeout=8) == 0
+    assert running.wait(timeout=60) == 0
     assert said(tart, "vm-1", "rc") == "0"
 
 
@@ -82,7 +82,7 @@ def test_a_vm_that_is_run_again_after_its_job_takes_no_second_one(tart: TartHome
         running = tart.up("vm-1")
         tart(*start_arguments("vm-1"))
         put(env, "job", JOB)
-        assert running.wait(timeout=8) == 0
+        assert running.wait(timeout=60) == 0
         assert said(tart, "vm-1", "rc") == code
     assert "no second one" in said(tart, "vm-1", "log")
 

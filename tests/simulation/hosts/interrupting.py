@@ -68,7 +68,7 @@ def quick(**changes: Any) -> HostSettings:
         default_adopt_pool_prefix=POOL,
         inventory_interval=10.0,
         reclaim_interval=900.0,
-        tiers=Tiers(reboot_after=1, max_attempts=3, sealed_patience=timedelta(seconds=120), retry_seconds=15.0),
+        tiers=Tiers(reboot_after=1, max_attempts=3, sealed_timeout=timedelta(seconds=120), retry_seconds=15.0),
         lease_duration=6.0,
         renew_deadline=4.0,
         request_timeout=2.0,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from simulation.hosts.interrupting import (
     FleetInvariants,
     Kind,
@@ -13,9 +14,9 @@ from simulation.hosts.interrupting import (
 )
 
 from paddock.base.clock import rfc3339
-from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
+from paddock.hosts.api import BOOTSTRAPPED, MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.hosts.disruption import CORDON_REASON, FORCE
+from paddock.hosts.disruption import CORDON_REASON, FORCE, WorkLedgerAwayError
 from paddock.kube.builtin import Container, Node, NodeSpec, Pod, PodSpec
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import ObjectMeta
@@ -191,6 +192,43 @@ async def test_a_pod_that_looks_idle_is_waited_for_until_its_pool_has_retired_it
     assert not work.killed
 
 
+class Dispatch:
+    """Dispatch's word, as a test wants it."""
+
+    def __init__(self, world: FleetWorld, *, away: bool = False) -> None:
+        self.fleet, self.away = world, away
+
+    async def at_work(self, pod_uids: Sequence[str]) -> dict[str, str]:
+        if self.away:
+            raise WorkLedgerAwayError("dispatch answered 503")
+        return {
+            pod.metadata.uid: "acme"
+            for pod in self.fleet.store.present(Pod)
+            if pod.metadata.name.startswith("claimed") and pod.metadata.uid in pod_uids
+        }
+
+
+@pytest.mark.parametrize("away", [False, True])
+@simulated(seeds=1)
+async def test_a_job_that_only_dispatch_knows_is_named_and_counted(world: World, away: bool) -> None:
+    fleet = small_fleet(world, hosts=1)
+    fleet.work = Dispatch(fleet, away=away)
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=900)
+    work = Work(fleet)
+    await work.node((await fleet.machines())[0])
+    await work.pod("claimed-1", "m-1", RUNNER)  # claimed, and its assignment label was never written
+    await fleet.api.delete(Machine, "m-1", "default")
+    await fleet.clock.sleep(60)
+    waits = "waits for 1 idle runner" if away else "waits for 1 job: claimed-1 (of acme)"
+    assert waits in await _said(fleet, "m-1")
+    forced = {"metadata": {"annotations": {FORCE: "true"}}}
+    await fleet.api.merge_patch(Machine, "m-1", forced, namespace="default")
+    await _gone(fleet, within=60)
+    (operator,) = fleet.running.values()
+    assert operator.context.live_kills.labels("force")._value.get() == (0 if away else 1)
+
+
 @simulated(seeds=1)
 async def test_who_is_not_known_is_waited_for(world: World) -> None:
     fleet, work = await _at_work(world)
@@ -254,6 +292,9 @@ async def test_a_mac_that_works_is_not_bootstrapped_anew_when_its_machine_lost_i
             ]
         }
     }
+    # Nor does it say anywhere else that it was bootstrapped: a machine of before there was such a note.
+    noted = {"metadata": {"annotations": {BOOTSTRAPPED: None}}}
+    await fleet.api.merge_patch(Machine, "m-1", noted, namespace="default")
     await fleet.api.merge_patch(Machine, "m-1", lost, namespace="default", subresource="status")
     await fleet.clock.sleep(1200)
     assert len(fleet.macs.touched) == touched

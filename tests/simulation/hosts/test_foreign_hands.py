@@ -184,7 +184,7 @@ async def test_when_the_family_is_withdrawn_the_wipe_still_happens_and_the_next_
 
 @simulated(seeds=2)
 async def test_a_password_that_stays_sealed_counts_as_a_failure_and_moves_the_machine_on(world: World) -> None:
-    tiers = replace_patience(quick().tiers)
+    tiers = with_short_timeouts(quick().tiers)
     fleet = small_fleet(world, hosts=2, settings=quick(tiers=tiers))
     first = min(fleet.pool, key=lambda host: host.id).id
     fleet.cloud.seal(first, 100_000.0)
@@ -196,5 +196,5 @@ async def test_a_password_that_stays_sealed_counts_as_a_failure_and_moves_the_ma
     assert fleet.macs.wrong_passwords == []
 
 
-def replace_patience(tiers: Tiers) -> Tiers:
+def with_short_timeouts(tiers: Tiers) -> Tiers:
     return Tiers(tiers.reboot_after, tiers.max_attempts, timedelta(seconds=60), tiers.retry_seconds)

@@ -8,7 +8,7 @@ from paddock.simulator.process import World, simulate
 from paddock.simulator.tart import Mishap
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(more, marks=pytest.mark.slow) for more in range(1, 4))])
 def test_a_storm_loses_no_pod_runs_no_job_twice_and_leaves_nothing(seed: int) -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world, held=False)
@@ -59,6 +59,7 @@ async def dies_at_once_then_works(world: World) -> None:
     assert mac.tart.ledger.runs == [mac.vm(uid)] * 2
 
 
+@pytest.mark.slow
 def test_a_second_run_survives_an_interruption_at_each_of_its_effects() -> None:
     from paddock.simulator.interruptions import Interruption, interruptions
 

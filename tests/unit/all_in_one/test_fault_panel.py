@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from unit.hosts.made import NOW
-from unit.web.page_fixture import painted
+from unit.web.page_fixture import page_data
 from unit.web.test_acting import Cluster
 
 from paddock.all_in_one.fault_panel import SimulatedFaults
@@ -47,7 +47,7 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    return World(painted(12, now=NOW))
+    return World(page_data(12, now=NOW))
 
 
 def test_every_fault_says_what_to_watch_for_and_how_long_it_takes(world: World) -> None:

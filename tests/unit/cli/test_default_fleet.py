@@ -48,6 +48,7 @@ def test_a_fleet_file_needs_neither(tmp_path: Path) -> None:
         (("--agent-bundle", "/no/such/bundle"), "--agent-bundle", "No such file"),
         (("--tart-url", "http://files.example/t"), "--tart-url", "https"),
         (("--tart-url", "https://files.example/t"), "--tart-sha256", "64 hex digits"),
+        (("--tart-url", "https://files.example/t", "--tart-sha256", "0" * 64), "--tart-sha256", "docs/examples/values"),
     ],
 )
 def test_bad_input_is_named_by_its_flag(words, field: str, said: str) -> None:
@@ -74,5 +75,7 @@ def test_doctor_says_what_the_image_lacks(tmp_path: Path) -> None:
     bundle(image)
     agent, tart = node_agent({"PADDOCK_TART_URL": "https://files.example/t"}, image)
     assert (agent.state, tart.state) == ("ok", "ok")
+    _, tart = node_agent({"PADDOCK_TART_URL": "https://files.example/t", "PADDOCK_TART_SHA256": "0" * 64}, image)
+    assert (tart.state, "placeholder of docs/examples/values.yaml" in tart.found) == ("problem", True)
     image.write_bytes(b"nonsense")
     assert node_agent({}, image)[0].state == "problem"

@@ -32,6 +32,7 @@ FLAGS = {
     "--leader-elect",
     "--namespace",
     "--watch-filter",
+    "--watch-namespace",
     "--metrics-bind-address",
     "--health-probe-bind-address",
     "--kubeconfig",
@@ -48,6 +49,7 @@ def flags(**given: Any) -> dict[str, Any]:
         "bootstrap_max_attempts": 8,
         "namespace": "default",
         "watch_filter": "",
+        "watch_namespaces": (),
         **given,
     }
 

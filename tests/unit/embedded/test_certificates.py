@@ -103,3 +103,9 @@ def test_a_name_under_which_macs_reach_it_is_in_the_serving_certificate(tmp_path
     names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert found in names
     assert x509.DNSName("localhost") in names
+
+
+def test_each_of_several_names_is_in_it_once(tmp_path):
+    served = read(Certificates.ensure(tmp_path, NOW, "a.example", "", "b.example", "a.example").certificate)
+    names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost", "a.example", "b.example"]

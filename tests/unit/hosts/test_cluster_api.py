@@ -138,3 +138,10 @@ def test_a_watch_filter_leaves_the_work_on_other_machines_to_others():
     )
     assert [watched(each, "blue") for each in (mine, theirs, nobodys)] == [True, False, False]
     assert all(watched(each, "") for each in (mine, theirs, nobodys))
+
+
+def test_an_operator_with_namespaces_leaves_the_work_in_others_to_others():
+    mine = machine()
+    theirs = replace(mine, metadata=replace(mine.metadata, namespace="nightly"))
+    assert [watched(each, "", (mine.metadata.namespace,)) for each in (mine, theirs)] == [True, False]
+    assert all(watched(each, "") for each in (mine, theirs))

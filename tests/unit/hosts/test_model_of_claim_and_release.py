@@ -100,7 +100,13 @@ def _explore(bounds: Bounds, rules: Rules) -> Explored:
         gc.enable()
 
 
-@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS.keys())
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param(bounds, id=name, marks=pytest.mark.slow if name == "two machines, one host" else ())
+        for name, bounds in BOUNDS.items()
+    ],
+)
 def test_nothing_live_is_wiped_nothing_used_twice_and_every_host_comes_home(bounds):
     found = _explore(bounds, PRODUCT)
     print(f"{len(found.states)} states within {bounds}")

@@ -110,7 +110,7 @@ def test_every_failure_has_an_answer_that_keeps_the_thresholds(
 
 
 def test_a_sealed_password_is_waited_for_and_then_counts_as_a_failure():
-    patient = Tiers(sealed_patience=timedelta(minutes=15))
+    patient = Tiers(sealed_timeout=timedelta(minutes=15))
     assert not sealed_for_too_long(None, NOW, patient)
     assert not sealed_for_too_long(NOW, later(minutes=14, seconds=59), patient)
     assert sealed_for_too_long(NOW, later(minutes=15), patient)

@@ -126,7 +126,7 @@ async def test_a_deadline_closes_inherited_pipes(home: Path, tart: TartProcess, 
     began = time.monotonic()
     with pytest.raises(TartError, match="did not end within"):
         await tart.pull("image")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60, "it did not wait for the child that holds the pipe"
     await until(lambda: "sleep 6173" not in os.popen("ps -A -o args=").read().splitlines())
 
 

@@ -38,7 +38,7 @@ def pod(name: str, **meta: Any) -> Pod:
 
 def look(**seen: Any) -> FleetHealth:
     nothing: dict[str, Any] = dict.fromkeys(("hosts", "machines", "fleets", "pools", "pods"), ())
-    return survey(**{**nothing, "strip": CALM, "now": NOW, **seen})
+    return survey(**{**nothing, "summary": CALM, "now": NOW, **seen})
 
 
 def abouts(health: FleetHealth) -> list[str]:
@@ -92,7 +92,7 @@ def test_jobs_come_before_macs_and_macs_before_money():
     health = look(
         hosts=[host(state="stranded", conditions=said("NoOwner"))],
         machines=[machine(conditions=said("BootstrapFailed"))],
-        strip=QueueSummary(900.0, 3, 0, 0, 0, 0, 0, 0),
+        summary=QueueSummary(900.0, 3, 0, 0, 0, 0, 0, 0),
         pools=[pool(conditions=said("NoHealthyNode", "no Node"))],
     )
     assert abouts(health) == ["queue", "pool macs", "machine m-1", f"host {SERVER_ID}"]
@@ -126,14 +126,14 @@ def test_a_release_is_a_problem_only_when_it_takes_much_longer_than_a_wipe():
 
 
 def test_a_silent_ledger_is_the_worst_unless_there_are_no_runners():
-    assert abouts(look(strip=None)) == ["dispatch"]
-    quiet = look(strip=None, runners=False)
+    assert abouts(look(summary=None)) == ["dispatch"]
+    quiet = look(summary=None, runners=False)
     assert quiet.ok
     assert quiet.numbers.running is None
 
 
 def test_a_killed_job_is_worse_than_anything():
-    assert abouts(look(strip=None, live_jobs_killed=1))[0] == "healing"
+    assert abouts(look(summary=None, live_jobs_killed=1))[0] == "healing"
 
 
 def test_a_fleet_whose_machines_are_not_even_made_is_told():

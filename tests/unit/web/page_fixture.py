@@ -30,14 +30,14 @@ from paddock.web.session_authentication import SessionAuthentication
 from paddock.web.shell import Site
 from paddock.web.watched import Sources, Watched
 
-__all__ = ["TOKEN", "PaintedWatch", "painted", "painted_pages"]
+__all__ = ["TOKEN", "FixtureWatch", "fixture_pages", "page_data"]
 
 TOKEN = Secret("a-token-for-tests")
 _STATES = ("busy",) * 6 + ("ready",) * 2 + ("setup", "free", "wiping")
 _ACCOUNTS = ("acme", "bolt", "crux")
 
 
-def painted(hosts: int = 24, pods: int = 0, now: datetime = NOW, *, turn: int = 0) -> PageData:
+def page_data(hosts: int = 24, pods: int = 0, now: datetime = NOW, *, turn: int = 0) -> PageData:
     """A fleet in the middle of its day, with one orphaned Mac. Every `turn` a few jobs end and a few begin."""
     macs, machines, nodes, runners, running = [], [], [], [], []
     fleet = MacFleet(
@@ -241,7 +241,7 @@ def _ledger(running: list[RunningJob], now: datetime) -> LedgerData:
     )  # fmt: skip
     return LedgerData(
         at=now,
-        strip=QueueSummary(0.0, 0, 12, 0, 1, len(running), len(running), 431),
+        summary=QueueSummary(0.0, 0, 12, 0, 1, len(running), len(running), 431),
         queue=waiting,
         running=running,
         recent=done,
@@ -257,7 +257,7 @@ def _ledger(running: list[RunningJob], now: datetime) -> LedgerData:
     )
 
 
-class PaintedWatch(Watched):
+class FixtureWatch(Watched):
     """Sees the fixture."""
 
     def __init__(self, paint: Callable[[], PageData], clock: Clock | None = None) -> None:
@@ -273,14 +273,14 @@ class PaintedWatch(Watched):
         return self._paint()
 
 
-def painted_pages(paint: Callable[[], PageData], **fields: object) -> Pages:
+def fixture_pages(paint: Callable[[], PageData], **fields: object) -> Pages:
     clock = SystemClock()
     runbooks = Runbooks()
     return Pages(
         **{
-            "watched": PaintedWatch(paint),
+            "watched": FixtureWatch(paint),
             "live": Live(lambda: front_parts(paint(), runbooks.href), clock, "test"),
-            "site": Site("painted · fr-par-1", actions=True),
+            "site": Site("fixture · fr-par-1", actions=True),
             "sessions_auth": SessionAuthentication(TOKEN, clock, seeded(2)),
             "runbooks": runbooks,
             **fields,

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 from unit.hosts.made import NOW
-from unit.web.page_fixture import TOKEN, painted, painted_pages
+from unit.web.page_fixture import TOKEN, fixture_pages, page_data
 
 from paddock.base.clock import SystemClock
 from paddock.base.metrics import CollectorRegistry
@@ -33,7 +33,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, str, Any]] = []
-        self.pods: list[Pod] = list(painted(12, now=NOW).pods)
+        self.pods: list[Pod] = list(page_data(12, now=NOW).pods)
 
     async def list(self, kind: type, namespace: str | None = None, **_: Any) -> Listing[Any]:
         return Listing(self.pods, "1")
@@ -45,21 +45,21 @@ class Cluster:
         self.changes.append(("delete", name, how))
 
 
-class Dispatcher:
+class Rig:
     def __init__(self) -> None:
         self.cluster = Cluster()
-        self.pages = painted_pages(lambda: painted(12, now=NOW), actor=Actor(self.cluster))  # pyright: ignore[reportArgumentType]
+        self.pages = fixture_pages(lambda: page_data(12, now=NOW), actor=Actor(self.cluster))  # pyright: ignore[reportArgumentType]
         self.app = create_app(self.pages, CollectorRegistry(), healthy=lambda: None)
 
 
 @pytest.fixture
-def desk() -> Dispatcher:
-    return Dispatcher()
+def rig() -> Rig:
+    return Rig()
 
 
 @pytest.fixture
-async def browser(desk: Dispatcher) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(transport=InProcessTransport(desk.app), base_url=ORIGIN) as client:
+async def browser(rig: Rig) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(transport=InProcessTransport(rig.app), base_url=ORIGIN) as client:
         yield client
 
 
@@ -99,25 +99,23 @@ async def test_signing_in_never_leads_to_another_site(browser: httpx2.AsyncClien
     assert answer.headers["location"] == "/"
 
 
-async def test_the_plan_says_what_it_ends_and_offers_to_drain_first(
-    browser: httpx2.AsyncClient, desk: Dispatcher
-) -> None:
+async def test_the_plan_says_what_it_ends_and_offers_to_drain_first(browser: httpx2.AsyncClient, rig: Rig) -> None:
     await signed_in(browser)
     text = (await browser.get(f"/actions/release/{MACHINE}")).text
     assert "1 running job of acme, 14 min in" in text
     assert f'href="/actions/drain/{MACHINE}"' in text
     assert "Release, and end the job" in text
-    assert desk.cluster.changes == []
+    assert rig.cluster.changes == []
 
 
-async def test_a_confirmed_release_deletes_that_very_machine(browser: httpx2.AsyncClient, desk: Dispatcher) -> None:
+async def test_a_confirmed_release_deletes_that_very_machine(browser: httpx2.AsyncClient, rig: Rig) -> None:
     await signed_in(browser)
     fields = await form(browser, f"/actions/release/{MACHINE}")
     answer = await browser.post(
         f"/actions/release/{MACHINE}", data={**fields, "why": "fan"}, headers={"origin": ORIGIN}
     )
     assert (answer.status_code, answer.headers["location"]) == (303, f"/hosts/{HOST}")
-    forced, deleted = desk.cluster.changes
+    forced, deleted = rig.cluster.changes
     assert forced[1] == MACHINE
     assert forced[2] == {"metadata": {"uid": "machine-0", "annotations": {FORCE: "true"}}}, (
         "its job was shown and given up"
@@ -126,75 +124,71 @@ async def test_a_confirmed_release_deletes_that_very_machine(browser: httpx2.Asy
 
 
 async def test_a_job_that_came_since_the_plan_was_shown_is_shown_again_and_not_ended(
-    browser: httpx2.AsyncClient, desk: Dispatcher
+    browser: httpx2.AsyncClient, rig: Rig
 ) -> None:
     await signed_in(browser)
     fields = await form(browser, f"/actions/release/{MACHINE}")
-    first = desk.cluster.pods[0]
+    first = rig.cluster.pods[0]
     meta = type(first.metadata)(name="late", uid="late", labels=first.metadata.labels)
-    desk.cluster.pods.append(Pod(metadata=meta, spec=first.spec, status=first.status))
+    rig.cluster.pods.append(Pod(metadata=meta, spec=first.spec, status=first.status))
     answer = await browser.post(f"/actions/release/{MACHINE}", data=fields, headers={"origin": ORIGIN})
     assert answer.status_code == 409
     assert "Another job has started there since" in answer.text
     unseen = await browser.post(f"/actions/release/{MACHINE}", data={**fields, "shown": ""}, headers={"origin": ORIGIN})
     assert unseen.status_code == 409
-    assert desk.cluster.changes == []
+    assert rig.cluster.changes == []
 
 
 @pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://127.0.0.1:9999", "http://127.0.0.1"])
-async def test_a_form_of_another_page_does_nothing(
-    browser: httpx2.AsyncClient, desk: Dispatcher, origin: str | None
-) -> None:
+async def test_a_form_of_another_page_does_nothing(browser: httpx2.AsyncClient, rig: Rig, origin: str | None) -> None:
     await signed_in(browser)
     fields = await form(browser, f"/actions/drain/{MACHINE}")
     headers = {"origin": origin} if origin is not None else {}
     assert (await browser.post(f"/actions/drain/{MACHINE}", data=fields, headers=headers)).status_code == 403
-    assert desk.cluster.changes == []
+    assert rig.cluster.changes == []
 
 
-async def test_a_form_without_the_token_of_this_session_does_nothing(
-    browser: httpx2.AsyncClient, desk: Dispatcher
-) -> None:
+async def test_a_form_without_the_token_of_this_session_does_nothing(browser: httpx2.AsyncClient, rig: Rig) -> None:
     await signed_in(browser)
     for token in ("", "0" * 64):
         answer = await browser.post(f"/actions/drain/{MACHINE}", data={"form_token": token}, headers={"origin": ORIGIN})
         assert answer.status_code == 403
     huge = await browser.post(f"/actions/drain/{MACHINE}", content=b"a=" + b"x" * 100_000, headers={"origin": ORIGIN})
     assert huge.status_code == 403
-    assert desk.cluster.changes == []
+    assert rig.cluster.changes == []
 
 
-async def test_nothing_is_changed_by_a_get(browser: httpx2.AsyncClient, desk: Dispatcher) -> None:
+async def test_nothing_is_changed_by_a_get(browser: httpx2.AsyncClient, rig: Rig) -> None:
     await signed_in(browser)
     for verb in ("release", "drain", "undrain", "quarantine", "unquarantine"):
         await browser.get(f"/actions/{verb}/{MACHINE}")
-    assert desk.cluster.changes == []
+    assert rig.cluster.changes == []
 
 
 async def test_drain_quarantine_and_a_pods_drain_are_patches_of_that_very_object(
-    browser: httpx2.AsyncClient, desk: Dispatcher
+    browser: httpx2.AsyncClient, rig: Rig
 ) -> None:
     await signed_in(browser)
     for verb, name in (("drain", MACHINE), ("quarantine", HOST), ("drain-pod", "macos-runner-00000")):
         fields = await form(browser, f"/actions/{verb}/{name}")
         sent = {**fields, "why": "a fan is loud"}
         assert (await browser.post(f"/actions/{verb}/{name}", data=sent, headers={"origin": ORIGIN})).status_code == 303
-    patches = [patch for _, _, patch in desk.cluster.changes]
+    patches = [patch for _, _, patch in rig.cluster.changes]
     assert patches[0] == {"metadata": {"uid": "node-0"}, "spec": {"unschedulable": True}}
     assert patches[1]["spec"] == {"quarantine": "a fan is loud"}
     assert patches[2]["metadata"]["labels"] == {OPERATOR_DRAIN_LABEL: "true"}
 
 
-async def test_a_quarantine_needs_a_reason(browser: httpx2.AsyncClient, desk: Dispatcher) -> None:
+async def test_a_quarantine_needs_a_reason(browser: httpx2.AsyncClient, rig: Rig) -> None:
     await signed_in(browser)
     fields = await form(browser, f"/actions/quarantine/{HOST}")
     answer = await browser.post(f"/actions/quarantine/{HOST}", data={**fields, "why": "  "}, headers={"origin": ORIGIN})
     assert answer.status_code == 400
-    assert desk.cluster.changes == []
+    assert rig.cluster.changes == []
 
 
 def test_what_cannot_be_done_says_why() -> None:
-    seen = painted(12, now=NOW)
+    seen = page_data(12, now=NOW)
     free = next(host for host in seen.hosts if host.status.state == "pooled").metadata.name
     for verb in ("release", "drain", "unquarantine", "undrain"):
         made = plan(verb, free, seen)

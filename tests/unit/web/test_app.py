@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from prometheus_client import Gauge
 from unit.hosts.made import NOW
-from unit.web.page_fixture import painted, painted_pages
+from unit.web.page_fixture import fixture_pages, page_data
 
 from paddock.base.metrics import CollectorRegistry
 from paddock.kube.builtin import Event, ObjectReference
@@ -28,7 +28,7 @@ class Site:
     def __init__(self) -> None:
         self.problem: str | None = None
         self.registry = CollectorRegistry()
-        self.pages = painted_pages(lambda: painted(12, now=NOW))
+        self.pages = fixture_pages(lambda: page_data(12, now=NOW))
         self.app = create_app(self.pages, self.registry, healthy=lambda: self.problem)
 
     def browser(self, host: str = "127.0.0.1:8080") -> httpx2.AsyncClient:
@@ -51,7 +51,7 @@ async def test_the_page_says_where_it_looks(browser: httpx2.AsyncClient) -> None
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.text.startswith("<!doctype html>")
-    assert "painted · fr-par-1" in answer.text
+    assert "fixture · fr-par-1" in answer.text
 
 
 async def test_the_large_page_is_compressed_for_whoever_takes_it_so(browser: httpx2.AsyncClient) -> None:
@@ -148,7 +148,7 @@ async def test_the_head_of_the_page_is_sent_before_anything_is_looked_at(site: S
 
     async def look() -> PageData:
         await looked.wait()
-        return painted(12, now=NOW)
+        return page_data(12, now=NOW)
 
     site.pages.watched.look = look  # type: ignore[method-assign]
     sent: list[bytes] = []
@@ -211,7 +211,7 @@ async def test_what_is_gone_is_told_by_the_events_that_still_speak_of_it() -> No
         message="gave host 1234-abcd back",
         last_timestamp=NOW,
     )
-    pages = painted_pages(lambda: replace(painted(12, now=NOW), events=[gone]))
+    pages = fixture_pages(lambda: replace(page_data(12, now=NOW), events=[gone]))
     app = create_app(pages, CollectorRegistry(), healthy=lambda: None)
     async with httpx2.AsyncClient(transport=InProcessTransport(app), base_url="http://localhost") as browser:
         for path in ("/machines/mac-fleet-gone", "/hosts/1234-abcd"):
@@ -257,8 +257,8 @@ async def test_without_a_token_every_page_is_for_reading() -> None:
     from paddock.base.rng import seeded
     from paddock.web.session_authentication import SessionAuthentication
 
-    pages = painted_pages(
-        lambda: painted(12, now=NOW), sessions_auth=SessionAuthentication(None, SystemClock(), seeded(1))
+    pages = fixture_pages(
+        lambda: page_data(12, now=NOW), sessions_auth=SessionAuthentication(None, SystemClock(), seeded(1))
     )
     app = create_app(pages, CollectorRegistry(), healthy=lambda: None)
     async with httpx2.AsyncClient(transport=InProcessTransport(app), base_url="http://localhost") as browser:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from unit.hosts.made import NOW, host
-from unit.web.page_fixture import painted
+from unit.web.page_fixture import page_data
 
 from paddock.base.clock import SystemClock
 from paddock.kube.builtin import Event, ObjectReference
@@ -53,7 +53,7 @@ def page(seen: PageData) -> Elements:
 
 @pytest.mark.parametrize("hosts", [24, 200])
 def test_every_mac_is_said_in_words_large_or_small(hosts: int) -> None:
-    seen = painted(hosts)
+    seen = page_data(hosts)
     shown = page(seen)
     tiles = [
         a for a in shown.all("a") if (a.get("href") or "").startswith("/hosts/") and "tile" in (a.get("class") or "")
@@ -66,7 +66,7 @@ def test_every_mac_is_said_in_words_large_or_small(hosts: int) -> None:
 
 
 def test_what_cannot_be_known_is_a_dash_and_never_a_zero() -> None:
-    seen = painted(4)
+    seen = page_data(4)
     away = PageData(now=seen.now, hosts=seen.hosts, machines=seen.machines, runners=True, ledger=None)
     shown = page(away)
     assert shown.text.count("\u2013") >= 4
@@ -74,7 +74,7 @@ def test_what_cannot_be_known_is_a_dash_and_never_a_zero() -> None:
 
 
 def test_an_installation_without_a_runner_half_does_not_miss_it() -> None:
-    seen = painted(4)
+    seen = page_data(4)
     shown = page(PageData(now=seen.now, hosts=seen.hosts[:2], machines=seen.machines, runners=False))
     assert "No GitHub App is configured" in shown.text
     assert "does not answer" not in shown.text
@@ -85,14 +85,14 @@ def test_an_empty_world_teaches_what_comes_next() -> None:
 
 
 def test_a_problem_has_its_reason_what_is_being_done_the_command_and_the_runbook() -> None:
-    shown = page(painted(24))
+    shown = page(page_data(24))
     assert "paddock why host 00000003-0000-4000-8000-000000000000" in shown.text
     assert "Already under way" in shown.text
     assert shown.all("a", href="/runbooks/PaddockStrandedHosts")
 
 
 def test_no_page_carries_colours_or_scripts_in_itself() -> None:
-    shown = page(painted(24))
+    shown = page(page_data(24))
     assert not [attrs for _, attrs in shown.seen if "style" in attrs or any(name.startswith("on") for name in attrs)]
     assert [attrs["src"] for attrs in shown.all("script")] == [asset("page.js"), asset("live.js")]
     assert not shown.all("style")
@@ -139,12 +139,12 @@ def test_the_same_thing_happening_to_many_is_one_line() -> None:
 
 @pytest.mark.parametrize("hosts", [30, 200])
 def test_every_id_is_there_once(hosts: int) -> None:
-    ids = [attrs["id"] for _, attrs in page(painted(hosts)).seen if "id" in attrs]
+    ids = [attrs["id"] for _, attrs in page(page_data(hosts)).seen if "id" in attrs]
     assert len(ids) == len(set(ids))
 
 
 def test_every_part_has_its_place_in_the_page() -> None:
-    seen = painted(30)
+    seen = page_data(30)
     ids = {attrs["id"] for _, attrs in page(seen).seen if "id" in attrs}
     assert set(front_parts(seen, lambda _: None)) <= ids
 
@@ -156,7 +156,7 @@ def test_every_state_has_its_letter_in_the_style_sheet_too() -> None:
 
 
 def test_that_time_went_by_is_no_change() -> None:
-    early, late = (replace(painted(30), now=NOW + timedelta(seconds=late)) for late in (1, 8))
+    early, late = (replace(page_data(30), now=NOW + timedelta(seconds=late)) for late in (1, 8))
     before, after = (front_parts(seen, lambda _: None) for seen in (early, late))
     changed = {name for name, part in before.items() if part.key != after[name].key}
     # Money says in words when the next Mac may be given back.
@@ -164,6 +164,6 @@ def test_that_time_went_by_is_no_change() -> None:
 
 
 def test_a_pool_says_what_it_wants_and_has() -> None:
-    shown = page(painted(24))
+    shown = page(page_data(24))
     assert shown.all("a", href="/pools/macos")
     assert shown.all("svg", **{"aria-label": "8 busy, 2 warm, 0 starting"})

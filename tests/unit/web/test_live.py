@@ -12,11 +12,11 @@ from paddock.simulator.loop import run
 from paddock.web.live import Live, Part
 
 
-class Dispatcher:
+class Rig:
     """What is shown, and how often it was looked at."""
 
     def __init__(self) -> None:
-        self.parts = {"strip": "<p>1</p>", "fleet": "<p>a</p>"}
+        self.parts = {"summary": "<p>1</p>", "fleet": "<p>a</p>"}
         self.looks = 0
 
     def look(self) -> dict[str, Part]:
@@ -30,8 +30,8 @@ def told(frame: bytes) -> dict[str, str]:
     return msgspec.json.decode(data.removeprefix("data: "))
 
 
-async def started(desk: Dispatcher) -> tuple[Live, asyncio.Task[None]]:
-    live = Live(desk.look, LoopClock(), "run")
+async def started(rig: Rig) -> tuple[Live, asyncio.Task[None]]:
+    live = Live(rig.look, LoopClock(), "run")
     return live, asyncio.create_task(live.run())
 
 
@@ -47,13 +47,13 @@ async def soon(stream: AsyncIterator[bytes], within: float = 10.0) -> dict[str, 
 
 def test_a_page_without_a_version_gets_everything_first_and_then_only_what_changed() -> None:
     async def main() -> None:
-        desk = Dispatcher()
-        live, task = await started(desk)
+        rig = Rig()
+        live, task = await started(rig)
         stream = live.stream()
-        assert await soon(stream) == desk.parts
-        desk.parts["strip"] = "<p>2</p>"
+        assert await soon(stream) == rig.parts
+        rig.parts["summary"] = "<p>2</p>"
         live.touch()
-        assert await soon(stream) == {"strip": "<p>2</p>"}
+        assert await soon(stream) == {"summary": "<p>2</p>"}
         await stopped(task)
 
     run(main, seed=1)
@@ -61,11 +61,11 @@ def test_a_page_without_a_version_gets_everything_first_and_then_only_what_chang
 
 def test_a_page_that_was_just_loaded_is_not_sent_again_what_it_has() -> None:
     async def main() -> None:
-        desk = Dispatcher()
-        live, task = await started(desk)
+        rig = Rig()
+        live, task = await started(rig)
         loaded = live.now()
         assert await soon(live.stream(loaded.version)) == {}
-        desk.parts["fleet"] = "<p>b</p>"
+        rig.parts["fleet"] = "<p>b</p>"
         live.touch()
         assert await soon(live.stream(loaded.version)) == {"fleet": "<p>b</p>"}
         await stopped(task)
@@ -75,11 +75,11 @@ def test_a_page_that_was_just_loaded_is_not_sent_again_what_it_has() -> None:
 
 def test_the_version_of_another_run_means_nothing() -> None:
     async def main() -> None:
-        desk = Dispatcher()
-        live, task = await started(desk)
+        rig = Rig()
+        live, task = await started(rig)
         live.now()
         for strange in ("other-1", "run-", "run-x", "1", f"run-{'9' * 5000}"):
-            assert await soon(live.stream(strange)) == desk.parts
+            assert await soon(live.stream(strange)) == rig.parts
         await stopped(task)
 
     run(main, seed=1)
@@ -108,7 +108,7 @@ def test_a_part_is_left_out_where_the_part_that_holds_it_is_sent() -> None:
 
 def test_nothing_is_sent_when_nothing_changed() -> None:
     async def main() -> None:
-        live, task = await started(Dispatcher())
+        live, task = await started(Rig())
         stream = live.stream()
         await soon(stream)
         for _ in range(5):
@@ -123,17 +123,17 @@ def test_nothing_is_sent_when_nothing_changed() -> None:
 
 def test_changes_that_come_together_are_looked_at_once() -> None:
     async def main() -> None:
-        desk = Dispatcher()
-        live, task = await started(desk)
+        rig = Rig()
+        live, task = await started(rig)
         stream = live.stream()
         await soon(stream)
         await asyncio.sleep(1)
-        before = desk.looks
+        before = rig.looks
         for number in range(100):
-            desk.parts["strip"] = f"<p>{number}</p>"
+            rig.parts["summary"] = f"<p>{number}</p>"
             live.touch()
-        assert await soon(stream) == {"strip": "<p>99</p>"}
-        assert desk.looks - before <= 2
+        assert await soon(stream) == {"summary": "<p>99</p>"}
+        assert rig.looks - before <= 2
         await stopped(task)
 
     run(main, seed=1)
@@ -141,12 +141,12 @@ def test_changes_that_come_together_are_looked_at_once() -> None:
 
 def test_nothing_is_looked_at_while_nobody_looks() -> None:
     async def main() -> None:
-        desk = Dispatcher()
-        live, task = await started(desk)
+        rig = Rig()
+        live, task = await started(rig)
         for _ in range(10):
             live.touch()
             await asyncio.sleep(1)
-        assert desk.looks == 0
+        assert rig.looks == 0
         await stopped(task)
 
     run(main, seed=1)
@@ -154,11 +154,11 @@ def test_nothing_is_looked_at_while_nobody_looks() -> None:
 
 def test_a_page_that_opens_takes_no_change_away_from_one_that_is_open() -> None:
     async def main() -> None:
-        desk = Dispatcher()
-        live, task = await started(desk)
+        rig = Rig()
+        live, task = await started(rig)
         first = live.stream()
         await soon(first)
-        desk.parts["fleet"] = "<p>b</p>"
+        rig.parts["fleet"] = "<p>b</p>"
         await asyncio.sleep(1)
         second = live.stream()
         assert (await soon(second))["fleet"] == "<p>b</p>"
@@ -171,15 +171,15 @@ def test_a_page_that_opens_takes_no_change_away_from_one_that_is_open() -> None:
 
 def test_a_page_that_does_not_read_is_let_go_and_the_others_are_not() -> None:
     async def main() -> None:
-        desk = Dispatcher()
-        live, task = await started(desk)
+        rig = Rig()
+        live, task = await started(rig)
         slow, quick = live.stream(), live.stream()
         await soon(slow)
         await soon(quick)
         for number in range(100):
-            desk.parts["strip"] = f"<p>{number + 2}</p>"
+            rig.parts["summary"] = f"<p>{number + 2}</p>"
             live.touch()
-            assert await soon(quick) == {"strip": f"<p>{number + 2}</p>"}
+            assert await soon(quick) == {"summary": f"<p>{number + 2}</p>"}
         frames = [frame async for frame in slow]
         assert len(frames) <= 64
         await stopped(task)
@@ -189,7 +189,7 @@ def test_a_page_that_does_not_read_is_let_go_and_the_others_are_not() -> None:
 
 def test_the_end_closes_every_stream() -> None:
     async def main() -> None:
-        live, task = await started(Dispatcher())
+        live, task = await started(Rig())
         stream = live.stream()
         await soon(stream)
         live.end()
@@ -202,16 +202,16 @@ def test_the_end_closes_every_stream() -> None:
 
 def test_pages_that_open_together_share_one_look_and_miss_nothing() -> None:
     async def main() -> None:
-        desk = Dispatcher()
-        live, task = await started(desk)
+        rig = Rig()
+        live, task = await started(rig)
         await asyncio.sleep(1)
         first = live.now()
-        desk.parts["strip"] = "<p>2</p>"
+        rig.parts["summary"] = "<p>2</p>"
         live.touch()
         second = live.now()
-        assert (second.version, desk.looks) == (first.version, 1)
+        assert (second.version, rig.looks) == (first.version, 1)
         # Its stream tells it at once what came since.
-        assert await soon(live.stream(second.version)) == {"strip": "<p>2</p>"}
+        assert await soon(live.stream(second.version)) == {"summary": "<p>2</p>"}
         await stopped(task)
 
     run(main, seed=1)

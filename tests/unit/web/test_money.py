@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from unit.hosts.made import NOW, host
-from unit.web.page_fixture import painted
+from unit.web.page_fixture import page_data
 
 from paddock.web.money import money_of
 from paddock.web.page_data import PageData
@@ -18,7 +18,7 @@ def of(seen: PageData):
 
 
 def test_every_mac_of_ours_is_in_exactly_one_share() -> None:
-    money = of(painted(24))
+    money = of(page_data(24))
     assert sum(share.macs for share in money.shares) == 24
     assert money.per_hour == pytest.approx(24 * 0.29)
 

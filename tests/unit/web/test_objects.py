@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from unit.hosts.made import NOW
-from unit.web.page_fixture import painted
+from unit.web.page_fixture import page_data
 
 from paddock.base.explanation import Explanation
 from paddock.hosts.why import why_host
@@ -15,7 +15,7 @@ from paddock.runners.ledger import Job, Session, Transition
 from paddock.web.links import about_href, linked, sentence_case
 from paddock.web.object_pages import object_page
 from paddock.web.objects import ObjectPage, page_of
-from paddock.web.phases import laps_of
+from paddock.web.phases import phases_of
 from paddock.web.shell import Site
 from paddock.web.timeline import of_transitions, timeline
 
@@ -25,7 +25,7 @@ def at(seconds: float):
 
 
 async def test_a_host_page_says_what_paddock_why_says() -> None:
-    seen = painted(12, now=NOW)
+    seen = page_data(12, now=NOW)
     page = await page_of("host", seen.hosts[3].metadata.name, seen, None)
     assert page is not None
     assert page.why == why_host(seen.hosts[3], seen.machines, NOW)
@@ -33,14 +33,14 @@ async def test_a_host_page_says_what_paddock_why_says() -> None:
 
 
 async def test_a_mac_is_found_by_its_machine_and_leads_to_its_pod_and_job() -> None:
-    page = await page_of("machine", "mac-fleet-00000", painted(12, now=NOW), None)
+    page = await page_of("machine", "mac-fleet-00000", page_data(12, now=NOW), None)
     assert page is not None
     assert [one.kind for one in page.related] == ["host", "fleet", "pod", "job"]
     assert page.verbs == ["drain", "release"]
 
 
 async def test_what_is_not_listed_is_at_least_counted() -> None:
-    seen = painted(400, 300, now=NOW)
+    seen = page_data(400, 300, now=NOW)
     for kind, name, others in (("fleet", "mac-fleet", seen.machines), ("pool", "macos", seen.pods)):
         page = await page_of(kind, name, seen, None)
         assert page is not None
@@ -50,7 +50,7 @@ async def test_what_is_not_listed_is_at_least_counted() -> None:
 
 async def test_nobody_has_heard_of_what_is_not_there() -> None:
     for kind in ("host", "machine", "fleet", "pool", "pod", "job"):
-        assert await page_of(kind, "nothing", painted(4, now=NOW), None) is None
+        assert await page_of(kind, "nothing", page_data(4, now=NOW), None) is None
 
 
 def job(**fields) -> Job:
@@ -61,7 +61,7 @@ def job(**fields) -> Job:
 
 def test_the_whole_wait_is_shown_in_order_although_github_counts_in_whole_seconds() -> None:
     session = Session(**{**dict.fromkeys(Session.__struct_fields__, None), "job_started_at": at(30)})
-    phases = laps_of(JobPage(job(), None, None, [session], []), at(90))
+    phases = phases_of(JobPage(job(), None, None, [session], []), at(90))
     assert [phase.name for phase in phases] == ["queued", "claimed", "handed over", "running"]
     assert phases[0].began == at(0)
     assert phases[-1].ended == at(90)
@@ -69,7 +69,7 @@ def test_the_whole_wait_is_shown_in_order_although_github_counts_in_whole_second
 
 
 def test_a_job_that_still_waits_has_one_lap_until_now() -> None:
-    (phase,) = laps_of(JobPage(job(claimed_at=None, started_at=None), None, None, [], []), at(600))
+    (phase,) = phases_of(JobPage(job(claimed_at=None, started_at=None), None, None, [], []), at(600))
     assert (phase.name, phase.ended - phase.began) == ("queued", timedelta(minutes=10))
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from unit.hosts.made import NOW, claim, host, machine, release
-from unit.web.page_fixture import painted
+from unit.web.page_fixture import page_data
 
 from paddock.kube.builtin import Node, NodeSpec, Pod, PodSpec, PodStatus
 from paddock.kube.objects import Condition, ObjectMeta
@@ -101,14 +101,14 @@ def test_the_billing_floor_counts_down_and_is_silent_when_it_is_over(left: timed
 
 
 def test_tiles_stay_in_their_place_when_states_change() -> None:
-    before, after = groups_of(painted(24)), groups_of(painted(24, turn=4))
+    before, after = groups_of(page_data(24)), groups_of(page_data(24, turn=4))
     names = [[tile.name for tile in group.tiles] for group in before]
     assert names == [[tile.name for tile in group.tiles] for group in after]
     assert before != after
 
 
 def test_the_same_world_gives_the_same_tiles_in_whatever_order_it_is_listed() -> None:
-    seen = painted(24)
+    seen = page_data(24)
     shuffled = PageData(
         now=seen.now,
         hosts=list(reversed(seen.hosts)),
@@ -121,6 +121,6 @@ def test_the_same_world_gives_the_same_tiles_in_whatever_order_it_is_listed() ->
 
 
 def test_groups_are_by_zone_and_fleet_and_count_every_mac_once() -> None:
-    groups = groups_of(painted(24))
+    groups = groups_of(page_data(24))
     assert [(group.zone, group.fleet) for group in groups][:2] == [("fr-par-1", "mac-fleet"), ("fr-par-1", "")]
     assert sum(tile_states(groups).values()) == 24

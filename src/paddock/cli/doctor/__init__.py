@@ -50,21 +50,25 @@ async def examined(
     reach: Reach, accounts: list[str], account_namespace: str, environ: Mapping[str, str]
 ) -> "list[Check]":
     """Every check. What needs the cluster is left out, and said, where the cluster does not answer."""
-    from paddock.cli.connections import Problem
+    from paddock.cli.connections import Problem, left_by_up
     from paddock.cli.doctor import outside, rights
     from paddock.cli.doctor.check import bad, good
     from paddock.cli.doctor.cluster import clock_check, cluster_checks
     from paddock.cli.doctor.node_agent import node_agent
+    from paddock.cli.doctor.one_machine import one_machine, told_by
     from paddock.kube.errors import KubeError
 
     beyond = asyncio.gather(outside.cloud(environ), outside.github(environ))
     checks: list[Check] = []
+    for_macs: list[Check] = []
     try:
         async with connected(reach) as reached:
             version, clock = await clock_check(reached.client)
             checks += [good("cluster", f"{reached.client.config.server} answers, Kubernetes {version}"), clock]
             checks += await cluster_checks(reached)
             checks.append(await rights.own(reached))
+            if told := told_by(left_by_up(reached.client)):
+                for_macs = await one_machine(told, reached.client.config.ca)
             for account in accounts:
                 checks += await rights.of_account(reached, account, account_namespace or reached.namespace)
     except (KubeError, Problem, OSError) as error:
@@ -73,7 +77,7 @@ async def examined(
         )
     for found in await beyond:
         checks += found
-    return [*checks, *await asyncio.to_thread(node_agent, environ)]
+    return [*checks, *(for_macs or await asyncio.to_thread(node_agent, environ))]
 
 
 def _shown(checks: "list[Check]", output: str) -> str:

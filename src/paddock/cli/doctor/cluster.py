@@ -165,13 +165,13 @@ async def _service(reached: Reached) -> "list[Check]":
         ]
     checks = [good("dispatch service", f"{where} answers" if health is None else f"{where} says {health.strip()}")]
     try:
-        strip = await reached.ledger.get("strip")
+        summary = await reached.ledger.get("strip")
     except Problem:
         fix = "check that Postgres runs and that PADDOCK_DSN of `paddock dispatch` reaches it"
         return [*checks, bad("database", "the dispatch service cannot ask it", fix)]
-    if strip is None:
+    if summary is None:
         return [*checks, bad("database", f"{where} does not serve the ledger", start)]
-    return [*checks, good("database", f"answers: {strip['running']} jobs run, {strip['dispatchable']} may run now")]
+    return [*checks, good("database", f"answers: {summary['running']} jobs run, {summary['dispatchable']} may run now")]
 
 
 def pool_checks(pools: "list[RunnerPool]", nodes: "list[Node]") -> "list[Check]":

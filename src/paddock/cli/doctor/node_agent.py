@@ -5,7 +5,14 @@ from pathlib import Path
 
 from paddock.cli.doctor.check import Check, bad, good, unknown
 from paddock.hosts.bootstrap import PlanError
-from paddock.hosts.bootstrap.agent_bundle import BUNDLE_VARIABLE, DEFAULT_BUNDLE, missing_parts, read_bundle
+from paddock.hosts.bootstrap.agent_bundle import (
+    BUNDLE_VARIABLE,
+    DEFAULT_BUNDLE,
+    PLACEHOLDER_REMEDY,
+    PLACEHOLDER_SHA256,
+    missing_parts,
+    read_bundle,
+)
 
 __all__ = ["node_agent"]
 
@@ -27,6 +34,8 @@ def node_agent(environ: Mapping[str, str], image: Path = DEFAULT_BUNDLE) -> list
         checks = [bad("node agent", str(error), missing["--agent-bundle"])]
     else:
         checks = [good("node agent", f"version {found.version} for {found.target} is in {path}")]
+    if tart and environ.get("PADDOCK_TART_SHA256", "") == PLACEHOLDER_SHA256:
+        return [*checks, bad("Tart", f"its checksum is wrong: {PLACEHOLDER_REMEDY}", missing["--tart-url"])]
     if tart:
         version = environ.get("PADDOCK_TART_VERSION", "")
         return [*checks, good("Tart", f"Macs fetch {version or 'it'} from {tart}")]

@@ -20,7 +20,7 @@ from paddock.base.secrets import Secret
 __all__ = ["PATH", "Drained", "PollClient", "Refused", "Served"]
 
 PATH: Final = "/api/internal/runners/dispatch"
-_PATIENCE: Final = 10.0
+_TIMEOUT: Final = 10.0
 """How much longer than the hold an answer may take: a job that was claimed at its end is still being minted."""
 _BACKOFF: Final = Backoff(base=1.0, cap=30.0)
 log = get_logger("poll")
@@ -96,12 +96,13 @@ class PollClient:
                 await self._clock.sleep(self._rng.uniform(0.0, 0.2 if self._wait else 2.0))
                 continue
             failures += 1
-            await self._pause(failures, f"HTTP {answer.status_code}", _retry_after(answer))
+            why = f"HTTP {answer.status_code}" if answer.status_code != 503 else _reason(answer)
+            await self._pause(failures, why, _retry_after(answer))
 
     async def _ask(self) -> httpx2.Response | str:
         headers = {"Authorization": f"Bearer {self._token().reveal()}", "Prefer": f"wait={self._wait:g}"}
         try:
-            return await self._http.post(self._url, json={}, headers=headers, timeout=self._wait + _PATIENCE)
+            return await self._http.post(self._url, json={}, headers=headers, timeout=self._wait + _TIMEOUT)
         except httpx2.HTTPError as error:
             return type(error).__name__
 

@@ -209,15 +209,9 @@ class ScalewayClient:
         return tuple(shaped(entry, SSHKey) for entry in entries)
 
     async def ensure_ssh_key(self, name: str, public_key: str) -> str:
-        decision = decide_ssh_key(await self.list_ssh_keys(name), name, public_key)
+        decision = decide_ssh_key(await self.list_ssh_keys(), public_key)
         if isinstance(decision, KeepKey):
             return decision.key_id
-        # A crash between the two leaves no key under the name, and the next call registers ours.
-        for key_id in decision.stale:
-            try:
-                await self._connection.mutate("DELETE", f"{_SSH_KEYS}/{_segment('ssh_key_id', key_id)}", None)
-            except NotFound:
-                continue
         body = {"name": name, "public_key": public_key.strip(), "project_id": self._project_id}
         answer = await self._connection.mutate("POST", _SSH_KEYS, body)
         return shaped(answer, SSHKey, after_mutation=True).id

@@ -110,7 +110,7 @@ class Cloud(Protocol):
         ...
 
     async def ensure_ssh_key(self, name: str, public_key: str) -> str:
-        """Have exactly this key registered under this name in the project; returns its id.
+        """Have this key registered in the project, under this name where it is new; returns its id. No other key is touched.
 
         Keys reach a Mac when it is ordered or reinstalled, never later.
         """

@@ -1,4 +1,4 @@
-"""Which SSH keys the project hands to new installs: decided by name and content."""
+"""Which SSH keys the project hands to new installs: decided by content. No key is ever deleted: it may be a rival's."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ import msgspec
 from paddock.clients.scaleway.errors import InvalidArguments, PreconditionFailed
 from paddock.clients.scaleway.model import SSHKey
 
-__all__ = ["KeepKey", "ReplaceKeys", "decide_ssh_key", "normalised_public_key"]
+__all__ = ["KeepKey", "RegisterKey", "decide_ssh_key", "normalised_public_key"]
 
 
 class KeepKey(msgspec.Struct, frozen=True):
@@ -16,10 +16,8 @@ class KeepKey(msgspec.Struct, frozen=True):
     key_id: str
 
 
-class ReplaceKeys(msgspec.Struct, frozen=True):
-    """Delete these, then register ours. With nothing stale, only register."""
-
-    stale: tuple[str, ...]
+class RegisterKey(msgspec.Struct, frozen=True):
+    """The project does not have this key."""
 
 
 def normalised_public_key(text: str) -> str:
@@ -33,20 +31,23 @@ def normalised_public_key(text: str) -> str:
     return f"{parts[0]} {parts[1]}"
 
 
-def decide_ssh_key(registered: Iterable[SSHKey], name: str, public_key: str) -> KeepKey | ReplaceKeys:
-    """Keep the key of exactly this name and content; a key of this name with other content is stale.
+def decide_ssh_key(registered: Iterable[SSHKey], public_key: str) -> KeepKey | RegisterKey:
+    """Keep the key of this content, whatever its name; otherwise register it beside those that are there.
 
-    A stale key means that a host will let in somebody else and lock us out, so it goes. A key that an administrator
-    disabled is not ours to enable: that raises, because hosts installed from now on would not know us.
+    A key of the same name with other content belongs to another cluster of the project, or to an older pair: every key of
+    the project is put on new installs, so it locks nobody out, and deleting it would lock out whoever uses it. A key that an
+    administrator disabled is not ours to enable: that raises, because hosts installed from now on would not know us.
     """
     wanted = normalised_public_key(public_key)
-    namesakes = [key for key in registered if key.name == name]
-    for key in namesakes:
-        if _same(key.public_key, wanted):
-            if key.disabled:
-                raise PreconditionFailed(f"the SSH key {name!r} is disabled in IAM: enable it, or choose another name")
+    same = [key for key in registered if _same(key.public_key, wanted)]
+    for key in same:
+        if not key.disabled:
             return KeepKey(key.id)
-    return ReplaceKeys(tuple(key.id for key in namesakes))
+    if same:
+        raise PreconditionFailed(
+            f"the SSH key {same[0].name!r} is disabled in IAM: enable it, or give the fleet another"
+        )
+    return RegisterKey()
 
 
 def _same(registered: str, wanted: str) -> bool:

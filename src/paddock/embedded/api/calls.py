@@ -69,8 +69,12 @@ class ApiCall:
     @property
     def takes_json(self) -> bool:
         """Whether JSON is among what the client accepts; it is the only language spoken here."""
+        return self.takes("application/json")
+
+    def takes(self, media: str) -> bool:
+        """Whether the client accepts this type, by its name or by a wildcard."""
         kinds = {part.split(";")[0].strip() for part in self.accept.split(",")}
-        return not self.accept or bool(kinds & {"application/json", "application/*", "*/*"})
+        return not self.accept or bool(kinds & {media, "application/*", "*/*"})
 
     @property
     def wants_table(self) -> bool:

@@ -35,6 +35,7 @@ _encode = msgspec.json.Encoder().encode
 _JSON = "application/json"
 _LARGEST_BODY = 3 * 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+_KEYS = "application/jwk-set+json"
 _ISSUER_PATHS = frozenset({"/openid/v1/jwks", "/.well-known/openid-configuration"})
 _ISSUER_HEADERS = {"Cache-Control": "public, max-age=3600"}
 
@@ -199,7 +200,9 @@ class ApiServer:
         if path == "/version":
             return HttpResponse(200, _encode(self._version_info()))
         if path == "/openid/v1/jwks":
-            return HttpResponse(200, _encode(self._access.issuer.jwks()), "application/jwk-set+json", _ISSUER_HEADERS)
+            if not call.takes(_KEYS):
+                raise status.not_acceptable([_KEYS])  # as Kubernetes: JSON alone is not enough here
+            return HttpResponse(200, _encode(self._access.issuer.jwks()), _KEYS, _ISSUER_HEADERS)
         if path == "/.well-known/openid-configuration":
             server = f"https://{call.headers.get('host', 'localhost')}"
             return HttpResponse(200, _encode(self._access.issuer.discovery(server)), headers=_ISSUER_HEADERS)

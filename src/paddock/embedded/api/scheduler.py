@@ -1,8 +1,8 @@
 """Puts pending Pods on Nodes: a scheduler small enough to read, for one machine.
 
-It knows nodeSelector, taints, cordons, readiness, requested resources, and required anti-affinity by labels within a Node,
-which is how the two VMs of a Mac are told apart; it does not know other affinity, spreading or preemption, and leaves
-Pods that name another scheduler alone.
+It knows nodeSelector, taints, cordons, readiness, requested resources (so a Mac gets as many VMs as its agent offers
+`tuist.dev/vm`), and required anti-affinity by labels within a Node; it does not know other affinity, spreading or
+preemption, and leaves Pods that name another scheduler alone.
 """
 
 import asyncio
@@ -218,9 +218,14 @@ class Scheduler:
             "status": "False",
             "reason": "Unschedulable",
             "message": message,
-            "lastTransitionTime": rfc3339(self._objects.clock.now()),
+            "lastTransitionTime": _refused_since(said) or rfc3339(self._objects.clock.now()),
         }
         await self._objects.change(kind, key.namespace, key.name, lambda pod: _with_condition(pod, condition), _STATUS)
+
+
+def _refused_since(said: Sequence[Json]) -> str | None:
+    """Since when no Node fits: another reason for it is no new beginning, as with the scheduler of Kubernetes."""
+    return next((c.get("lastTransitionTime") for c in said if c.get("status") == "False"), None)
 
 
 def _pending(pod: Json) -> bool:

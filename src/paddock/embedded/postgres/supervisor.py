@@ -75,15 +75,15 @@ class EmbeddedPostgres:
         *,
         clock: Clock,
         rng: random.Random,
-        start_patience: float = 60.0,
-        stop_patience: float = 5.0,
+        start_timeout: float = 60.0,
+        stop_timeout: float = 5.0,
         shared_root: Path = SHARED_ROOT,
     ) -> None:
         self._folder = folder.resolve()
         self._clock = clock
         self._rng = rng
-        self._start_patience = start_patience
-        self._stop_patience = stop_patience
+        self._start_timeout = start_timeout
+        self._stop_timeout = stop_timeout
         self._shared_root = shared_root.resolve()
         self._lock: int | None = None
         self._placement: Placement | None = None
@@ -141,7 +141,7 @@ class EmbeddedPostgres:
             keeper.cancel()
             await asyncio.wait({keeper})
         if self._process is not None:
-            await processes.stop(self._process, self._clock, self._stop_patience)
+            await processes.stop(self._process, self._clock, self._stop_timeout)
             self._process = None
         if self._socket is not None:
             self._discard_old_socket()
@@ -172,7 +172,7 @@ class EmbeddedPostgres:
             said = output.tell()
             process = processes.spawn(arguments, self._placed.account, output)
             try:
-                finished = await processes.ended(process, self._clock, self._start_patience)
+                finished = await processes.ended(process, self._clock, self._start_timeout)
             except BaseException:
                 process.kill()
                 raise
@@ -199,7 +199,7 @@ class EmbeddedPostgres:
                 [placement.binaries.postgres, "-D", placement.data, *options], placement.account, output
             )
         self._process = process
-        deadline = self._clock.monotonic() + self._start_patience
+        deadline = self._clock.monotonic() + self._start_timeout
         while True:
             status = read_pid_file(placement.data)
             if status is not None and status.ready and status.pid == process.pid:
@@ -210,7 +210,7 @@ class EmbeddedPostgres:
                 )
             if self._clock.monotonic() >= deadline:
                 raise PostgresNotStartingError(
-                    f"Postgres is not ready after {self._start_patience:.0f} s; {self._explained(said)}"
+                    f"Postgres is not ready after {self._start_timeout:.0f} s; {self._explained(said)}"
                 )
             await self._clock.sleep(0.01)
 
@@ -249,7 +249,7 @@ class EmbeddedPostgres:
             except (PostgresError, OSError) as error:
                 _log.error("Postgres does not start", error=str(error), failures=failures)
                 if self._process is not None:
-                    await processes.stop(self._process, self._clock, self._stop_patience)
+                    await processes.stop(self._process, self._clock, self._stop_timeout)
                     self._process = None
 
     @property

@@ -29,10 +29,11 @@ from paddock.hosts.api.host import (
     ScalewayAppleSiliconHost,
 )
 from paddock.hosts.api.machine import Address, Initialization, MachineSpec, MachineStatus, ScalewayAppleSiliconMachine
-from paddock.hosts.api.shared import CLUSTER_API_GROUP, FINALIZER, IDENTITY_SINCE, PADDOCK_GROUP
+from paddock.hosts.api.shared import BOOTSTRAPPED, CLUSTER_API_GROUP, FINALIZER, IDENTITY_SINCE, PADDOCK_GROUP
 from paddock.kube.objects import KubeObject
 
 __all__ = [
+    "BOOTSTRAPPED",
     "CLUSTER_API_GROUP",
     "FINALIZER",
     "IDENTITY_SINCE",

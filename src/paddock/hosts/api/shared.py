@@ -6,6 +6,7 @@ from paddock.kube.resource import Column
 
 __all__ = [
     "AGE",
+    "BOOTSTRAPPED",
     "CLUSTER_API_GROUP",
     "CONTRACT_LABELS",
     "FINALIZER",
@@ -19,6 +20,8 @@ CLUSTER_API_GROUP: Final = "infrastructure.cluster.x-k8s.io"
 PADDOCK_GROUP: Final = "tuist.dev"
 IDENTITY_SINCE: Final = "tuist.dev/node-identity-since"
 """On a Machine: certificates of its node from before this moment belonged to another Mac."""
+BOOTSTRAPPED: Final = "tuist.dev/bootstrapped"
+"""On a Machine: `<server id>/<configuration>` of its last success. Moves and restores keep it, which lose the status."""
 FINALIZER: Final = "scalewayapplesilicon.cluster.x-k8s.io/finalizer"
 
 # Cluster API core looks these up to know which of our versions speaks which contract; clusterctl to know what to move.

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from paddock.hosts.bootstrap.errors import PlanError
-from paddock.hosts.bootstrap.plan import FleetConfig, LaunchdJob, Payload
+from paddock.hosts.bootstrap.plan import FleetConfig, LaunchdJob, Payload, VirtualMachines
 
 __all__ = [
+    "AGENT",
     "BUNDLE_VARIABLE",
     "DEFAULT_BUNDLE",
+    "PLACEHOLDER_REMEDY",
+    "PLACEHOLDER_SHA256",
     "AgentBundle",
     "Tart",
     "default_fleet",
@@ -29,7 +32,14 @@ DEFAULT_BUNDLE: Final = Path("/opt/paddock/share/paddock-node-agent-darwin-arm64
 BUNDLE_VARIABLE: Final = "PADDOCK_BUNDLE"
 AGENT: Final = "/usr/local/bin/paddock-node-agent"
 _TART: Final = "/usr/local/bin/tart"
+_DATA: Final = "/usr/local/var/paddock/node"
 _TARGET: Final = "darwin-arm64"
+PLACEHOLDER_SHA256: Final = "0" * 64
+"""What docs/examples/values.yaml has in the place of Tart's checksum."""
+PLACEHOLDER_REMEDY: Final = (
+    "it is the placeholder of docs/examples/values.yaml: put the checksum of your archive in its place "
+    "(`curl -fsSL URL | shasum -a 256`)"
+)
 _LONGEST_MANIFEST: Final = 16 * 1024 * 1024
 
 
@@ -74,6 +84,7 @@ def read_bundle(path: Path, target: str = _TARGET) -> AgentBundle:
 def default_fleet(bundle: AgentBundle | None, tart: Tart | None, *, dispatch_url: str = "") -> FleetConfig:
     """The configuration without a fleet file. Without a bundle Macs are prepared, and no Node appears."""
     payloads: list[Payload] = []
+    virtual_machines = VirtualMachines()
     if tart is not None:
         payloads.append(
             Payload(
@@ -89,8 +100,9 @@ def default_fleet(bundle: AgentBundle | None, tart: Tart | None, *, dispatch_url
             )
         )
     if bundle is not None:
-        payloads.append(_agent(bundle, dispatch_url))
-    return FleetConfig(payloads=tuple(payloads), node_labels=(("tuist.dev/runtime", "tart"),) if bundle else ())
+        payloads.append(_agent(bundle, dispatch_url, virtual_machines.shares_volume))
+    labels = (("tuist.dev/runtime", "tart"),) if bundle else ()
+    return FleetConfig(payloads=tuple(payloads), virtual_machines=virtual_machines, node_labels=labels)
 
 
 def missing_parts(bundle: AgentBundle | None, tart: Tart | None, where: Path) -> dict[str, str]:
@@ -109,7 +121,7 @@ def missing_parts(bundle: AgentBundle | None, tart: Tart | None, where: Path) ->
     return found
 
 
-def _agent(bundle: AgentBundle, dispatch_url: str) -> Payload:
+def _agent(bundle: AgentBundle, dispatch_url: str, shares: str) -> Payload:
     arguments = [
         AGENT,
         "--node-name={node_name}",
@@ -117,7 +129,11 @@ def _agent(bundle: AgentBundle, dispatch_url: str) -> Payload:
         "--provider-id={provider_id}",
         "--node-labels={node_labels}",
         f"--tart={_TART}",
+        f"--data={_DATA}",
     ]
+    if shares:
+        # What guests write lies on the volume with a quota: a guest that writes and writes fills that one alone.
+        arguments.append(f"--shares=/Volumes/{shares}")
     if dispatch_url:
         # Braces would be taken for one of the host's values.
         arguments.append(f"--dispatch-url={dispatch_url.replace('{', '{{').replace('}', '}}')}")
@@ -136,6 +152,8 @@ def _agent(bundle: AgentBundle, dispatch_url: str) -> Payload:
             # Virtual machines belong to the console's user. launchd gives a job neither a home nor Homebrew's folders.
             run_as="login",
             log="/var/log/paddock-node-agent.log",
+            # Above a home, everything is root's: the user of the console could not make it.
+            folder=_DATA,
             environment=(
                 ("HOME", "/Users/{username}"),
                 ("PATH", "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"),

@@ -5,6 +5,7 @@ other reads it and forgets its own. Only then is a public key registered with th
 order once locked every host of a fleet: the loser's key was registered, and the winner's was in the Secret.
 """
 
+import hashlib
 from typing import Final
 
 from paddock.base.secrets import Secret
@@ -17,7 +18,7 @@ from paddock.kube.client import Client
 from paddock.kube.errors import AlreadyExistsError, NotFoundError
 from paddock.kube.objects import ObjectMeta
 
-__all__ = ["FleetKeys", "secret_name"]
+__all__ = ["FleetKeys", "cloud_name", "secret_name"]
 
 PRIVATE: Final = "id_ed25519"
 PUBLIC: Final = "id_ed25519.pub"
@@ -29,6 +30,15 @@ MOVED: Final = "clusterctl.cluster.x-k8s.io/move"
 
 def secret_name(fleet: str) -> str:
     return f"{fleet}-ssh"
+
+
+def cloud_name(fleet: str, public: str) -> str:
+    """The key's name in the cloud's project: another one for every pair.
+
+    Two clusters of one project may both have a fleet of this name; each sees by the name which key is its own.
+    """
+    digest = hashlib.sha256(" ".join(public.split()[:2]).encode()).hexdigest()
+    return f"tuist-capi-{fleet}-{digest[:8]}"
 
 
 class FleetKeys:
@@ -51,7 +61,7 @@ class FleetKeys:
         key_id = stored.metadata.annotations.get(KEY_ID, "")
         if self._registered.get(fleet) == pair.public and key_id:
             return pair
-        registered = await self._cloud.ensure_ssh_key(f"tuist-capi-{fleet}", pair.public)
+        registered = await self._cloud.ensure_ssh_key(cloud_name(fleet, pair.public), pair.public)
         if registered != key_id or MOVED not in stored.metadata.labels:
             await self._client.merge_patch(
                 SecretObject,

@@ -48,13 +48,15 @@ class LaunchdJob:
     """A job that launchd keeps running. Arguments and values of the environment may name `{node_name}`, `{provider_id}`, `{kubeconfig}`,
     `{username}`, `{host_cpu}`, `{host_memory_mb}`, `{max_pods}` and `{node_labels}`.
 
-    `run_as="login"` is the user of the console session, which virtual machines need.
+    `run_as="login"` is the user of the console session, which virtual machines need. `folder` is made before the job
+    starts, and is its user's.
     """
 
     label: str
     arguments: tuple[str, ...]
     run_as: Literal["root", "login"] = "login"
     log: str = ""
+    folder: str = ""
     environment: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
@@ -62,6 +64,8 @@ class LaunchdJob:
             raise PlanError("job.label", f"{self.label!r} is no launchd label: use letters, digits, dots and hyphens")
         if not self.arguments or not self.arguments[0].startswith("/"):
             raise PlanError("job.arguments", f"the first argument of {self.label} must be the program's absolute path")
+        if self.folder and (not self.folder.startswith("/") or self.folder.count("/") < 3):
+            raise PlanError("job.folder", f"{self.folder!r}: expected an absolute path below a folder of its own")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

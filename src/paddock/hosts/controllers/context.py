@@ -11,9 +11,10 @@ from prometheus_client import Counter
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.secrets import Password
 from paddock.clients.scaleway import Cloud, Credentials, Gone, NotFound, PermissionDenied, Server, StillThere, Unknown
-from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import BOOTSTRAPPED, MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import Bootstrapper
 from paddock.hosts.controllers.catalogue import Catalogue
+from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
 from paddock.hosts.settings import HostSettings
 from paddock.kube.builtin import SecretObject
@@ -57,6 +58,7 @@ class ReconcileContext:
     clock: Clock
     settings: HostSettings
     live_kills: Counter
+    work: WorkLedger | None = None
 
     def say(self, machine: ScalewayAppleSiliconMachine, type_: EventType, reason: str, message: str) -> None:
         """An event about a machine. The same text is in its condition."""
@@ -134,6 +136,19 @@ class ReconcileContext:
             namespace=host.metadata.namespace,
             subresource="status",
         )
+
+    async def note_bootstrapped(
+        self, machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost, config: str
+    ) -> None:
+        """Write on the machine itself what its status will say, because no move and no backup takes a status along.
+
+        Before the status: died in between, the bootstrap is repeated, which its condition asks for.
+        """
+        meta = machine.metadata
+        noted = f"{host.spec.server_id}/{config}"
+        if meta.annotations.get(BOOTSTRAPPED) != noted:
+            patch = {"metadata": {"uid": meta.uid, "annotations": {BOOTSTRAPPED: noted}}}
+            await self.client.merge_patch(ScalewayAppleSiliconMachine, meta.name, patch, namespace=meta.namespace)
 
     # Credentials live in a Secret beside the machine, never in the machine.
 

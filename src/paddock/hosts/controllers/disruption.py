@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from paddock.base.clock import rfc3339
+from paddock.base.logs import get_logger
 from paddock.clients.scaleway import Gone
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
@@ -18,8 +19,11 @@ from paddock.hosts.disruption import (
     Occupancy,
     Unknown,
     Wait,
+    WorkLedgerAwayError,
+    at_work,
     drain_step,
     occupancy,
+    unproven,
 )
 from paddock.hosts.verify import server_zone
 from paddock.kube.builtin import Node, Pod
@@ -30,6 +34,7 @@ from paddock.kube.errors import KubeError, NotFoundError
 __all__ = ["DisruptionGate"]
 
 Machine = ScalewayAppleSiliconMachine
+log = get_logger("disruption")
 
 
 class DisruptionGate:
@@ -80,7 +85,7 @@ class DisruptionGate:
     async def about(self, node: Node, doing: str) -> DrainStep:
         """The same for a Node whose machine is gone: nobody is told but the caller, and nothing can force it."""
         pods, now = await self._pods(node.metadata.name), self._context.clock.now()
-        seen = pods if isinstance(pods, Unknown) else occupancy(node, pods, now)
+        seen = pods if isinstance(pods, Unknown) else await self._with_the_ledger(occupancy(node, pods, now), pods)
         step = drain_step(seen, node, since=None, now=now)
         if isinstance(step, Cordon):
             await self._cordon(node, doing)
@@ -124,14 +129,25 @@ class DisruptionGate:
         if isinstance(pods, Unknown):
             return node, pods
         now = self._context.clock.now()
-        seen = occupancy(node, pods, now)
+        seen = await self._with_the_ledger(occupancy(node, pods, now), pods)
         if isinstance(seen, Idle) or not machine.status.server_id:
             return node, seen
         # Whether the server exists is asked only where the answer can matter: a call to the cloud.
-        if occupancy(node, pods, now, server_gone=True) != seen:
+        if isinstance(occupancy(node, pods, now, server_gone=True), Idle):
             gone = await self._context.cloud.is_gone(server_zone(machine), machine.status.server_id)
-            return node, occupancy(node, pods, now, server_gone=isinstance(gone, Gone))
+            return node, Idle() if isinstance(gone, Gone) else seen
         return node, seen
+
+    async def _with_the_ledger(self, seen: Occupancy, pods: list[Pod]) -> Occupancy:
+        """Pods that show no job may have one: dispatch says so, where it can be asked. Otherwise they are waited for as idle."""
+        asked = [pod.metadata.uid for pod in unproven(pods)]
+        if self._context.work is None or not asked:
+            return seen
+        try:
+            return at_work(seen, pods, await self._context.work.at_work(asked))
+        except WorkLedgerAwayError as error:
+            log.warning("dispatch could not be asked who works", error=str(error))
+            return seen
 
     async def _pods(self, node: str) -> list[Pod] | Unknown:
         try:

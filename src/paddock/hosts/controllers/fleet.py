@@ -35,7 +35,7 @@ class FleetReconciler:
     async def __call__(self, request: Request) -> Result:
         context = self._context
         fleet = await context.fresh.get(MacFleet, request.name, request.namespace)
-        if fleet is None or not watched(fleet, context.settings.watch_filter):
+        if fleet is None or not watched(fleet, context.settings.watch_filter, context.settings.watch_namespaces):
             return Done()
         if fleet.metadata.deletion_timestamp is not None:
             return Done()  # its machines are owned by it, and garbage collection deletes them

@@ -64,10 +64,10 @@ class Sweep:
 
     async def cycle(self) -> None:
         """Look at everything, report, then act on what may be acted on, under the brakes."""
-        machines = (await self._context.fresh.list(Machine)).items
-        hosts = {host.spec.server_id: host for host in (await self._context.fresh.list(Host)).items}
-        owners = Owners.of(list(machines))
         settings = self._context.settings
+        machines = (await self._context.fresh.list(Machine)).items
+        hosts = {host.spec.server_id: host for host in (await self._context.fresh.list(Host, settings.namespace)).items}
+        owners = Owners.of(list(machines))
         findings: list[SweepFinding] = []
         seen: dict[str, tuple[str, str, int]] = {}
         for zone in sorted(self._zones()):

@@ -134,9 +134,9 @@ until [ -e "$env_share/job" ] || [ -e "$env_share/stop" ]; do
 done
 [ ! -e "$env_share/stop" ] || exit 0
 
+job=$(cat "$env_share/job") # before `state` says so: the host takes the config back then
 put state job # before the runner starts: a guest that is rebooted in mid-job must know
 mark starting
-job=$(cat "$env_share/job")
 case $job in
   '' | *[!A-Za-z0-9+/=]*) fail 'the job file does not hold one line of base64' ;;
 esac

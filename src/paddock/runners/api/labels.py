@@ -9,15 +9,19 @@ __all__ = [
     "FINALIZER",
     "FLEET_LABEL",
     "LINUX_POOL_LABEL",
+    "OPERATOR_AUDIENCE",
     "OPERATOR_DRAIN_LABEL",
     "OWNER_LABEL",
     "POLLER",
     "POOL_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
+    "VM_RESOURCE",
 ]
 
 AUDIENCE: Final = "tuist-runners-dispatch"
+OPERATOR_AUDIENCE: Final = "paddock-dispatch-operator"
+"""Of the token that the operator shows to dispatch: the API server does not accept it, so dispatch cannot act as the operator."""
 """Whom a Pod's token is meant for. A token for anybody else, the API server included, opens nothing here."""
 
 RUNNER_LABEL: Final = "tuist.dev/runner"
@@ -25,7 +29,7 @@ RUNNER_LABEL: Final = "tuist.dev/runner"
 POOL_LABEL: Final = "tuist.dev/runner-pool"
 """The pool's name, on Pod and ServiceAccount. Dispatch trusts the one on the ServiceAccount."""
 OWNER_LABEL: Final = "tuist.dev/runner-pool-owner"
-"""The stamp: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
+"""The assignment: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
 ACCOUNT_LABEL: Final = "tuist.dev/runner-account"
 """The account's id, only after the dispatch was committed."""
 DRAIN_ELIGIBLE_LABEL: Final = "tuist.dev/drain-eligible"
@@ -42,3 +46,5 @@ POLLER: Final = "poller"
 """The init container of a Linux Pod that waits for a job; the only one with a token."""
 RUNNER: Final = "runner"
 """The container that runs the job."""
+VM_RESOURCE: Final = "tuist.dev/vm"
+"""What the node agent of a Mac offers, and what each macOS Pod asks for: one of the VMs that the Mac may run at a time."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from paddock.runners.api.labels import AUDIENCE
+from paddock.runners.api.labels import AUDIENCE, OPERATOR_AUDIENCE
 from paddock.runners.api.runner_pool import Platform
 
 __all__ = ["SHORTEST_KEPT", "ConfiguredLimit", "DispatchSettings", "HealingSettings", "Retention"]
@@ -44,7 +44,7 @@ class HealingSettings:
     """Kinds that are only reported; `*` for all."""
     claim_grace: timedelta = timedelta(minutes=5)
     silent_dispatcher: timedelta = timedelta(seconds=30)
-    stamp_grace: timedelta = timedelta(minutes=5)
+    assignment_grace: timedelta = timedelta(minutes=5)
     registration_deadline: timedelta = timedelta(minutes=5)
     finished_grace: timedelta = timedelta(minutes=3)
     progress_grace: timedelta = timedelta(minutes=2)
@@ -74,6 +74,8 @@ class DispatchSettings:
     controller: str = "system:serviceaccount:default:paddock-operator"
     """Who may report stopped Pods and ask for Pods to be retired."""
     audience: str = AUDIENCE
+    operator_audience: str = OPERATOR_AUDIENCE
+    """Of tokens that speak for a controller: never the API server's own audience, which would make them good there, too."""
     hold: float = 25.0
     """The longest a request of a waiting Pod is held; what our own poll client asks for."""
     hold_unasked: float = 8.0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paddock.base.secrets import Secret
-from paddock.kube.builtin import Pod
+from paddock.kube.builtin import Node, Pod
 from paddock.runners.api import (
     ACCOUNT_LABEL,
     DRAIN_ELIGIBLE_LABEL,
@@ -13,7 +13,7 @@ from paddock.runners.api import (
     RunnerPool,
 )
 
-__all__ = ["NOTHING", "SUPERSEDED", "HandedJob", "PollAnswer", "exit_now", "later", "must_go"]
+__all__ = ["NOTHING", "SUPERSEDED", "HandedJob", "PollAnswer", "exit_now", "later", "must_go", "must_wait"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,20 @@ def must_go(pod: Pod | None, pool: RunnerPool | None) -> PollAnswer | None:
     if labels.get(DRAIN_ELIGIBLE_LABEL) == "true" and pool is not None and _image(pod) not in ("", pool.spec.image):
         return exit_now("drain", "this Pod runs an older image of its pool")
     return None
+
+
+def must_wait(pod: Pod | None, node: Node | None) -> PollAnswer | None:
+    """The 503 for a Pod whose Node takes no more work, or None. A Node that is not known is no reason to wait.
+
+    Whoever drains a Node fences it first: a job that came after that would be waited for, or lost with the Mac. The Pod
+    itself is fine, so it asks again: its Node may be opened, or its pool retires it.
+    """
+    if pod is None or node is None or not pod.spec.node_name:
+        return None
+    if not node.spec.unschedulable and node.metadata.deletion_timestamp is None:
+        return None
+    what = "is cordoned" if node.spec.unschedulable else "is being deleted"
+    return later("cordoned", f"Node {node.metadata.name} {what}: no job is given to its Pods until it is opened", 5.0)
 
 
 def _image(pod: Pod) -> str:

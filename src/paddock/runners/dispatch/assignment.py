@@ -24,7 +24,7 @@ CLAIM_ANNOTATION: Final = "tuist.dev/runner-claim"
 
 _TRIES: Final = 3
 _PAUSE: Final = 0.1
-_PATIENCE: Final = 2.0
+_TIMEOUT: Final = 2.0
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 log = get_logger("dispatch")
@@ -52,7 +52,7 @@ class Assignments:
         }
         for attempt in range(1, _TRIES + 1):
             try:
-                await self._client.merge_patch(Pod, pod.name, patch, pod.namespace, timeout=_PATIENCE)
+                await self._client.merge_patch(Pod, pod.name, patch, pod.namespace, timeout=_TIMEOUT)
             except (NotFoundError, ConflictError):
                 return Assigned.POD_GONE  # a merge patch without a version conflicts over the uid alone
             except KubeError as error:
@@ -79,7 +79,7 @@ class Assignments:
         answered = False
         for attempt in range(1, _TRIES + 1):
             try:
-                await self._client.json_patch(Pod, pod.name, operations, pod.namespace, timeout=_PATIENCE)
+                await self._client.json_patch(Pod, pod.name, operations, pod.namespace, timeout=_TIMEOUT)
             except NotFoundError:
                 return True
             except InvalidError:
@@ -99,7 +99,7 @@ class Assignments:
         """The account's id on the Pod, after the commit. One try: nobody needs it to be right."""
         patch = {"metadata": {"uid": pod.uid, "labels": {ACCOUNT_LABEL: str(claim.account_id)}}}
         try:
-            await self._client.merge_patch(Pod, pod.name, patch, pod.namespace, timeout=_PATIENCE)
+            await self._client.merge_patch(Pod, pod.name, patch, pod.namespace, timeout=_TIMEOUT)
         except KubeError as error:
             log.warning("a served Pod could not be labelled with its account", pod=pod.name, error=str(error))
 

@@ -9,7 +9,7 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.kube.builtin import Pod, ServiceAccount
+from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, NotFoundError
 from paddock.kube.objects import KubeObject
@@ -19,7 +19,7 @@ from paddock.runners.api import RunnerPool
 __all__ = ["KeySource", "KeysUnavailableError", "Observations", "PublishedKeys", "VerifyingKey"]
 
 T = TypeVar("T", bound=KubeObject)
-_PATIENCE: Final = 5.0
+_TIMEOUT: Final = 5.0
 _PATH: Final = "/openid/v1/jwks"
 _ALGORITHMS: Final = {"RSA": "RS256", "EC": "ES256"}
 _PAUSE: Final = 60.0
@@ -45,19 +45,25 @@ class Observations:
         pods: CachedReader[Pod],
         accounts: CachedReader[ServiceAccount],
         pools: CachedReader[RunnerPool],
+        nodes: CachedReader[Node],
     ) -> None:
         self.namespace = namespace
         self._client = client
         self._pods = pods
         self._accounts = accounts
         self._pools = pools
+        self._nodes = nodes
 
     def from_cache(self, name: str, uid: str) -> Pod | None:
         """The Pod as the watch shows it; None means nothing."""
         return _same(self._pods.get(name, self.namespace), uid)
 
-    def pool_at_a_glance(self, name: str) -> RunnerPool | None:
+    def cached_pool(self, name: str) -> RunnerPool | None:
         return self._pools.get(name, self.namespace)
+
+    def node_of(self, pod: Pod | None) -> Node | None:
+        """The Node of a Pod as the watch shows it; None means nothing."""
+        return self._nodes.get(pod.spec.node_name) if pod is not None and pod.spec.node_name else None
 
     async def pod(self, name: str, uid: str) -> Pod | None:
         """The Pod, or None when there is none of that uid."""
@@ -72,11 +78,11 @@ class Observations:
         return found if found is not None and uid in ("", found.metadata.uid) else None
 
     async def pool(self, name: str) -> RunnerPool | None:
-        return self.pool_at_a_glance(name) or await self._fresh(RunnerPool, name)
+        return self.cached_pool(name) or await self._fresh(RunnerPool, name)
 
     async def _fresh(self, kind: type[T], name: str) -> T | None:
         try:
-            return await self._client.get(kind, name, self.namespace, timeout=_PATIENCE)
+            return await self._client.get(kind, name, self.namespace, timeout=_TIMEOUT)
         except NotFoundError:
             return None
 

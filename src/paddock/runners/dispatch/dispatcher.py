@@ -12,11 +12,12 @@ from typing import Final
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.kube.builtin import Node
 from paddock.kube.builtin import Pod as KubePod
 from paddock.kube.store import CacheChange
 from paddock.runners.api import POOL_LABEL
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.answers import PollAnswer, exit_now, later, must_go
+from paddock.runners.dispatch.answers import PollAnswer, exit_now, later, must_go, must_wait
 from paddock.runners.dispatch.cluster import Observations
 from paddock.runners.dispatch.handover import Handover
 from paddock.runners.dispatch.heartbeat import Heartbeat
@@ -50,7 +51,7 @@ class Dispatcher:
     def __init__(
         self,
         ledger: Ledger,
-        room: WaitingPods,
+        waiting: WaitingPods,
         serving: Handover,
         pending_releases: PendingReleases,
         heartbeat: Heartbeat,
@@ -61,7 +62,7 @@ class Dispatcher:
         metrics: DispatchMetrics,
     ) -> None:
         self._ledger = ledger
-        self._room = room
+        self._waiting = waiting
         self._serving = serving
         self._pending_releases = pending_releases
         self._heartbeat = heartbeat
@@ -86,7 +87,7 @@ class Dispatcher:
         if answer is not None:
             waiter.settle(answer)
             return
-        line = self._room.enter(waiter)
+        line = self._waiting.enter(waiter)
         self._metrics.waiting.labels(line.pool).set(len(line))
         if line.pool not in self._lines or self._lines[line.pool].done():
             self._lines[line.pool] = asyncio.create_task(self._attend(line), name=f"line {line.pool}")
@@ -95,7 +96,7 @@ class Dispatcher:
 
     def leave(self, waiter: Waiter) -> bool:
         """Take a waiter out; False if a claim is being made or served for it, and its answer is on its way."""
-        left = self._room.leave(waiter)
+        left = self._waiting.leave(waiter)
         if waiter.line is not None:
             self._metrics.waiting.labels(waiter.line.pool).set(len(waiter.line))
         return left
@@ -105,9 +106,9 @@ class Dispatcher:
             return _STOPPING
         if waiter.pod.uid in self._spent:
             return _COMMITTED
-        return must_go(
-            self._observations.from_cache(waiter.pod.name, waiter.pod.uid),
-            self._observations.pool_at_a_glance(waiter.pod.pool),
+        pod = self._observations.from_cache(waiter.pod.name, waiter.pod.uid)
+        return must_go(pod, self._observations.cached_pool(waiter.pod.pool)) or must_wait(
+            pod, self._observations.node_of(pod)
         )
 
     # What is heard
@@ -117,12 +118,12 @@ class Dispatcher:
         if pools == EVERY_POOL:
             # Not news but a reminder, every other second: a line that has just been asked about needs none.
             recently = self._clock.monotonic() - self._settings.backstop / 2
-            for line in self._room.lines.values():
+            for line in self._waiting.lines.values():
                 if line.asked_at < recently:
                     line.wake.set()
             return
         for pool in pools:
-            line = self._room.lines.get(pool)
+            line = self._waiting.lines.get(pool)
             if line is not None:
                 line.heard += 1
                 line.dry = False
@@ -131,11 +132,26 @@ class Dispatcher:
     def see(self, change: CacheChange[KubePod]) -> None:
         """A Pod changed: one that waits and has to go is told so at once."""
         pod = change.obj
-        answer = must_go(pod, self._observations.pool_at_a_glance(pod.metadata.labels.get(POOL_LABEL, "")))
+        answer = must_go(pod, self._observations.cached_pool(pod.metadata.labels.get(POOL_LABEL, "")))
         if change.kind == "deleted":
             answer = exit_now("deleting", "this Pod is deleted")
         if answer is not None:
-            self._room.send_away(pod.metadata.uid, answer)
+            self._waiting.send_away(pod.metadata.uid, answer)
+
+    def see_node(self, change: CacheChange[Node]) -> None:
+        """A Node changed: Pods that wait there are told to come back later at once when it takes no more work.
+
+        One that is being handed a job at this moment is let go, too, as long as its claim is not committed.
+        """
+        node = change.new
+        if node is None or (change.old is not None and change.old.spec == node.spec):
+            return
+        for waiter in self._waiting.everybody():
+            pod = self._observations.from_cache(waiter.pod.name, waiter.pod.uid)
+            if pod is None or pod.spec.node_name != node.metadata.name:
+                continue
+            if (answer := must_wait(pod, node)) is not None:
+                self._waiting.send_away(waiter.pod.uid, answer)
 
     # The work
 
@@ -148,7 +164,7 @@ class Dispatcher:
             except TimeoutError:
                 pass
             line.wake.clear()
-            self._room.rejoin(line)
+            self._waiting.rejoin(line)
             try:
                 await self._claim_while_worthwhile(line)
             except Exception:
@@ -164,7 +180,7 @@ class Dispatcher:
             if not places or self._stopping:
                 self._slots.give(places)
                 continue
-            waiters = self._fit(self._room.take(line, places))
+            waiters = self._fit(self._waiting.take(line, places))
             self._slots.give(places - len(waiters))
             if not waiters:
                 continue
@@ -190,9 +206,9 @@ class Dispatcher:
         for waiter in taken:
             answer = self._answer_now(waiter)
             if answer is not None:
-                self._room.done(waiter, answer)
+                self._waiting.done(waiter, answer)
             elif waiter.gone:
-                self._room.put_back(waiter)
+                self._waiting.put_back(waiter)
             else:
                 fit.append(waiter)
         return fit
@@ -207,7 +223,7 @@ class Dispatcher:
             # Whether anything was won is not known. Nobody is served on a guess: what was won is looked for and given back.
             for waiter in waiters:
                 self._pending_releases.doubt(waiter.pod.uid)
-                self._room.done(waiter, _NO_LEDGER)
+                self._waiting.done(waiter, _NO_LEDGER)
             self._slots.give(len(waiters))
             if not isinstance(error, LedgerError):
                 raise
@@ -228,14 +244,14 @@ class Dispatcher:
             match claim.outcome:
                 case Outcome.POD_SPENT:
                     self._remember_spent(waiter.pod.uid)
-                    self._room.done(waiter, _SPENT)
+                    self._waiting.done(waiter, _SPENT)
                 case Outcome.POD_FENCED:
-                    self._room.done(waiter, _FENCED)
+                    self._waiting.done(waiter, _FENCED)
                 case Outcome.POD_IN_USE:
-                    self._room.put_aside(waiter)
+                    self._waiting.put_aside(waiter)
                     in_use.append(waiter)
                 case _:
-                    self._room.put_back(waiter)  # to the head of the line, which is why this goes from the back
+                    self._waiting.put_back(waiter)  # to the head of the line, which is why this goes from the back
         for waiter in in_use:
             await self._in_use(waiter)
         return claims
@@ -271,9 +287,9 @@ class Dispatcher:
                     self._metrics.lost_answers.inc()
                     log.warning("a Pod hung up before it was answered; it will be told to exit", pod=claim.pod_name)
             if answer is None and not self._stopping:
-                self._room.put_back(waiter)
+                self._waiting.put_back(waiter)
             else:
-                self._room.done(waiter, answer or _STOPPING)
+                self._waiting.done(waiter, answer or _STOPPING)
             line = waiter.line
             if line is not None and (answer is None or line.aside or not line.dry):
                 line.wake.set()
@@ -290,10 +306,10 @@ class Dispatcher:
     async def stop(self) -> None:
         """No new claims; what is being served is finished or undone; everybody else is told to come back. Repeatable."""
         self._stopping = True
-        for waiter in self._room:
+        for waiter in self._waiting:
             if self.leave(waiter):
                 waiter.settle(_STOPPING)
-        for line in self._room.lines.values():
+        for line in self._waiting.lines.values():
             line.wake.set()
         # A line that only waits has nothing to lose; one whose statement is on its way hears the answer first.
         for pool, task in self._lines.items():

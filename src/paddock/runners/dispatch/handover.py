@@ -37,7 +37,7 @@ LONGEST_NAME: Final = 64
 """GitHub refuses longer ones (422)."""
 _COMMIT_TRIES: Final = 3
 _COMMIT_PAUSE: Final = 0.1
-_UNDO_PATIENCE: Final = 10.0
+_UNDO_TIMEOUT: Final = 10.0
 
 log = get_logger("dispatch")
 
@@ -253,7 +253,7 @@ class Handover:
     async def _undo(self, waiter: Waiter, claim: Claim, progress: _Progress, ending: GivenUpError) -> None:
         """Label off first, while the claim still keeps every other claim from the Pod; then the claim; then the runner."""
         try:
-            async with asyncio.timeout(_UNDO_PATIENCE):
+            async with asyncio.timeout(_UNDO_TIMEOUT):
                 if progress.assign in (Assigned.YES, Assigned.UNKNOWN):
                     certain = progress.assign is Assigned.YES
                     if not await self._assignments.take_off(waiter.pod, claim, certain=certain):
@@ -263,7 +263,7 @@ class Handover:
         await self._pending_releases.pay(Release(claim, ending.why, ending.scope, ending.retry_after))
         if progress.minted is not None:
             try:
-                async with asyncio.timeout(_UNDO_PATIENCE):
+                async with asyncio.timeout(_UNDO_TIMEOUT):
                     await self._github.remove_runner(progress.minted.place, progress.minted.runner_id)
             except (github.GitHubError, TimeoutError) as error:
                 # GitHub forgets a runner that never came within a day, and `offline_runner` before that.

@@ -28,7 +28,7 @@ _LONGEST: Final = 16 * 1024
 _REMEMBERED: Final = 60.0
 _MOST_REMEMBERED: Final = 20_000
 _CLOCKS_DIFFER: Final = 60.0
-_REVIEW_PATIENCE: Final = 5.0
+_REVIEW_TIMEOUT: Final = 5.0
 _POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 _POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 _SIGNATURE_ALONE: Final[Any] = dict.fromkeys(
@@ -114,10 +114,7 @@ class Tokens:
 
         Unauthenticated, NotAllowed or Unreachable otherwise.
         """
-        text = token.reveal()
-        if not text or len(text) > _LONGEST or not text.isascii():
-            raise Unauthenticated("the token is missing or is none")
-        return await self._identify(await self._verified(text))
+        return await self._identify(await self._verified(_plausible(token)))
 
     async def confirm(self, pod: PodIdentity, token: Secret) -> None:
         """Ask the API server whether the token still speaks for this very Pod; never answered from memory."""
@@ -129,24 +126,23 @@ class Tokens:
             # The API server goes on accepting the token of a Pod that is being deleted for a while; we do not.
             raise NotAllowed("the Pod is being deleted")
 
-    async def principal(self, token: Secret, audience: str | None = None) -> Principal:
-        """Whose token this is, by TokenReview: for `audience`, or for the API server itself where there is none."""
-        if not token.reveal():
-            raise Unauthenticated("the token is missing")
+    async def principal(self, token: Secret, audience: str) -> Principal:
+        """Whose token for `audience` this is, by TokenReview. One that does not even claim to be good costs no call."""
+        self._claims(_plausible(token), audience)
         review = TokenReview(
             api_version="authentication.k8s.io/v1",
             kind="TokenReview",
-            spec=TokenReview.Spec(token=token.reveal(), audiences=(audience,) if audience else ()),
+            spec=TokenReview.Spec(token=token.reveal(), audiences=(audience,)),
         )
         try:
-            status = (await self._client.create(review, timeout=_REVIEW_PATIENCE)).status
+            status = (await self._client.create(review, timeout=_REVIEW_TIMEOUT)).status
         except KubeError as error:
             # The class alone: a server that quotes the request in its refusal would quote the token.
             log.warning("a token could not be reviewed", error=type(error).__name__)
             raise Unreachable("the cluster cannot be asked about the token") from None
         if status.error or not status.authenticated or status.user is None or not status.user.username:
             raise Unauthenticated("the cluster does not accept the token")
-        if audience and audience not in status.audiences:
+        if audience not in status.audiences:
             # A server that knows no audiences answers without any, and would let every token in.
             raise Unauthenticated("the token is not meant for us")
         extra = status.user.extra
@@ -165,7 +161,7 @@ class Tokens:
         digest = hashlib.sha256(text.encode()).digest()
         if (known := self._recalled(digest)) is not None:
             return known
-        claims, key_id = self._from_cache(text)
+        claims, key_id = self._claims(text, self._audience)
         try:
             key = await self._keys.of(key_id)
         except KeysUnavailableError:
@@ -182,7 +178,7 @@ class Tokens:
             return await self._reviewed_once(digest, text, claims)
         try:
             # The issuer is not compared: these keys sign nothing but tokens of this cluster's ServiceAccounts, and a
-            # cluster may have several issuers. Times and audience were, in `_from_cache`, with our own clock.
+            # cluster may have several issuers. Times and audience were, in `_claims`, with our own clock.
             jwt.decode(text, key.key, [key.algorithm], options=_SIGNATURE_ALONE)
         except jwt.InvalidTokenError:
             raise Unauthenticated("the token is not signed by the cluster") from None
@@ -190,7 +186,7 @@ class Tokens:
         self._remember(digest, said, claims)
         return said
 
-    def _from_cache(self, text: str) -> tuple[dict[str, Any], str]:
+    def _claims(self, text: str, audience: str) -> tuple[dict[str, Any], str]:
         """What the token claims, before anybody vouched for it: one that does not even claim to be good costs nothing."""
         try:
             read = jwt.decode_complete(text, options=_NOTHING_VERIFIED)
@@ -205,7 +201,7 @@ class Tokens:
             raise Unauthenticated("the token has expired: read it again from its file before every request")
         if begins > now + _CLOCKS_DIFFER:
             raise Unauthenticated("the token is not valid yet")
-        if self._audience not in meant:
+        if audience not in meant:
             raise Unauthenticated("the token is not meant for us")
         return claims, str(key_id)
 
@@ -267,6 +263,13 @@ class Tokens:
             raise _unreachable(error) from None
         if pod is None or pod.metadata.deletion_timestamp is not None:
             raise NotAllowed("the token's Pod is gone")
+
+
+def _plausible(token: Secret) -> str:
+    text = token.reveal()
+    if not text or len(text) > _LONGEST or not text.isascii():
+        raise Unauthenticated("the token is missing or is none")
+    return text
 
 
 def _said(claims: dict[str, Any]) -> _Said:

@@ -11,7 +11,7 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
 from paddock.clients.github.contract import GitHub
-from paddock.kube.builtin import Pod, ServiceAccount
+from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
@@ -39,21 +39,21 @@ class DispatchService:
     """Hands jobs to waiting Pods. Any number of processes may run one on the same ledger and cluster.
 
         async with Ledger.open(dsn, clock=clock) as ledger:
-            listener = Listener(dsn, schema=SCHEMA, clock=clock, chance=chance, patience=settings.backstop)
+            listener = Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop)
             dispatch = DispatchService(
-                ledger, forge, client, pools=pool_informer.reader, listener=listener,
-                settings=settings, clock=clock, chance=chance, registry=registry, name=hostname,
+                ledger, github, client, pools=pool_informer.reader, listener=listener,
+                settings=settings, clock=clock, rng=rng, registry=registry, name=hostname,
             )
             app = Starlette(routes=[*dispatch.routes, ...])
             run `dispatch.run()` beside the HTTP server; at the end `await dispatch.stop()` first, then stop the
             server, so that the last answers still get out; then cancel `run()`.
 
     - `pools` follows RunnerPools of `settings.namespace`; the informer is the caller's.
-    - Pods (label `tuist.dev/runner`) and ServiceAccounts are followed by informers of its own (`pods`, `accounts`),
-      unless the caller hands in those it runs already.
-    - `tokens.principal(token)` tells who the holder of an operator's token is, for the other internal routes.
-    - The client's identity needs: create tokenreviews; get, list, watch, patch pods; get, list, watch serviceaccounts
-      and runnerpools; and `/openid/v1/jwks`, which every ServiceAccount may read.
+    - Pods (label `tuist.dev/runner`), ServiceAccounts and Nodes are followed by informers of its own (`pods`,
+      `accounts`, `nodes`), unless the caller hands in those it runs already.
+    - `tokens.principal(token, audience)` tells who the holder of an operator's token is, for the other internal routes.
+    - The client's identity needs: create tokenreviews; get, list, watch, patch pods; get, list, watch serviceaccounts,
+      nodes and runnerpools; and `/openid/v1/jwks`, which every ServiceAccount may read.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class DispatchService:
         name: str = "dispatch",
         pods: Informer[Pod] | None = None,
         accounts: Informer[ServiceAccount] | None = None,
+        nodes: Informer[Node] | None = None,
         keys: KeySource | None = None,
         kube_metrics: KubeMetrics | None = None,
     ) -> None:
@@ -78,7 +79,7 @@ class DispatchService:
         self._rng = rng
         self._listener = listener
         namespace = settings.namespace
-        self._own: list[Informer[Pod] | Informer[ServiceAccount]] = []
+        self._own: list[Informer[Pod] | Informer[ServiceAccount] | Informer[Node]] = []
         if pods is None:
             pods = Informer(
                 client,
@@ -102,16 +103,22 @@ class DispatchService:
                 name="runner serviceaccounts",
             )
             self._own.append(accounts)
+        if nodes is None:
+            nodes = Informer(client, Node, clock=clock, rng=rng, metrics=kube_metrics, name="nodes")
+            self._own.append(nodes)
         self.pods = pods
         self.accounts = accounts
+        self.nodes = nodes
         self.metrics = DispatchMetrics(registry)
-        observations = Observations(client, namespace, pods=pods.reader, accounts=accounts.reader, pools=pools)
+        observations = Observations(
+            client, namespace, pods=pods.reader, accounts=accounts.reader, pools=pools, nodes=nodes.reader
+        )
         keys = keys or PublishedKeys(client, clock)
         self.tokens = Tokens(client, observations, keys, audience=settings.audience, clock=clock)
-        self.room = WaitingPods()
+        self.waiting = WaitingPods()
         self._heartbeat = Heartbeat(ledger, name, clock, rng, every=settings.beat)
         self._pending_releases = PendingReleases(
-            ledger, clock, rng, self.metrics, mine=self._heartbeat.mine, held=self.room.holds
+            ledger, clock, rng, self.metrics, mine=self._heartbeat.mine, held=self.waiting.holds
         )
         assignments = Assignments(client, clock)
         serving = Handover(
@@ -128,7 +135,7 @@ class DispatchService:
         )
         self.dispatcher = Dispatcher(
             ledger,
-            self.room,
+            self.waiting,
             serving,
             self._pending_releases,
             self._heartbeat,
@@ -139,6 +146,7 @@ class DispatchService:
             self.metrics,
         )
         pods.add_handler(self.dispatcher.see)
+        nodes.add_handler(self.dispatcher.see_node)
         self._endpoint = DispatchEndpoint(self.tokens, self.dispatcher, settings, clock, self.metrics)
 
     @property
@@ -149,9 +157,9 @@ class DispatchService:
     async def run(self) -> None:
         """Dispatch until cancelled; the end is orderly (`stop`). Requests may arrive before it runs: they wait."""
         work = {
-            "presence": self._heartbeat.run,
+            "heartbeat": self._heartbeat.run,
             "hints": self._hear,
-            "debts": self._pending_releases.run,
+            "pending releases": self._pending_releases.run,
             **{informer.name: informer.run for informer in self._own},
         }
         self.dispatcher.open()

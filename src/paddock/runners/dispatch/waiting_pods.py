@@ -82,6 +82,10 @@ class WaitingPods:
             yield from list(line.waiting.values())
             yield from list(line.aside.values())
 
+    def everybody(self) -> list[Waiter]:
+        """Those who wait, and those for whom a claim is being made or served."""
+        return [*self, *self._in_hand.values()]
+
     @property
     def in_hand(self) -> int:
         return len(self._in_hand)

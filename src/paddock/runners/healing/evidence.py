@@ -103,7 +103,7 @@ def _postgres(seen: PodObservation) -> Mapping[str, Any]:
 
 
 def _github(seen: PodObservation) -> Mapping[str, Any]:
-    job, runner = seen.forge_job, seen.forge_runner
+    job, runner = seen.github_job, seen.github_runner
     return {
         "job": None
         if job is None

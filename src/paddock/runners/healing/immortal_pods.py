@@ -25,7 +25,7 @@ from paddock.runners.healing.worker import Healed, Report
 __all__ = ["ImmortalPods"]
 
 KIND: Final = "immortal_pod"
-_PATIENCE: Final = timedelta(minutes=5)
+_TIMEOUT: Final = timedelta(minutes=5)
 
 
 class ImmortalPods:
@@ -76,7 +76,7 @@ class ImmortalPods:
     def _lingers(self, pod: Pod) -> bool:
         """Its deletion is overdue: the moment in its metadata already contains the grace that it was given."""
         deadline = pod.metadata.deletion_timestamp
-        return bool(pod.spec.node_name) and deadline is not None and self._clock.now() - deadline > _PATIENCE
+        return bool(pod.spec.node_name) and deadline is not None and self._clock.now() - deadline > _TIMEOUT
 
     async def _let_go(self, pod: Pod, pass_report: PassReport) -> None:
         meta = pod.metadata

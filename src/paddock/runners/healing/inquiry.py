@@ -29,7 +29,7 @@ __all__ = ["GitHubAnswer", "Inquiry", "Questions"]
 _ASKED_AT_ONCE = 100
 """Questions about jobs in one pass; those asked longest ago come first in the next one."""
 _LONGEST_BELIEF = timedelta(minutes=5)
-_PATIENCE = 2
+_TIMEOUT = 2
 """How many answers may fail to come before an installation is left alone for the rest of the pass."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -189,5 +189,5 @@ class Questions:
             return
         self._pass_report.fail(f"{subject}: {error.message}")
         self._silent[installation_id] = self._silent.get(installation_id, 0) + 1
-        if isinstance(error, (Unauthenticated, Forbidden)) or self._silent[installation_id] >= _PATIENCE:
+        if isinstance(error, (Unauthenticated, Forbidden)) or self._silent[installation_id] >= _TIMEOUT:
             self._held[installation_id] = f"installation {installation_id} does not answer: the rest waits"

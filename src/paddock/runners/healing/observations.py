@@ -64,8 +64,8 @@ class PodObservation(_Entries):
     pod: Pod
     facts: PodFacts
     completion: Completion | None = None
-    forge_job: GitHubJob | None = None
-    forge_runner: GitHubRunner | None = None
+    github_job: GitHubJob | None = None
+    github_runner: GitHubRunner | None = None
     installation_id: int | None = None
     repository: str = ""
 
@@ -227,7 +227,7 @@ class PodObserver:
         known = await self._ledger.jobs.get(job_id)
         repository = known.repository if known is not None else seen.session.repository if seen.session else ""
         completion = await self._ledger.jobs.completion(job_id)
-        forge_job = await self._job(enrolled.installation_id, repository, job_id)
+        github_job = await self._job(enrolled.installation_id, repository, job_id)
         # The runner is registered where its own job is, which may be another repository than the executed job's.
         home = (seen.session.repository if seen.session is not None else "") or repository
         row, runner = await self._row(enrolled.installation_id, home, runner_name, rows)
@@ -238,7 +238,7 @@ class PodObserver:
             unseen_since = self._unseen.seen(seen.uid, seen.facts.now)
         else:
             self._unseen.broken(seen.uid)
-        said, executor = job_of(forge_job, runner_name)
+        said, executor = job_of(github_job, runner_name)
         seen = _with(
             seen,
             finish_recorded=completion is not None and completion.runner_name == runner_name,
@@ -247,15 +247,15 @@ class PodObserver:
             ),
             job=said,
             executor=executor,
-            job_over_at=None if forge_job is None else forge_job.completed_at,
+            job_over_at=None if github_job is None else github_job.completed_at,
             runner_row=row,
             unseen_since=unseen_since,
         )
         return replace(
             seen,
             completion=completion,
-            forge_job=forge_job,
-            forge_runner=runner,
+            github_job=github_job,
+            github_runner=runner,
             installation_id=enrolled.installation_id,
             repository=repository,
         )

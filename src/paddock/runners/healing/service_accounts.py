@@ -56,7 +56,7 @@ class OrphanServiceAccounts:
         # Every Pod of the namespace, whatever its labels: one that lost them still uses its account.
         pods = (await self._reader.list(Pod, self._namespace)).items
         used = {pod.metadata.name for pod in pods} | {pod.spec.service_account_name for pod in pods}
-        before = self._clock.now() - self._settings.stamp_grace
+        before = self._clock.now() - self._settings.assignment_grace
         orphans = [
             account
             for account in accounts

@@ -26,9 +26,11 @@ from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailabl
 __all__ = [
     "LARGEST_RETIREMENT",
     "PREFIX",
+    "AtWork",
     "Authenticator",
     "Load",
     "PodIsStopped",
+    "PodsAskedAbout",
     "PodsToRetire",
     "Progress",
     "Retired",
@@ -47,8 +49,8 @@ _Why = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
 
 class Authenticator(Protocol):
-    async def principal(self, token: Secret, audience: str | None) -> Principal:
-        """Who shows this token, for that audience; None is the API server's own. IdentityError otherwise, Unreachable among them."""
+    async def principal(self, token: Secret, audience: str) -> Principal:
+        """Who shows this token, for that audience. IdentityError otherwise, Unreachable among them."""
         ...
 
 
@@ -67,6 +69,16 @@ class PodsToRetire(Struct, frozen=True):
 
 class Retired(Struct, frozen=True):
     retired: tuple[str, ...]
+
+
+class PodsAskedAbout(Struct, frozen=True):
+    pod_uids: Annotated[tuple[_Name, ...], Meta(max_length=LARGEST_RETIREMENT)]
+
+
+class AtWork(Struct, frozen=True):
+    """Which Pods have a job: uid → the account's login."""
+
+    at_work: dict[str, str]
 
 
 class PodIsStopped(Struct, frozen=True):
@@ -107,7 +119,7 @@ def internal_routes(
     """The routes. Errors of ours are 503 with Retry-After: whoever asks keeps everything as it is and asks again."""
 
     async def desired_replicas(request: Request) -> Response:
-        principal = await _principal(request, identity, None)
+        principal = await _principal(request, identity, settings.operator_audience)
         if not _is_service_account(principal.username):
             return _unauthorised("only ServiceAccounts may ask for the load of a pool")
         fleet = request.query_params.get("fleet", "")
@@ -120,6 +132,11 @@ def internal_routes(
         asked = decode(await _body(request), PodsToRetire)
         retired = await retirement.retire([Pod(pod.uid, pod.name) for pod in asked.pods], why=asked.why)
         return answer(Retired(tuple(sorted(retired))))
+
+    async def at_work(request: Request) -> Response:
+        await _controller(request)
+        asked = decode(await _body(request), PodsAskedAbout)
+        return answer(AtWork(dict(await retirement.at_work(asked.pod_uids))))
 
     async def stopped(request: Request) -> Response:
         await _controller(request)
@@ -135,7 +152,7 @@ def internal_routes(
         return Response(status_code=204)
 
     async def _controller(request: Request) -> None:
-        principal = await _principal(request, identity, None)
+        principal = await _principal(request, identity, settings.operator_audience)
         if principal.username != settings.controller:
             raise RefusedError(_unauthorised(f"only {settings.controller} may say what becomes of Pods"))
 
@@ -145,12 +162,13 @@ def internal_routes(
     return [
         Route(f"{PREFIX}/desired_replicas", guarded(desired_replicas, *_AWAY), methods=["GET"]),
         Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
+        Route(f"{PREFIX}/pods/at-work", guarded(at_work, *_AWAY), methods=["POST"]),
         Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
         Route(f"{PREFIX}/pods/progress", guarded(note_progress, *_AWAY), methods=["POST"]),
     ]
 
 
-async def _principal(request: Request, identity: Authenticator, audience: str | None) -> Principal:
+async def _principal(request: Request, identity: Authenticator, audience: str) -> Principal:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise RefusedError(_unauthorised("show a ServiceAccount's token as Authorization: Bearer"))

@@ -75,7 +75,7 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary
     """The routes; `numbers` gives the summary. 400 names the parameter, 404 what is not known; 503 with Retry-After while the ledger is away."""
     overview = ledger.overview
 
-    async def strip(_: Request) -> Response:
+    async def summary(_: Request) -> Response:
         return answer(await numbers())
 
     async def queue(request: Request) -> Response:
@@ -121,7 +121,7 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary
         return answer(page)
 
     handlers: dict[str, Handler] = {
-        "/strip": strip,
+        "/strip": summary,
         "/queue": queue,
         "/running": running,
         "/recent": recent,

@@ -1,6 +1,6 @@
 """The pool controller's retirement API over HTTP: how `paddock operator` asks `paddock dispatch`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from paddock.base.clock import rfc3339_micro
 from paddock.base.tls import default_tls
 from paddock.kube.credentials import Credentials
 from paddock.kube.errors import ConfigError
-from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, Load, Retired
+from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, AtWork, Load, Retired
 from paddock.runners.ledger import Pod, PoolSignals
 from paddock.runners.pools.retirement import RetirementUnavailableError
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class HttpRetirementApi:
-    """`RetirementApi` of the dispatch process at `url`, shown the operator's own token.
+    """`RetirementApi` of the dispatch process at `url`, shown a token of the operator's account for dispatch alone.
 
     Every call ends within `seconds`, and every answer but the right one is RetirementUnavailableError: a wrong token, a wrong
     address and a dispatch process that is down all mean that nothing is known. The client is closed by `close`.
@@ -62,6 +62,13 @@ class HttpRetirementApi:
             retired.update(_decoded(await self._ask("POST", "/pods/retire", body=asked), Retired).retired)
         # Whatever is answered, no Pod that was not asked about is ever deleted for it.
         return frozenset(retired & {pod.uid for pod in pods})
+
+    async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for start in range(0, len(pod_uids), LARGEST_RETIREMENT):
+            asked = {"pod_uids": list(pod_uids[start : start + LARGEST_RETIREMENT])}
+            found |= _decoded(await self._ask("POST", "/pods/at-work", body=asked), AtWork).at_work
+        return found
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
         told = {"pod_uid": pod.uid, "pod_name": pod.name, "ended_at": rfc3339_micro(ended_at), "why": why}

@@ -79,6 +79,17 @@ FROM claims WHERE pod_uid = %s AND state <> 'fenced'
 """
 
 
+AT_WORK = """
+-- pods_at_work: which of these hold a claim, or were handed a runner and have not ended, and for whom
+SELECT asked.uid, a.login FROM unnest(%s::text[]) AS asked (uid)
+JOIN LATERAL (
+    SELECT c.account_id FROM claims c WHERE c.pod_uid = asked.uid AND c.state <> 'fenced'
+    UNION SELECT s.account_id FROM sessions s WHERE s.pod_uid = asked.uid AND s.ended_at IS NULL LIMIT 1
+) held ON true
+JOIN accounts a USING (account_id)
+"""
+
+
 class _Minted(NamedTuple):
     pod_uid: str
     generation: int
@@ -189,6 +200,11 @@ class Claims:
     async def of_pod(self, pod_uid: str) -> HeldPod | None:
         """The Pod's live claim, if it has one."""
         return await self._database.row(HeldPod, OF_POD, [pod_uid])
+
+    async def at_work(self, pod_uids: Sequence[str]) -> dict[str, str]:
+        """Which of these Pods hold a claim or have an open session: uid → the account's login."""
+        async with self._database.connection() as connection:
+            return dict(await (await connection.execute(AT_WORK, [list(pod_uids)])).fetchall())
 
     async def all(self) -> list[HeldPod]:
         """Every live claim, oldest first."""

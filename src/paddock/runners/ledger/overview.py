@@ -38,8 +38,8 @@ BE_QUICK = """
 -- people_may_be_cut_off
 SELECT set_config('statement_timeout', '3000', true)
 """
-STRIP = """
--- strip: the same rule as the autoscaler's signals, over all pools
+SUMMARY = """
+-- summary: the same rule as the autoscaler's signals, over all pools
 WITH line AS (
     SELECT j.account_id, j.platform, j.vcpus, j.memory_mb, j.enqueued_at,
            coalesce(j.not_before > %(now)s, false) OR EXISTS (
@@ -173,12 +173,12 @@ class Overview:
         self._database = database
         self._clock = clock
 
-    async def strip(self) -> QueueSummary:
+    async def summary(self) -> QueueSummary:
         """The state of everything in one line."""
         async with self._looking() as connection:
-            strip = await fetch_one(connection, QueueSummary, STRIP, {"now": self._clock.now()})
-        assert strip is not None  # aggregates without GROUP BY give one row
-        return strip
+            summary = await fetch_one(connection, QueueSummary, SUMMARY, {"now": self._clock.now()})
+        assert summary is not None  # aggregates without GROUP BY give one row
+        return summary
 
     async def queue(self, limit: int = 100) -> list[WaitingJob]:
         """The jobs that have waited longest, each with the reason why it still waits."""

@@ -46,11 +46,11 @@ class QueueCollector(Collector):
             self.signals, self.backlog = {}, None
             self._timeout.forget()
 
-    async def strip(self) -> QueueSummary:
+    async def summary(self) -> QueueSummary:
         """The ledger's numbers of this moment; the wait of the oldest job counts from when its account had room."""
-        strip = await self._ledger.overview.strip()
+        summary = await self._ledger.overview.summary()
         waited = self._timeout.longest(self._clock.now()).total_seconds()
-        return replace(strip, oldest_dispatchable_seconds=min(strip.oldest_dispatchable_seconds, waited))
+        return replace(summary, oldest_dispatchable_seconds=min(summary.oldest_dispatchable_seconds, waited))
 
     def collect(self) -> Iterator[Metric]:
         oldest = GaugeMetricFamily(

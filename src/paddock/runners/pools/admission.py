@@ -2,7 +2,7 @@
 
 Starting is what hurts: dozens of VMs that boot at once took hosts, and the jobs on them, down. So what is counted is
 Pods that are on their way, over all pools of one fleet, whether a Node has them yet or not: the scheduler may bind a
-backlog at one stroke. On Macs Apple's licence comes on top: two VMs a host, whatever the resources say.
+backlog at one stroke. On Macs the VMs that their agents offer come on top: two a host, for Apple's licence allows no more.
 """
 
 from collections import Counter
@@ -14,11 +14,10 @@ from typing import Final
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import POOL_LABEL, RunnerPool
-from paddock.runners.pools.nodes import healthy, nodes_of
-from paddock.runners.pools.pod_names import SEAT_LABEL, SEATS
+from paddock.runners.pools.nodes import healthy, nodes_of, seatless, seats_of
 from paddock.runners.pools.pod_predicates import alive, starting, terminal, unschedulable
 
-__all__ = ["Admission", "Reservation", "admission", "fleet_of", "places", "refused", "seats_for", "share_a_fleet"]
+__all__ = ["Admission", "Reservation", "admission", "fleet_of", "places", "refused", "share_a_fleet"]
 
 _REFUSED_FOR: Final = timedelta(seconds=15)
 """The scheduler tries a Pod again at the latest ten seconds after something changed: a place that a Pod did not take for
@@ -31,7 +30,6 @@ class Reservation:
 
     pod: str
     pool: str
-    seat: str
     until: float
 
 
@@ -105,9 +103,12 @@ def admission(
         else:
             verdict = Admission(max(0, own_share), "ProvisioningCeiling", at_once)
     if os == "darwin":
-        seats = sum(max(0, count) for count in places(pool, serving, pods, reserved, now).values())
+        offered = sum(seats_of(node) or 0 for node in serving)
+        if not offered and (said := seatless(serving)):
+            return Admission(0, "NoVMSeats", said)
+        seats = max(0, places(pool, serving, pods, reserved, now))
         if seats < min(wanted, verdict.room):
-            why = f"each of the {len(serving)} healthy Macs may run {len(SEATS)} VMs, and {seats} places are free"
+            why = f"the {len(serving)} healthy Macs may run {offered} VMs in all, and {seats} places are free"
             return Admission(seats, "LicenceLimit", why)
     return verdict
 
@@ -131,40 +132,22 @@ def refused(pods: Iterable[Pod], now: datetime) -> dict[str, str]:
 
 def places(
     pool: RunnerPool, serving: Sequence[Node], pods: Sequence[Pod], reserved: Sequence[Reservation], now: datetime
-) -> Counter[str]:
-    """Places for VMs of each seat, less the Pods that wait for one of that seat; negative where more wait than fit.
+) -> int:
+    """Places for VMs on these Macs, less the Pods that wait for one; negative where more wait than fit.
 
-    A seat is free on a Mac or it is not, whatever the other one is: so a Pod that waits for one seat takes no place of the
-    other. A Pod that is being deleted has its VM still. One of another pool that the scheduler has
-    refused for a while is of a shape that does not fit, or lost the race before: it has no right to a place that it
-    does not take. One of this pool fits wherever a new one would, so it goes first.
+    Every runner Pod on a Mac has a VM, whether it asked for a seat or was made before Pods did. One that is being deleted
+    has its VM still. One of another pool that the scheduler has refused for a while is of a shape that does not fit, or
+    lost the race before: it has no right to a place that it does not take. One of this pool fits wherever a new one
+    would, so it goes first.
     """
-    vms: dict[str, list[str]] = {node.metadata.name: [] for node in serving}
-    waiting = Counter(reservation.seat for reservation in reserved)
-    without = refused(pods, now)
-    mine = pool.metadata.name
+    free = {node.metadata.name: seats_of(node) or 0 for node in serving}
+    without, mine = refused(pods, now), pool.metadata.name
+    waiting = len(reserved)
     for pod in pods:
-        seat = pod.metadata.labels.get(SEAT_LABEL, SEATS[0])
         if terminal(pod):
             continue
         if not pod.spec.node_name:
-            waiting[seat] += alive(pod) and without.get(pod.metadata.uid, mine) == mine
-        elif pod.spec.node_name in vms:
-            vms[pod.spec.node_name].append(seat)
-    free: Counter[str] = Counter()
-    for taken in vms.values():
-        # Two VMs of one seat cannot share a Mac; where they do nevertheless, the Mac is full all the same.
-        left = [seat for seat in SEATS if seat not in taken]
-        free.update(left[: max(0, len(SEATS) - len(taken))])
-    return Counter({seat: free[seat] - waiting[seat] for seat in SEATS})
-
-
-def seats_for(count: int, free: Mapping[str, int]) -> tuple[str, ...]:
-    """The seats of new Pods: always the one of which more are free, so a Pod that was admitted fits."""
-    left = Counter(free)
-    chosen: list[str] = []
-    for _ in range(count):
-        seat = min(SEATS, key=lambda each: (-left[each], each))
-        left[seat] -= 1
-        chosen.append(seat)
-    return tuple(chosen)
+            waiting += alive(pod) and without.get(pod.metadata.uid, mine) == mine
+        elif pod.spec.node_name in free:
+            free[pod.spec.node_name] -= 1
+    return sum(max(0, left) for left in free.values()) - waiting

@@ -111,7 +111,7 @@ class Autoscaler:
             return await self._unknown(pool, "SignalsUnavailable", f"the ledger cannot be asked for its load: {error}")
         want = desired(signals, pool.spec.autoscaling)
         try:
-            cost = await self._costs.of(pool)
+            cost = await self._costs.of(pool, self._nodes.list())
         except CostUnknownError as error:
             return await self._unknown(pool, "CostUnknown", str(error))
         except KubeError as error:
@@ -149,7 +149,7 @@ class Autoscaler:
     async def _demand(self, sibling: RunnerPool) -> Demand:
         """A sibling's part. What nobody scales here still takes its room: a pool of a fixed size, and one that drains."""
         name, spec = sibling.metadata.name, sibling.spec
-        cost = await self._costs.of(sibling)
+        cost = await self._costs.of(sibling, self._nodes.list())
         if sibling.metadata.deletion_timestamp is not None:
             return Demand(name, pinned(sibling.status.busy, "it is being deleted"), cost, sibling.status.busy)
         if not spec.autoscaling.enabled:

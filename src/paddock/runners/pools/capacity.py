@@ -11,10 +11,10 @@ from paddock.kube.objects import KubeObject, Struct
 from paddock.kube.quantity import parse_quantity
 from paddock.kube.resource import Resource
 from paddock.runners.api import RunnerPool
-from paddock.runners.pools.nodes import healthy, nodes_of
+from paddock.runners.pools.nodes import healthy, nodes_of, seats_of
 from paddock.runners.pools.scaling import Capacity
 
-__all__ = ["CostUnknownError", "Costs", "RuntimeClass", "capacity_of", "healthy_nodes"]
+__all__ = ["CostUnknownError", "Costs", "RuntimeClass", "capacity_of", "healthy_nodes", "seats_taken"]
 
 _USABLE = 90
 """Percent of a Linux Node's memory that Pods of runners may take; the rest is the Node's own and its DaemonSets'."""
@@ -45,11 +45,29 @@ def healthy_nodes(pool: RunnerPool, nodes: Iterable[Node]) -> list[Node]:
 
 
 def capacity_of(pool: RunnerPool, nodes: Iterable[Node]) -> Capacity:
-    """What the pool's fleet can hold: one VM a Mac, or nine tenths of the memory that Linux Nodes offer."""
+    """What the pool's fleet can hold: the VMs that its Macs offer, or nine tenths of the memory that Linux Nodes offer."""
     serving = healthy_nodes(pool, nodes)
     if pool.spec.os == "darwin":
-        return Capacity(len(serving), "hosts")
+        return Capacity(sum(seats_of(node) or 0 for node in serving), "VMs")
     return Capacity(sum(_memory(node) for node in serving) * _USABLE // 100, "bytes")
+
+
+def seats_taken(pool: RunnerPool, nodes: Iterable[Node]) -> int:
+    """The VM seats that one Pod makes unusable: all of a Mac's where its memory or its CPUs are enough for one such VM alone."""
+    fits = [(seats, _fit(pool, node, seats)) for node in healthy_nodes(pool, nodes) if (seats := seats_of(node))]
+    if not fits:
+        return 1
+    return max(-(-seats // max(1, fit)) for seats, fit in fits)
+
+
+def _fit(pool: RunnerPool, node: Node, seats: int) -> int:
+    offered = node.status.allocatable
+    wanted = {"cpu": pool.spec.pod_cpu_milli / 1000, "memory": pool.spec.pod_memory_mb * _MIB}
+    try:
+        room = [float(parse_quantity(offered[name])) // amount for name, amount in wanted.items() if name in offered]
+    except ValueError:
+        return seats  # the scheduler knows better than a number that we cannot read
+    return int(min(seats, *room)) if room else seats
 
 
 class Costs:
@@ -60,10 +78,10 @@ class Costs:
         self._clock = clock
         self._overheads: dict[str, tuple[float, int]] = {}
 
-    async def of(self, pool: RunnerPool) -> int:
-        """One Mac, or bytes with the overhead of the runtime. CostUnknownError or KubeError where it cannot be told."""
+    async def of(self, pool: RunnerPool, nodes: Iterable[Node]) -> int:
+        """VM seats of a Mac, or bytes with the overhead of the runtime. CostUnknownError or KubeError where it cannot be told."""
         if pool.spec.os == "darwin":
-            return 1
+            return seats_taken(pool, nodes)
         return pool.spec.pod_memory_mb * _MIB + await self._overhead(pool.spec.runtime_class)
 
     async def _overhead(self, name: str) -> int:

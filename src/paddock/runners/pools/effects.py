@@ -178,12 +178,12 @@ class PoolEffects:
         The answer of either creation lost: the name is never used again, and the next look finds what there is. A Pod that
         the server refuses leaves nothing behind: its ServiceAccount is taken back here, by whoever made it a moment ago.
         """
-        births = [(runner_name(pool.metadata.name, self._rng), seat) for seat in plan.seats]
-        for name, seat in births:
-            self._memory.reserve(pool, name, seat)
-        for name, seat in births:
+        births = [runner_name(pool.metadata.name, self._rng) for _ in range(plan.create)]
+        for name in births:
+            self._memory.reserve(pool, name)
+        for name in births:
             try:
-                await self._create(pool, plan, name, seat)
+                await self._create(pool, plan, name)
             except (TransportError, UnavailableError):
                 # This one may have been made: its reservation runs out by itself. Those after it were not.
                 self._release_after(name, births)
@@ -193,12 +193,12 @@ class PoolEffects:
                 self._release_after(name, births)
                 raise
 
-    async def _create(self, pool: RunnerPool, plan: PoolPlan, name: str, seat: str) -> None:
+    async def _create(self, pool: RunnerPool, plan: PoolPlan, name: str) -> None:
         namespace = pool.metadata.namespace
         account = await self._client.create(service_account_of(pool, name), ServiceAccount.RESOURCE)
         account_uid: str = account["metadata"]["uid"]
         try:
-            pod = pod_of(pool, name, self._settings, seat=seat, avoid=plan.avoid)
+            pod = pod_of(pool, name, self._settings, avoid=plan.avoid)
             made = await self._client.create(pod, Pod.RESOURCE)
         except UnavailableError:
             raise  # the Pod may have been made all the same
@@ -210,9 +210,8 @@ class PoolEffects:
         self._memory.made(name)
         await self._hand_over(name, namespace, account_uid, made["metadata"]["uid"])
 
-    def _release_after(self, name: str, births: Sequence[tuple[str, str]]) -> None:
-        names = [each for each, _ in births]
-        for later in names[names.index(name) + 1 :]:
+    def _release_after(self, name: str, births: Sequence[str]) -> None:
+        for later in births[births.index(name) + 1 :]:
             self._memory.release(later)
 
     async def _hand_over(self, name: str, namespace: str, account_uid: str, pod_uid: str) -> None:

@@ -36,10 +36,10 @@ class PoolMemory:
 
     # Creations
 
-    def reserve(self, pool: RunnerPool, pod: str, seat: str) -> None:
+    def reserve(self, pool: RunnerPool, pod: str) -> None:
         """Count a creation from now on; call it before the first await after the decision, so that siblings see it."""
         until = self._clock.monotonic() + self._settings.reservation
-        self._reserved[pod] = (fleet_of(pool), Reservation(pod, pool.metadata.name, seat, until))
+        self._reserved[pod] = (fleet_of(pool), Reservation(pod, pool.metadata.name, until))
 
     def made(self, pod: str) -> None:
         """The creation was acknowledged: from now on a complete list that does not show the Pod proves that it is gone."""

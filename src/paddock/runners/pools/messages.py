@@ -53,15 +53,14 @@ class PoolMessages:
     refused: Admission | None = None
     create: int = 0
     rolling: int = 0
-    suspicion: str = ""
+    notes: Sequence[str] = ()
     unplaceable: Condition | None = None
 
 
 def ready(pool: RunnerPool, counts: Counts, saying: PoolMessages) -> Condition:
     """The pool in one sentence: what, why, and what happens next. Since when is the condition's own transition time."""
     status, reason, message = _verdict(pool, counts, saying)
-    if saying.suspicion:
-        message = f"{message}. {saying.suspicion}"
+    message = ". ".join((message, *(note for note in saying.notes if note not in message)))
     return Condition(type=READY, status=status, reason=reason, message=message)
 
 
@@ -88,7 +87,11 @@ def _verdict(pool: RunnerPool, counts: Counts, saying: PoolMessages) -> tuple[st
     if counts.living > counts.wanted:
         return "True", "ScalingDown", f"{said}; {counts.living - counts.wanted} too many, idle ones go first"
     if counts.stale and (saying.rolling or counts.stale > counts.busy):
-        return "True", "Rolling", f"{said}; {counts.stale} are of an older image and are replaced a few at a time"
+        return (
+            "True",
+            "Rolling",
+            f"{said}; {counts.stale} are of an older image or shape and are replaced a few at a time",
+        )
     if counts.starting:
         return "False", "Starting", said
     return "True", "AllReady", said

@@ -7,13 +7,27 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from paddock.kube.builtin import Node, Pod
-from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL, RunnerPool
+from paddock.kube.quantity import parse_quantity
+from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL, VM_RESOURCE, RunnerPool
 from paddock.runners.pools.pod_predicates import warm_since
 
-__all__ = ["StartFailure", "Suspicion", "closed", "healthy", "nodes_of", "suspicion", "unready_since"]
+__all__ = [
+    "LICENSED",
+    "StartFailure",
+    "Suspicion",
+    "closed",
+    "healthy",
+    "nodes_of",
+    "seatless",
+    "seats_of",
+    "suspicion",
+    "unready_since",
+]
 
 _PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
 _MANY: Final = 3
+LICENSED: Final = 2
+"""Apple's licence allows two VMs on a Mac, whatever its Node offers."""
 _REMEMBERED: Final = timedelta(minutes=30)
 
 
@@ -33,6 +47,29 @@ def healthy(node: Node) -> bool:
     said = {condition.type: condition.status for condition in node.status.conditions}
     pressed = any(said.get(pressure) == "True" for pressure in _PRESSURES)
     return said.get("Ready") == "True" and not pressed and not closed(node)
+
+
+def seats_of(node: Node) -> int | None:
+    """How many VMs the Mac offers to run at a time, at most what the licence allows; None where its agent does not say."""
+    offered = node.status.allocatable.get(VM_RESOURCE)
+    if offered is None:
+        return None
+    try:
+        return max(0, min(LICENSED, int(parse_quantity(offered))))
+    except ValueError:
+        return 0  # counts for nothing rather than for too much
+
+
+def seatless(nodes: Iterable[Node]) -> str:
+    """What to say of Macs whose agent offers no VM seats: no Pod of ours ever fits there. Empty where all do."""
+    names = sorted(node.metadata.name for node in nodes if seats_of(node) is None)
+    if not names:
+        return ""
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (
+        f"{len(names)} Macs ({listed}) are ready and offer no {VM_RESOURCE}, so no VM fits there: "
+        "their node agent is older than this operator, or another one; install the agent of this version"
+    )
 
 
 def unready_since(node: Node) -> datetime | None:

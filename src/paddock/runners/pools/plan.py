@@ -12,12 +12,23 @@ from datetime import datetime, timedelta
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.objects import Condition
 from paddock.runners.api import RunnerPool
-from paddock.runners.pools.admission import Admission, Reservation, admission, places, seats_for
+from paddock.runners.pools.admission import Admission, Reservation, admission, places
 from paddock.runners.pools.messages import Counts, PoolMessages, placeable, ready
-from paddock.runners.pools.nodes import StartFailure, closed, healthy, nodes_of, suspicion, unready_since
-from paddock.runners.pools.pod_names import SEAT_LABEL, SEATS, golden_label
+from paddock.runners.pools.nodes import (
+    LICENSED,
+    StartFailure,
+    closed,
+    healthy,
+    nodes_of,
+    seatless,
+    seats_of,
+    suspicion,
+    unready_since,
+)
+from paddock.runners.pools.pod_names import golden_label
 from paddock.runners.pools.pod_predicates import (
     alive,
+    asks_for_seat,
     busy,
     deleting,
     drain_since,
@@ -77,7 +88,6 @@ class PoolPlan:
 
     counts: Counts
     create: int = 0
-    seats: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
     reap: tuple[Pod, ...] = ()
     retire: tuple[Retirement, ...] = ()
@@ -147,7 +157,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
         idle=sum(warm(pod, os) for pod in draft.idle),
         busy=len(draft.living) - len(draft.idle),
         starting=sum(not warm(pod, os) for pod in draft.idle),
-        stale=sum(stale(pod, pool) for pod in draft.living),
+        stale=sum(_outdated(pod, seen) for pod in draft.living),
         leaving=sum(deleting(pod) for pod in seen.pods),
     )
     trust = suspicion(seen.failures, (*seen.pods, *seen.sibling_pods), nodes_of(pool, seen.nodes), os, seen.now)
@@ -177,14 +187,13 @@ def plan(seen: PoolObservation) -> PoolPlan:
             refused=admitted,
             create=create,
             rolling=len(draft.mark) + sum(each.kind == "rolled" for each in draft.retire),
-            suspicion=trust.sentence,
+            notes=tuple(filter(None, (trust.sentence, _seatless(seen)))),
             unplaceable=unplaceable,
         ),
     )
     return PoolPlan(
         counts=counts,
         create=create,
-        seats=_seats(seen, create),
         avoid=trust.avoid,
         reap=_ended(seen.pods),
         retire=tuple(draft.retire),
@@ -221,9 +230,9 @@ def _useless(draft: _Draft) -> None:
             draft.let_go(pod, "node_closed", f"its Node {name} is cordoned or leaving")
         elif node is not None and _deserted(draft, node):
             draft.let_go(pod, "node_unready", f"its Node {name} has not been ready for minutes, and others are")
-        elif crowded[name] > len(SEATS):
+        elif crowded[name] > (allowed := _seats(node)):
             crowded[name] -= 1
-            draft.let_go(pod, "licence", f"the Mac {name} may run {len(SEATS)} VMs, and has more")
+            draft.let_go(pod, "licence", f"the Mac {name} may run {allowed} VMs, and has more")
         else:
             _overdue(draft, pod, node)
 
@@ -305,7 +314,7 @@ def _goes_first(
     return (
         warm(pod, seen.pool.spec.os),
         not marked(pod),
-        not stale(pod, seen.pool),
+        not _outdated(pod, seen),
         node is not None and healthy(node),
         crowd.get(pod.spec.node_name, 0),
         -_age(pod),
@@ -321,13 +330,13 @@ def _roll(draft: _Draft) -> None:
     others are replaced.
     """
     seen, pool = draft.seen, draft.seen.pool
-    old = [pod for pod in draft.idle if stale(pod, pool)]
+    old = [pod for pod in draft.idle if _outdated(pod, seen)]
     if not old:
         return
     cap = max(1, pool.spec.replicas * pool.spec.rollout.max_concurrent_percent // 100)
     os = pool.spec.os
     rolling = sum(marked(pod) for pod in old)
-    rolling += sum(not stale(pod, pool) and not warm(pod, os) for pod in draft.idle)
+    rolling += sum(not _outdated(pod, seen) and not warm(pod, os) for pod in draft.idle)
     rolling += len(draft.retire) + max(0, pool.spec.replicas - len(draft.living))
     waiting = sorted(
         (pod for pod in old if not marked(pod)), key=lambda pod: (pod.status.phase == "Running", _age(pod))
@@ -336,7 +345,7 @@ def _roll(draft: _Draft) -> None:
         if pod.status.phase == "Running" and _same_but_image(pod, seen):
             draft.mark.append(pod)
         else:
-            draft.let_go(pod, "rolled", "its pool has a newer image or RuntimeClass")
+            draft.let_go(pod, "rolled", "its pool has a newer image, RuntimeClass or shape")
 
 
 def _same_but_image(pod: Pod, seen: PoolObservation) -> bool:
@@ -355,7 +364,7 @@ def _admitted(seen: PoolObservation, missing: int, unplaceable: Condition | None
     # gives back; if that is lost (we die after the reaping), the Pod that asks gets the room, and that ends the doubt.
     asking = _asking(seen)
     if not asking and any(unschedulable(pod) is not None for pod in seen.pods):
-        return given  # all that wait do so for a seat, and what is free is of the other one
+        return given  # all that wait do so for a VM seat, and say nothing about what fits where one is free
     freed = sum(
         terminal(pod) and not deleting(pod) and (on := seen.nodes.get(pod.spec.node_name)) is not None and healthy(on)
         for pod in seen.pods
@@ -367,29 +376,39 @@ def _admitted(seen: PoolObservation, missing: int, unplaceable: Condition | None
 def _asking(seen: PoolObservation) -> int:
     """Pods of the pool that wait for a Node and could have one, as far as we know.
 
-    A VM whose seat is free on no Mac does not ask whether its shape fits: it waits for its seat, and says nothing about the
-    places of the other one.
+    A VM for which no Mac has a seat does not ask whether its shape fits: it waits for its seat.
     """
-    mine = [each.seat for each in seen.reserved if each.pool == seen.pool.metadata.name]
-    mine += [
-        pod.metadata.labels.get(SEAT_LABEL, SEATS[0]) for pod in seen.pods if alive(pod) and not pod.spec.node_name
-    ]
+    mine = sum(each.pool == seen.pool.metadata.name for each in seen.reserved)
+    mine += sum(alive(pod) and not pod.spec.node_name for pod in seen.pods)
     if seen.pool.spec.os != "darwin":
-        return len(mine)
+        return mine
     bound = [pod for pod in (*seen.pods, *seen.sibling_pods) if pod.spec.node_name]
-    free = places(seen.pool, _serving(seen), bound, (), seen.now)
-    return sum(min(count, free[seat]) for seat, count in Counter(mine).items())
+    return min(mine, max(0, places(seen.pool, _serving(seen), bound, (), seen.now)))
 
 
 def _serving(seen: PoolObservation) -> list[Node]:
     return [node for node in nodes_of(seen.pool, seen.nodes) if healthy(node)]
 
 
-def _seats(seen: PoolObservation, create: int) -> tuple[str, ...]:
-    if seen.pool.spec.os != "darwin":
-        return ("",) * create
-    pods = (*seen.pods, *seen.sibling_pods)
-    return seats_for(create, places(seen.pool, _serving(seen), pods, seen.reserved, seen.now))
+def _seats(node: Node | None) -> int:
+    offered = seats_of(node) if node is not None else None
+    return LICENSED if offered is None else offered
+
+
+def _seatless(seen: PoolObservation) -> str:
+    return seatless(_serving(seen)) if seen.pool.spec.os == "darwin" else ""
+
+
+def _outdated(pod: Pod, seen: PoolObservation) -> bool:
+    """Of an older image or RuntimeClass; or a VM made before Pods asked for seats, which the scheduler does not count.
+
+    On a Mac that offers no seats such a VM stays: a new one would not fit there.
+    """
+    if stale(pod, seen.pool):
+        return True
+    node = seen.nodes.get(pod.spec.node_name)
+    counted = seen.pool.spec.os != "darwin" or asks_for_seat(pod)
+    return not counted and node is not None and seats_of(node) is not None
 
 
 def _crowded(seen: PoolObservation) -> Counter[str]:

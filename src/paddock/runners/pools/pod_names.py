@@ -10,8 +10,6 @@ __all__ = [
     "LONGEST_POOL_NAME",
     "POOL_UID",
     "REVISION",
-    "SEATS",
-    "SEAT_LABEL",
     "golden_label",
     "runner_name",
 ]
@@ -23,10 +21,6 @@ POOL_UID: Final = "tuist.dev/runner-pool-uid"
 they are doing: with their owner, or before it (`--cascade=foreground`), past every finalizer."""
 DRAIN_SINCE: Final = "tuist.dev/drain-eligible-since"
 """Annotation: when the Pod was told to drain."""
-SEAT_LABEL: Final = "tuist.dev/vm-seat"
-"""Which of the two VMs that a Mac may run this one is. No two Pods with one seat share a Node."""
-SEATS: Final = ("1", "2")
-"""Apple's licence allows two VMs on a Mac."""
 GOLDEN_PREFIX: Final = "tuist.dev/golden-"
 """Label on a Mac's Node: it holds the VM image with that hash."""
 LONGEST_POOL_NAME: Final = 63

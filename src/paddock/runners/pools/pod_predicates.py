@@ -16,6 +16,7 @@ from paddock.runners.api import (
     POLLER,
     POOL_LABEL,
     RUNNER,
+    VM_RESOURCE,
     RunnerPool,
 )
 from paddock.runners.pools.pod_names import DRAIN_SINCE, POOL_UID, REVISION
@@ -23,6 +24,7 @@ from paddock.runners.pools.pod_names import DRAIN_SINCE, POOL_UID, REVISION
 __all__ = [
     "PodEnding",
     "alive",
+    "asks_for_seat",
     "busy",
     "deleting",
     "drain_since",
@@ -115,6 +117,11 @@ def stale(pod: Pod, pool: RunnerPool) -> bool:
     if images != [pool.spec.image]:
         return True
     return pod.metadata.annotations.get(REVISION, "") != pool.metadata.annotations.get(REVISION, "")
+
+
+def asks_for_seat(pod: Pod) -> bool:
+    """Whether the scheduler counts it among the VMs of its Mac."""
+    return any(VM_RESOURCE in (each.resources.get("requests") or {}) for each in pod.spec.containers)
 
 
 def marked(pod: Pod) -> bool:

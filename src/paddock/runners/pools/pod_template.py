@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from paddock.runners.api import POOL_LABEL, RUNNER_LABEL, RunnerPool
-from paddock.runners.pools.pod_names import LONGEST_POOL_NAME, POOL_UID, REVISION, SEAT_LABEL
+from paddock.runners.pools.pod_names import LONGEST_POOL_NAME, POOL_UID, REVISION
 from paddock.runners.pools.pod_template_linux import linux_spec
 from paddock.runners.pools.pod_template_macos import macos_spec
 from paddock.runners.pools.settings import PoolSettings
@@ -38,8 +38,8 @@ def shape_problem(pool: RunnerPool, settings: PoolSettings) -> str | None:
     return None
 
 
-def pod_of(pool: RunnerPool, name: str, settings: PoolSettings, *, seat: str = "", avoid: Sequence[str] = ()) -> Json:
-    """The manifest of one Pod. The caller has asked `shape_problem`; `seat` is for macOS, `avoid` are Nodes to stay off."""
+def pod_of(pool: RunnerPool, name: str, settings: PoolSettings, *, avoid: Sequence[str] = ()) -> Json:
+    """The manifest of one Pod. The caller has asked `shape_problem`; `avoid` are Nodes to stay off."""
     problem = shape_problem(pool, settings)
     assert problem is None, f"no Pod can be made: {problem}"
     env = _environment(pool, settings)
@@ -49,8 +49,7 @@ def pod_of(pool: RunnerPool, name: str, settings: PoolSettings, *, seat: str = "
     labels = _labels(pool)
     annotations: Json = {POOL_UID: pool.metadata.uid}
     if pool.spec.os == "darwin":
-        spec = macos_spec(pool, env, resources, token, seat)
-        labels[SEAT_LABEL] = seat
+        spec = macos_spec(pool, env, resources, token)
     else:
         spec = linux_spec(pool, settings, env, resources, token)
         if pool.spec.runtime_class.startswith("kata"):

@@ -1,20 +1,20 @@
 """A runner Pod on a Mac: one container, which is a VM, and at most two of them on a host.
 
-The scheduler knows nothing of Apple's licence, so the Pod says it in words that it does know: each VM has one of two
-seats, and refuses a Node on which its seat is taken.
+The scheduler knows nothing of Apple's licence, so the Pod says it in words that it does know: each VM asks for one unit of
+a resource of which the Mac's agent offers two.
 """
 
 from typing import Any
 
-from paddock.runners.api import FLEET_LABEL, RUNNER, RunnerPool
-from paddock.runners.pools.pod_names import SEAT_LABEL, golden_label
+from paddock.runners.api import FLEET_LABEL, RUNNER, VM_RESOURCE, RunnerPool
+from paddock.runners.pools.pod_names import golden_label
 
 __all__ = ["macos_spec"]
 
 Json = dict[str, Any]
 
 
-def macos_spec(pool: RunnerPool, env: list[Json], resources: Json, token: Json, seat: str) -> Json:
+def macos_spec(pool: RunnerPool, env: list[Json], resources: Json, token: Json) -> Json:
     """The Pod's spec without what both systems share. `token` is the projected volume."""
     return {
         "containers": [
@@ -22,7 +22,7 @@ def macos_spec(pool: RunnerPool, env: list[Json], resources: Json, token: Json, 
                 "name": RUNNER,
                 "image": pool.spec.image,
                 "env": env,
-                "resources": resources,
+                "resources": {kind: {**amounts, VM_RESOURCE: "1"} for kind, amounts in resources.items()},
                 "volumeMounts": [{"name": token["name"], "mountPath": "/var/run/secrets/paddock", "readOnly": True}],
             }
         ],
@@ -44,14 +44,6 @@ def macos_spec(pool: RunnerPool, env: list[Json], resources: Json, token: Json, 
                         "preference": {
                             "matchExpressions": [{"key": golden_label(pool.spec.image), "operator": "Exists"}]
                         },
-                    }
-                ]
-            },
-            "podAntiAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [
-                    {
-                        "labelSelector": {"matchLabels": {SEAT_LABEL: seat}},
-                        "topologyKey": "kubernetes.io/hostname",
                     }
                 ]
             },

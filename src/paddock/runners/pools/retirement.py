@@ -6,7 +6,7 @@ ledger itself (`LedgerRetirementApi`); `paddock operator` asks the dispatch proc
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -21,7 +21,7 @@ Recheck = Callable[[Sequence[int], str], Awaitable[object]]
 """`recheck(job_ids, pod_uid)`: these jobs ran on a Pod that ended; ask GitHub about them."""
 
 _BY = "operator"
-_log = get_logger("books")
+_log = get_logger("retirement")
 
 
 class RetirementUnavailableError(Exception):
@@ -38,6 +38,10 @@ class RetirementApi(Protocol):
 
         A Pod that holds a claim, or was handed a runner and has not ended, is not among them. Repeatable.
         """
+        ...
+
+    async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
+        """Which of these Pods hold a claim, or were handed a runner and have not ended: uid → the account's login."""
         ...
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
@@ -88,6 +92,12 @@ class LedgerRetirementApi:
             return True
         await self._ledger.fences.lift(fence, by=_BY, why="the Pod was handed a runner and has not ended")
         return False
+
+    async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
+        try:
+            return await self._ledger.claims.at_work(pod_uids)
+        except LedgerError as error:
+            raise RetirementUnavailableError(f"which Pods work is not known: {error}") from error
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
         """As `RetirementApi.stopped`. The jobs that ran on the Pod are checked in the background.

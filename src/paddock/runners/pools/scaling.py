@@ -42,10 +42,10 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a fleet can hold: one Mac a Pod, or bytes of memory. Only Nodes that can serve now are counted."""
+    """What a fleet can hold: VMs that its Macs may run, or bytes of memory. Only Nodes that can serve now are counted."""
 
     units: int
-    unit: Literal["hosts", "bytes"]
+    unit: Literal["VMs", "bytes"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class RunnerService:
             *internal_routes(self.retirement, self.dispatch.tokens, ledger.progress.note, settings),
         ]
         self.readable: list[Route] = [
-            *readonly_routes(ledger, self.queue.strip),
+            *readonly_routes(ledger, self.queue.summary),
             *why_routes(self.explainer),
             leaks_route(self.healing.healer),
             rewind_route(ledger, clock),
@@ -126,7 +126,7 @@ class RunnerService:
         work = {
             "pools": self.pools.run,
             "dispatch": self.dispatch.run,
-            "announcements": self.webhooks.run,
+            "webhooks": self.webhooks.run,
             "queue metrics": self.queue.run,
             "healing": self.healing.run,
             "retention": self.retention.run,

@@ -27,7 +27,7 @@ Events about new jobs need none: the ledger groups those that arrive together.
 """
 _LOOK_AGAIN = 2.0
 _AWAY = Backoff(base=0.5, cap=30.0)
-_log = get_logger("announcements")
+_log = get_logger("webhooks")
 
 
 class WebhookWorker:

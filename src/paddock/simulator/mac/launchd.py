@@ -1,7 +1,7 @@
 """Jobs on a simulated Mac: what is loaded in which domain, what runs, and why something does not.
 
-A job that is kept alive stands for a program that would run for ever, so it is not really started: it runs if its program
-is there, can be executed and has a valid signature. A job that does its work and ends is really run, with bash or as the
+A job that is kept alive stands for a program that would run for ever, so it is not really started, unless the Mac has a
+`JobKeeper`: it runs if its program is there, can be executed and has a valid signature. A job that does its work and ends is really run, with bash or as the
 stand-in it names, so that what a boot does to the Mac is what the files on its disk say.
 """
 
@@ -18,7 +18,7 @@ from paddock.simulator.mac.factory import SYSTEM_JOBS
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Launchd", "LaunchdHost", "LoadedJob", "read_plist"]
+__all__ = ["JobKeeper", "Launchd", "LaunchdHost", "LoadedJob", "read_plist"]
 
 # Beyond what any real machine gives out, so that a script that signals one of these never hits a process of ours.
 _FIRST_PID = 5_000_000
@@ -64,10 +64,19 @@ def read_plist(place: "Path") -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
+class JobKeeper(Protocol):
+    """Runs kept-alive jobs for real. Both set the job's `pid` and its `exit_status`; a job that ends is started again."""
+
+    def start(self, job: LoadedJob) -> None: ...
+
+    def stop(self, job: LoadedJob) -> None: ...
+
+
 class LaunchdHost(ExecutionHost, Protocol):
     """What launchd needs of its Mac."""
 
     session_user: str | None
+    job_keeper: JobKeeper | None
 
     def uid(self, user: str) -> int: ...
 
@@ -129,6 +138,8 @@ class Launchd:
 
     def unload(self, job: LoadedJob) -> None:
         self.jobs.pop((job.domain, job.label), None)
+        if self._mac.job_keeper is not None:
+            self._mac.job_keeper.stop(job)
 
     def start(self, job: LoadedJob) -> None:
         """Start a job that does not run. What cannot start says why in `reason`."""
@@ -137,6 +148,9 @@ class Launchd:
         if job.reason:
             job.pid, job.exit_status = None, 78
             return
+        if job.kept_alive and job.program and self._mac.job_keeper is not None:
+            self._mac.job_keeper.start(job)
+            return
         if job.kept_alive or not job.program:
             job.pid, job.exit_status = self._pid(), None
             return
@@ -144,6 +158,8 @@ class Launchd:
         self._mac.chore(self._work(job))
 
     def stop(self, job: LoadedJob, status: int = 0) -> None:
+        if self._mac.job_keeper is not None:
+            self._mac.job_keeper.stop(job)
         job.pid, job.exit_status = None, status
 
     def run_interval_jobs(self) -> None:

@@ -19,7 +19,7 @@ from paddock.simulator.mac.disk import Disk
 from paddock.simulator.mac.execution import CommandExecution
 from paddock.simulator.mac.in_process import InProcessSsh
 from paddock.simulator.mac.interface import Tool
-from paddock.simulator.mac.launchd import Launchd, LoadedJob
+from paddock.simulator.mac.launchd import JobKeeper, Launchd, LoadedJob
 from paddock.simulator.mac.pace import Pace
 from paddock.simulator.mac.pf import PacketFilter
 from paddock.simulator.mac.scenarios import Scenarios
@@ -91,6 +91,7 @@ class SimulatedMac(Scenarios):
         self._chores: set[asyncio.Task[None]] = set()
         self.on_power_off: list[Callable[[], None]] = []
         """Told when it gets dark: what runs on this Mac beside its commands ends there and then."""
+        self.job_keeper: JobKeeper | None = None
         self.sshd = Sshd(self)
         self._fresh_state()
 

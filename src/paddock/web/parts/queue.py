@@ -31,15 +31,15 @@ def queue_parts(seen: PageData) -> dict[str, Part]:
         return {
             "queue": Part.of(str(empty("The ledger cannot be asked now; nothing is shown rather than something old.")))
         }
-    strip, now = ledger.strip, seen.now
-    waiting = strip.dispatchable + strip.withheld + strip.resting
-    under = f"{strip.dispatchable} may run, {strip.withheld} over a limit"
-    under = f"{under}, {strip.resting} resting" if strip.resting else under
+    summary, now = ledger.summary, seen.now
+    waiting = summary.dispatchable + summary.withheld + summary.resting
+    under = f"{summary.dispatchable} may run, {summary.withheld} over a limit"
+    under = f"{under}, {summary.resting} resting" if summary.resting else under
     stages = {
         "queued": _stage("queued", waiting, under, _waiting(ledger.queue, now)),
-        "claimed": _stage("claimed", strip.claimed, "a runner is being registered", []),
-        "running": _stage("running", strip.running, "on a Mac now", _running(ledger.running, now)),
-        "done": _stage("done", strip.completed_last_hour, "in the last hour", _done(ledger.recent, now)),
+        "claimed": _stage("claimed", summary.claimed, "a runner is being registered", []),
+        "running": _stage("running", summary.running, "on a Mac now", _running(ledger.running, now)),
+        "done": _stage("done", summary.completed_last_hour, "in the last hour", _done(ledger.recent, now)),
     }
     html = {name: str(node) for name, node in stages.items()}
     river = h.ol(".river")[

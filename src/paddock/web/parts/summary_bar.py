@@ -6,12 +6,12 @@ from htpy import Node
 from paddock.views.health import Numbers
 from paddock.web.parts.drawing import seconds
 
-__all__ = ["strip"]
+__all__ = ["summary_bar"]
 
 _LONG = 60.0
 
 
-def strip(numbers: Numbers, *, runners: bool) -> Node:
+def summary_bar(numbers: Numbers, *, runners: bool) -> Node:
     """A number that cannot be known is a dash, and never a zero."""
     oldest = numbers.oldest_dispatchable_seconds
     cells: list[Node] = []
@@ -33,7 +33,7 @@ def strip(numbers: Numbers, *, runners: bool) -> Node:
             _cell("healed", _number(numbers.healed_last_day), "leaks in the last 24 h"),
             _cell("live jobs killed", _number(killed), "must stay 0", bad=bool(killed)),
         ]
-    return h.dl(".strip")[cells]
+    return h.dl(".summary")[cells]
 
 
 def _cell(label: str, value: str, under: str, *, bad: bool = False) -> Node:

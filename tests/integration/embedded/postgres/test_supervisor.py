@@ -311,7 +311,7 @@ async def test_it_works_as_an_ordinary_user(reachable: Path) -> None:
     assert child.stdout is not None
     server = int(await asyncio.to_thread(child.stdout.readline))
     assert psutil.Process(server).uids().effective == 65534
-    child.communicate(timeout=10)
+    child.communicate(timeout=60)
     assert child.returncode == 0
     assert _workers(home / "pg" / "data") == []
 

@@ -56,12 +56,27 @@ async def test_the_agent_is_installed_and_runs_with_the_hosts_own_values(rig: Ri
         f"--provider-id={host.provider_id}",
         "--node-labels=tuist.dev/runtime=tart",
         "--tart=/usr/local/bin/tart",
+        "--data=/usr/local/var/paddock/node",
+        "--shares=/Volumes/paddock-shares",
         "--dispatch-url=https://dispatch.example",
     ]
     assert plist["UserName"] == host.username
     assert plist["EnvironmentVariables"]["HOME"] == f"/Users/{host.username}"
     assert "/opt/homebrew/bin" in plist["EnvironmentVariables"]["PATH"]
     assert current(rig) == "1"
+
+
+async def test_what_the_agent_writes_to_is_its_users(rig: Rig, tmp_path: Path) -> None:
+    """Above a home everything is root's, and the agent is not root: without the folder it could not even start."""
+    await rig.ready(fleet=bundle(tmp_path, "1"))
+    user, disk = rig.host().username, rig.mac.disk
+    assert disk.owner("/usr/local/var/paddock/node")[0] == user
+    assert disk.at("/usr/local/var/paddock/node").stat().st_mode & 0o777 == 0o700
+    assert disk.owner("/usr/local/var/paddock")[0] == "root"
+    assert disk.owner("/Volumes/paddock-shares")[0] == user
+    disk.own("/usr/local/var/paddock/node", "root", "wheel")
+    await rig.update(fleet=bundle(tmp_path, "1"))
+    assert disk.owner("/usr/local/var/paddock/node")[0] == user
 
 
 async def test_a_new_version_replaces_the_old_once_it_was_seen_to_stay_up(rig: Rig, tmp_path: Path) -> None:
@@ -95,6 +110,7 @@ class _Recorded:
         return StepResult()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", ["payload_install", "launchd_job"])
 async def test_the_old_version_stays_until_the_new_one_was_seen_to_stay_up(rig: Rig, tmp_path: Path, fails) -> None:
     fleet = bundle(tmp_path, "1")
@@ -108,7 +124,7 @@ async def test_the_old_version_stays_until_the_new_one_was_seen_to_stay_up(rig: 
     assert whole.ran[-1] == "payload_prune"
 
 
-@pytest.mark.parametrize("left", ["new", "old"])
+@pytest.mark.parametrize("left", ["new", pytest.param("old", marks=pytest.mark.slow)])
 async def test_what_an_interrupted_install_left_behind_does_no_harm_and_goes(rig: Rig, tmp_path: Path, left) -> None:
     await rig.ready(fleet=bundle(tmp_path, "1"))
     await rig.mac.settled()

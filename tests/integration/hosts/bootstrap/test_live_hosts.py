@@ -215,6 +215,7 @@ async def test_a_guard_that_could_lock_us_out_is_left_out_and_says_why(live: Rig
     assert live.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_an_update_goes_over_the_second_address_when_the_first_is_filtered(live: Rig):
     host = live.host(fallback_address="100.64.0.7")
     dialled: list[str] = []

@@ -39,6 +39,7 @@ async def test_tables_that_persist_in_any_scope_are_recovered_from(rig: Rig, sco
 @pytest.mark.parametrize(
     "scope", [pytest.param("anchor", marks=pytest.mark.slow), pytest.param("main", marks=pytest.mark.slow), "both"]
 )
+@pytest.mark.slow
 async def test_they_are_recovered_from_on_a_live_host_too(rig: Rig, scope):
     await rig.ready()
     rig.mac.persist_tables(scope)
@@ -54,7 +55,7 @@ async def test_they_are_recovered_from_on_a_live_host_too(rig: Rig, scope):
     "left_behind",
     [
         'anchor "tuist.runners"\nload anchor "tuist.runners" from "/etc/pf.anchors/tuist.runners"\n',
-        '# BEGIN tuist.runners\nanchor "tuist.runners"\n# END tuist.runners\n',
+        pytest.param('# BEGIN tuist.runners\nanchor "tuist.runners"\n# END tuist.runners\n', marks=pytest.mark.slow),
     ],
     ids=["bare lines", "an older block"],
 )
@@ -92,6 +93,7 @@ async def test_a_sealed_automatic_login_is_healed_with_the_right_password(rig: R
     assert rig.mac.session == "Aqua"
 
 
+@pytest.mark.slow
 async def test_a_password_that_macos_does_not_accept_is_found_out_although_macos_says_nothing(rig: Rig):
     await rig.ready()
     # sudo needs no password any more, so only automatic login can notice that this one is not the user's.
@@ -145,7 +147,7 @@ async def test_keys_of_an_earlier_tenant_are_an_answer_and_not_a_reason_to_wait(
     assert isinstance(outcome, Failed)
     assert (outcome.step, outcome.kind) == ("reach-ssh", FailureKind.AUTH_REFUSED)
     assert "scw_authorized_keys" in outcome.sentence
-    assert time.perf_counter() - began < 10.0
+    assert time.perf_counter() - began < 50.0, "it did not wait out `reach_for`"
     rig.mac.reinstall(keys=[rig.key.public])
     await rig.ready()
 
@@ -157,7 +159,11 @@ async def test_a_host_ordered_before_the_key_was_registered_says_so(rig: Rig):
 
 @pytest.mark.parametrize(
     ("mode", "kind"),
-    [("hang", FailureKind.HANGS), ("refuse", FailureKind.REFUSED), ("timeout", FailureKind.TIMED_OUT)],
+    [
+        ("hang", FailureKind.HANGS),
+        pytest.param("refuse", FailureKind.REFUSED, marks=pytest.mark.slow),
+        pytest.param("timeout", FailureKind.TIMED_OUT, marks=pytest.mark.slow),
+    ],
 )
 async def test_every_way_of_not_answering_has_its_own_name_and_a_reboot_heals_it(rig: Rig, mode, kind: FailureKind):
     rig.mac.wedge_sshd(mode)

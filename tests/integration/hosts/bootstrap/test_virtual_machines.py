@@ -62,12 +62,14 @@ async def test_an_update_with_nothing_new_touches_none_of_it(live: Rig):
     assert live.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_other_settings_of_internet_sharing_are_kept(rig: Rig):
     rig.mac.write(SHARING, plistlib.dumps({"nat": {"on": 1}, "bootpd": {"other": "kept", "DHCPLeaseTimeSecs": 86400}}))
     await rig.ready()
     assert sharing(rig) == {"nat": {"on": 1}, "bootpd": {"other": "kept", "DHCPLeaseTimeSecs": 600}}
 
 
+@pytest.mark.slow
 async def test_another_lease_time_arrives_by_an_update(live: Rig):
     updated = await live.update(fleet=fleet_with(live, dhcp_lease_seconds=900))
     assert updated.changed_steps == ("vm-network",)
@@ -85,12 +87,14 @@ async def test_a_fleet_that_no_longer_runs_machines_leaves_nothing_of_it_behind(
     assert live.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_what_was_so_before_us_is_not_undone(rig: Rig):
     rig.mac.write(SHARING, plistlib.dumps({"bootpd": {"DHCPLeaseTimeSecs": 1200}}))
     await rig.ready(fleet=without(rig))
     assert sharing(rig) == {"bootpd": {"DHCPLeaseTimeSecs": 1200}}
 
 
+@pytest.mark.slow
 async def test_a_volume_with_shares_on_it_is_kept_until_its_machines_are_gone(live: Rig):
     live.mac.write(f"/Volumes/{VOLUME}/uid/status", b"running")
     kept = await live.update(fleet=without(live))
@@ -103,6 +107,7 @@ async def test_a_volume_with_shares_on_it_is_kept_until_its_machines_are_gone(li
     assert volumes(live.mac) == {}
 
 
+@pytest.mark.slow
 async def test_another_quota_waits_for_the_next_install_and_says_so(live: Rig):
     updated = await live.update(fleet=fleet_with(live, shares_quota_mb=2048))
     assert updated.changed_steps == ()
@@ -110,11 +115,13 @@ async def test_another_quota_waits_for_the_next_install_and_says_so(live: Rig):
     assert any("keeps its quota of 1024 MB" in note for note in updated.notes)
 
 
+@pytest.mark.slow
 async def test_another_name_makes_another_volume_and_removes_the_first(live: Rig):
     await live.update(fleet=fleet_with(live, shares_volume="shares-2"))
     assert list(volumes(live.mac)) == ["shares-2"]
 
 
+@pytest.mark.slow
 async def test_a_run_that_died_before_the_volume_was_made_is_made_good(rig: Rig):
     rig.mac.write(f"/usr/local/share/paddock/vm-shares/{VOLUME}", b"1024\n")
     await rig.ready()
@@ -129,6 +136,7 @@ async def test_softnet_runs_as_root_and_nobody_else_may_write_it(rig: Rig):
     assert rig.mac.disk.owner(SOFTNET)[0] == "root"
 
 
+@pytest.mark.slow
 async def test_a_newer_softnet_gets_the_bit_again_and_a_fleet_without_it_takes_it_back(live: Rig):
     install_softnet(live)
     assert (await live.update(fleet=fleet_with(live, softnet=SOFTNET))).changed_steps == ("vm-network",)
@@ -149,6 +157,7 @@ async def test_a_softnet_that_is_not_there_is_the_fleets_mistake_and_named(live:
     assert "payload" in outcome.message
 
 
+@pytest.mark.slow
 async def test_a_host_without_a_console_session_says_that_no_machine_can_start(live: Rig):
     live.mac.session_user = None
     outcome = await live.bootstrap().update(live.host(), live.fleet, live.note)
@@ -156,6 +165,7 @@ async def test_a_host_without_a_console_session_says_that_no_machine_can_start(l
     assert any("no virtual machine can start" in note for note in outcome.notes)
 
 
+@pytest.mark.slow
 async def test_jobs_without_logs_need_no_rotation(live: Rig):
     tart, agent = live.fleet.payloads
     assert agent.job is not None

@@ -47,7 +47,7 @@ SETTINGS = HostSettings(
     lease_duration=0.0,
     request_timeout=0.3,
     bootstrap_spread=0.0,
-    tiers=Tiers(reboot_after=2, max_attempts=4, sealed_patience=timedelta(seconds=2), retry_seconds=0.3),
+    tiers=Tiers(reboot_after=2, max_attempts=4, sealed_timeout=timedelta(seconds=2), retry_seconds=0.3),
 )
 
 

@@ -19,12 +19,14 @@ from paddock.clients.github.contract import GitHub
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
-from paddock.kube.builtin import ObjectReference, Pod, ServiceAccount
+from paddock.kube.builtin import Node, NodeSpec, ObjectReference, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.config import Config
 from paddock.kube.crd import crd_of
 from paddock.kube.credentials import FixedIdentity, Identity
+from paddock.kube.errors import AlreadyExistsError
 from paddock.kube.informer import Informer
+from paddock.kube.objects import ObjectMeta
 from paddock.kube.resource import Resource
 from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.api.settings import DispatchSettings
@@ -110,6 +112,7 @@ class Cluster:
         image: str = IMAGE,
         labels: dict[str, str] | None = None,
         audience: str = AUDIENCE,
+        node: str = "",
     ) -> RunnerPod:
         """A runner Pod with its ServiceAccount and token, as the operator and the node make them."""
         name = f"runner-{number}"
@@ -128,6 +131,7 @@ class Cluster:
                     "serviceAccountName": account,
                     "automountServiceAccountToken": False,
                     "containers": [{"name": "runner", "image": image}],
+                    **({"nodeName": node} if node else {}),
                 },
             },
             PODS,
@@ -140,6 +144,14 @@ class Cluster:
             bound_to=ObjectReference(api_version="v1", kind="Pod", name=name, uid=uid),
         )
         return RunnerPod(name, uid, token.reveal())
+
+    async def node(self, name: str, *, cordoned: bool = False) -> None:
+        """A Node, made or changed."""
+        spec = {"unschedulable": cordoned or None}
+        try:
+            await self.client.create(Node(metadata=ObjectMeta(name=name), spec=NodeSpec(unschedulable=cordoned)))
+        except AlreadyExistsError:
+            await self.client.merge_patch(Node, name, {"spec": spec})
 
     async def seen(self, pod: RunnerPod) -> Pod:
         return await self.client.get(Pod, pod.name, NAMESPACE)
@@ -169,7 +181,7 @@ class Dispatcher:
         return asyncio.create_task(self.ask(pod, wait))
 
     async def waits(self, count: int) -> None:
-        await until(lambda: len(self.service.room) == count)
+        await until(lambda: len(self.service.waiting) == count)
 
     def count(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(name, labels) or 0.0
@@ -238,6 +250,7 @@ class Rig:
         dispatcher.running = asyncio.create_task(service.run())
         self._stack.push_async_callback(_end, dispatcher, following)
         await asyncio.gather(pools.synced.wait(), service.pods.synced.wait(), service.accounts.synced.wait())
+        await service.nodes.synced.wait()
         await until(lambda: service._heartbeat._number is not None)
         return dispatcher
 

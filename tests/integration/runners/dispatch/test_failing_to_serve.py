@@ -92,9 +92,9 @@ async def test_a_pod_that_hangs_up_before_the_mint_costs_no_runner(rig: Rig):
     dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(slow)), await rig.cluster.pod(1)
     await rig.bench.queue(job(1))
     asking = dispatcher.asking(pod, wait=5)
-    await until(lambda: dispatcher.service.room.in_hand == 1 and slow.begun)
+    await until(lambda: dispatcher.service.waiting.in_hand == 1 and slow.begun)
     asking.cancel()
-    await until(lambda: dispatcher.service.room.in_hand == 0)
+    await until(lambda: dispatcher.service.waiting.in_hand == 0)
     assert await clean(rig, pod)
     assert rig.github.minted == []
     assert await rig.bench.status(1) == "queued"
@@ -106,10 +106,10 @@ async def test_a_pod_that_hangs_up_before_the_commit_is_clean_and_its_runner_gon
     rig.github.delay = 0.3
     await rig.bench.queue(job(1))
     asking = dispatcher.asking(pod, wait=5)
-    await until(lambda: dispatcher.service.room.in_hand == 1)
+    await until(lambda: dispatcher.service.waiting.in_hand == 1)
     await asyncio.sleep(0.1)
     asking.cancel()
-    await until(lambda: dispatcher.service.room.in_hand == 0)
+    await until(lambda: dispatcher.service.waiting.in_hand == 0)
     await until(lambda: not rig.github.runners)
     assert await clean(rig, pod)
     assert await rig.bench.status(1) == "queued"
@@ -246,7 +246,7 @@ async def test_a_stop_finishes_what_is_being_served_and_sends_the_others_on(rig:
     rig.github.delay = 0.5
     await rig.bench.queue(job(1))
     first = dispatcher.asking(served, wait=5)
-    await until(lambda: dispatcher.service.room.in_hand == 1)
+    await until(lambda: dispatcher.service.waiting.in_hand == 1)
     second = dispatcher.asking(waiting, wait=5)
     await dispatcher.waits(1)
     await dispatcher.service.stop()
@@ -265,7 +265,7 @@ async def test_a_stop_that_cannot_wait_longer_undoes_what_is_being_served(rig: R
     dispatcher.service.dispatcher._serving._deadline = 30.0
     await rig.bench.queue(job(1))
     asking = dispatcher.asking(pod, wait=5)
-    await until(lambda: dispatcher.service.room.in_hand == 1)
+    await until(lambda: dispatcher.service.waiting.in_hand == 1)
     await dispatcher.service.stop()
     assert (await asking).status_code == 503
     assert await clean(rig, pod)

@@ -59,7 +59,7 @@ async def test_without_a_job_the_pod_is_let_go_after_its_hold(rig: Rig):
     assert answer.status_code == 204
     assert answer.content == b""
     assert 0.9 < loop.time() - began < 3
-    assert len(dispatcher.service.room) == 0
+    assert len(dispatcher.service.waiting) == 0
 
 
 async def test_the_label_that_a_job_asked_for_is_offered(rig: Rig):
@@ -205,7 +205,7 @@ async def test_a_second_request_while_the_first_is_served_gets_no_second_runner(
     rig.github.delay = 0.5
     await rig.bench.queue(job(1), job(2))
     first = dispatcher.asking(pod, wait=5)
-    await until(lambda: dispatcher.service.room.in_hand == 1)
+    await until(lambda: dispatcher.service.waiting.in_hand == 1)
     second = dispatcher.asking(pod, wait=5)
     assert (await first).status_code == 200
     assert (await second).status_code == 410
@@ -259,7 +259,7 @@ async def test_a_lost_hint_costs_seconds_and_no_job(rig: Rig):
     dispatcher, pod = await rig.dispatcher(listen=False), await rig.cluster.pod(1)
     asking = dispatcher.asking(pod, wait=5)
     await dispatcher.waits(1)
-    await until(lambda: dispatcher.service.room.lines[POOL].dry)
+    await until(lambda: dispatcher.service.waiting.lines[POOL].dry)
     await rig.bench.queue(job(1))
     assert (await asking).status_code == 200
 
@@ -268,7 +268,7 @@ async def test_pods_that_enter_a_dry_pool_cost_no_statement(rig: Rig):
     dispatcher = await rig.dispatcher(listen=False, backstop=30.0)
     pods = [await rig.cluster.pod(number) for number in range(10)]
     first = dispatcher.asking(pods[0], wait=3)
-    await until(lambda: POOL in dispatcher.service.room.lines and dispatcher.service.room.lines[POOL].dry)
+    await until(lambda: POOL in dispatcher.service.waiting.lines and dispatcher.service.waiting.lines[POOL].dry)
     asked = dispatcher.count("paddock_dispatch_claims_total", pool=POOL, outcome="empty")
     answers = await asyncio.gather(*[dispatcher.ask(pod, wait=1) for pod in pods[1:]])
     assert {answer.status_code for answer in answers} == {204}

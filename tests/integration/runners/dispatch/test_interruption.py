@@ -76,7 +76,7 @@ async def first_try(dispatcher: Dispatcher, effects: Effects, pod: RunnerPod) ->
 
 async def idle(dispatcher: Dispatcher) -> None:
     """The living process has done all it wants to do."""
-    await until(lambda: dispatcher.service.room.in_hand == 0 and not dispatcher.service.dispatcher._served)
+    await until(lambda: dispatcher.service.waiting.in_hand == 0 and not dispatcher.service.dispatcher._served)
     await until(lambda: len(dispatcher.service._pending_releases) == 0)
 
 

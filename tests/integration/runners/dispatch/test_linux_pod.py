@@ -128,7 +128,7 @@ async def world(rig: Rig, tmp_path: Path) -> AsyncIterator[LinuxWorld]:
 async def test_a_rendered_pod_waits_for_a_job_and_runs_it(world: LinuxWorld) -> None:
     pod = await world.pod("linux-runner-1")
     running = asyncio.create_task(pod.run())
-    await until(lambda: len(world.dispatcher.service.room) == 1, seconds=20)
+    await until(lambda: len(world.dispatcher.service.waiting) == 1, seconds=20)
     number = await world.submit()
     ended = await running
     assert ended.codes == {"poller": 0, "runner": 0}, ended.output
@@ -152,7 +152,7 @@ async def test_neither_token_nor_config_is_in_an_argument_or_an_output(world: Li
 async def test_a_pod_that_is_told_to_go_succeeds_without_a_runner(world: LinuxWorld) -> None:
     pod = await world.pod("linux-runner-1")
     running = asyncio.create_task(pod.run())
-    await until(lambda: len(world.dispatcher.service.room) == 1, seconds=20)
+    await until(lambda: len(world.dispatcher.service.waiting) == 1, seconds=20)
     await world.rig.cluster.client.merge_patch(
         PODS, "linux-runner-1", {"metadata": {"labels": {OPERATOR_DRAIN_LABEL: "true"}}}, NAMESPACE
     )

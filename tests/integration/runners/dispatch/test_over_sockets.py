@@ -52,7 +52,7 @@ async def test_a_client_that_hangs_up_leaves_the_room_at_once(rig: Rig, served):
         asking = asyncio.create_task(http.post(PATH, headers=headers, json={}))
         await dispatcher.waits(1)
         asking.cancel()
-        await until(lambda: len(dispatcher.service.room) == 0, seconds=2)
+        await until(lambda: len(dispatcher.service.waiting) == 0, seconds=2)
 
 
 async def test_one_connection_is_held_again_and_again(rig: Rig, served):
@@ -63,4 +63,4 @@ async def test_one_connection_is_held_again_and_again(rig: Rig, served):
         for _ in range(5):
             answer = await http.post(PATH, headers=headers, json={})
             assert answer.status_code == 204
-        assert len(dispatcher.service.room) == 0
+        assert len(dispatcher.service.waiting) == 0

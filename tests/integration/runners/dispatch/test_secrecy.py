@@ -55,9 +55,9 @@ async def test_neither_config_nor_token_is_found_anywhere(rig: Rig, written):
     await rig.bench.queue(job(3))
     rig.github.delay = 0.3
     asking = dispatcher.asking(pods[2], wait=5)
-    await until(lambda: dispatcher.service.room.in_hand == 1)
+    await until(lambda: dispatcher.service.waiting.in_hand == 1)
     asking.cancel()
-    await until(lambda: dispatcher.service.room.in_hand == 0)
+    await until(lambda: dispatcher.service.waiting.in_hand == 0)
     bodies.append((await dispatcher.ask(pods[3].token + "x", wait=1)).text)
     await dispatcher.service.stop()
     bodies.append((await dispatcher.ask(pods[3], wait=1)).text)

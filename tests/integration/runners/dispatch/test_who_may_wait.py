@@ -15,7 +15,7 @@ from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
 from paddock.kube.builtin import Pod, ServiceAccount
 from paddock.kube.resource import Resource
-from paddock.runners.api import AUDIENCE, POOL_LABEL
+from paddock.runners.api import AUDIENCE, OPERATOR_AUDIENCE, POOL_LABEL
 from paddock.runners.dispatch import NotAllowed, Unauthenticated
 from paddock.runners.dispatch.cluster import KeysUnavailableError
 
@@ -257,17 +257,30 @@ async def test_a_claim_asks_the_cluster_whatever_is_remembered(rig: Rig):
         await dispatcher.service.tokens.confirm(identity, Secret(other.token))
 
 
-async def test_an_operators_token_is_named(rig: Rig):
+async def test_an_operators_token_is_named_if_it_is_for_dispatch_alone(rig: Rig):
     dispatcher = await rig.dispatcher()
     await rig.cluster.client.create({"metadata": {"name": "paddock-operator", "namespace": "default"}}, ACCOUNTS)
-    token, _ = await rig.cluster.client.create_token("paddock-operator", "default")
-    principal = await dispatcher.service.tokens.principal(token)
+    token, _ = await rig.cluster.client.create_token("paddock-operator", "default", audiences=[OPERATOR_AUDIENCE])
+    principal = await dispatcher.service.tokens.principal(token, OPERATOR_AUDIENCE)
     assert principal.username == "system:serviceaccount:default:paddock-operator"
     with pytest.raises(Unauthenticated):
         await dispatcher.service.tokens.principal(token, AUDIENCE)
+    for_the_api_server, _ = await rig.cluster.client.create_token("paddock-operator", "default")
     pod = await rig.cluster.pod(1)
-    with pytest.raises(Unauthenticated):
-        await dispatcher.service.tokens.principal(Secret(pod.token))
+    for another in (for_the_api_server, Secret(pod.token)):
+        with pytest.raises(Unauthenticated):
+            await dispatcher.service.tokens.principal(another, OPERATOR_AUDIENCE)
+
+
+@pytest.mark.parametrize("junk", ["x", "a.b.c", "x" * 20_000, "é", "e30.e30.e30"])
+async def test_a_junk_token_costs_no_question_to_the_cluster(rig: Rig, junk: str):
+    counting = Counting(rig.cluster)
+    dispatcher = await rig.dispatcher(client=rig.cluster.connect(counting))
+    before = counting.reviews
+    for audience in (AUDIENCE, OPERATOR_AUDIENCE):
+        with pytest.raises(Unauthenticated):
+            await dispatcher.service.tokens.principal(Secret(junk), audience)
+    assert counting.reviews == before
 
 
 async def test_a_cluster_that_cannot_be_asked_is_503(rig: Rig):

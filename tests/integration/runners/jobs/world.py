@@ -33,7 +33,7 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
-from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, POOL_LABEL, RunnerPool, RunnerPoolSpec
 from paddock.runners.api.settings import DispatchSettings, HealingSettings
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import FINISHED, Ledger, Listener
@@ -51,7 +51,7 @@ QUICK = HealingSettings(
     every=0.5,
     claim_grace=timedelta(seconds=3),
     silent_dispatcher=timedelta(seconds=2),
-    stamp_grace=timedelta(seconds=2),
+    assignment_grace=timedelta(seconds=2),
     registration_deadline=timedelta(seconds=2),
     finished_grace=timedelta(seconds=2),
     progress_grace=timedelta(seconds=2),
@@ -122,7 +122,7 @@ class World:
             stack.push_async_callback(self.kill_dispatch)
             metrics = KubeMetrics(CollectorRegistry())
             manager = Manager(clock=self.clock, rng=self.rng, metrics=metrics, grace=0.2)
-            token, _ = await self.client.create_token("paddock-operator", "default")
+            token, _ = await self.client.create_token("paddock-operator", "default", audiences=[OPERATOR_AUDIENCE])
             retirement = HttpRetirementApi(url, FixedIdentity(Identity(token=token)))
             stack.push_async_callback(retirement.close)
             RunnerOperator(
@@ -212,7 +212,7 @@ class World:
                 {"type": kind, "status": "True" if kind == "Ready" else "False", "lastTransitionTime": beat}
                 for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
             ]
-            offer = {"cpu": "8", "memory": "14336Mi", "pods": "3"}
+            offer = {"cpu": "8", "memory": "14336Mi", "pods": "3", "tuist.dev/vm": "2"}
             status = {"conditions": conditions, "capacity": offer, "allocatable": offer}
             await self.client.merge_patch(Node, name, {"status": status}, subresource="status")
 
@@ -260,7 +260,7 @@ class World:
         return not await self.ledger.claims.all() and not await self.ledger.sessions.open()
 
     async def said(self) -> str:
-        lines = [f"strip {await self.ledger.overview.strip()}"]
+        lines = [f"strip {await self.ledger.overview.summary()}"]
         for job in self.submitted:
             row = await self.ledger.jobs.get(job.id)
             if row is None or row.status not in FINISHED:

@@ -228,7 +228,7 @@ class BothLedgers(RuleBasedStateMachine):
         assert dict(sessions) == self.model.sessions
 
 
-@pytest.mark.parametrize("histories", [5, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("histories", [2, pytest.param(40, marks=pytest.mark.slow)])
 def test_random_histories_agree_with_the_model(server: EmbeddedPostgres, histories: int):
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()

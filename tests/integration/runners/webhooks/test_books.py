@@ -30,13 +30,13 @@ class PaperIdentity:
     def __init__(self) -> None:
         self.away = False
 
-    async def principal(self, token: Secret, audience: str | None) -> Principal:
+    async def principal(self, token: Secret, audience: str) -> Principal:
         if self.away:
             raise Unreachable("the API server does not answer")
         name = token.reveal()
         if name.startswith("pod-"):
             if audience != SETTINGS.audience:
-                raise Unauthenticated("not for the API server")
+                raise Unauthenticated("not for controllers")
             return Principal(f"system:serviceaccount:default:{name}", name, f"uid-{name[4:]}")
         known = {
             "operator": OPERATOR,
@@ -44,7 +44,7 @@ class PaperIdentity:
             "person": "alice",
             "half": "system:serviceaccount:default",
         }
-        if name not in known or audience is not None:
+        if name not in known or audience != SETTINGS.operator_audience:
             raise NotAllowed("unknown")
         return Principal(known[name])
 
@@ -110,6 +110,25 @@ async def test_a_pod_that_holds_a_claim_or_was_handed_a_runner_is_not_retired(be
     await bench.claimed("claimed")
     await bench.running("running")
     assert await retirement.retire([pod("claimed"), pod("running"), pod("idle")], why="scale down") == {"uid-idle"}
+
+
+async def test_who_works_is_told_by_claims_and_open_sessions(bench: Bench, retirement: RetirementApi):
+    await bench.accounts(1, 2)
+    await bench.queue(job(7), job(8, 2))
+    await bench.claimed("claimed")
+    await bench.running("running")
+    await retirement.retire([pod("fenced")], why="scale down")
+    asked = ["uid-claimed", "uid-running", "uid-fenced", "uid-idle"]
+    said = await retirement.at_work(asked)
+    assert set(said) == {"uid-claimed", "uid-running"}
+    assert all(said.values())
+    await retirement.stopped(pod("running"), bench.clock.now(), why="ended")
+    assert set(await retirement.at_work(asked)) == {"uid-claimed"}
+    assert await retirement.at_work([]) == {}
+
+
+async def test_only_the_operator_may_ask_who_works(office: Office):
+    assert (await office.post("/pods/at-work", {"pod_uids": ["uid-1"]}, token="somebody")).status_code == 401
 
 
 async def test_a_pod_that_tears_down_after_its_job_is_retired_only_when_it_ended(

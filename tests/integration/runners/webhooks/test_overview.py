@@ -20,8 +20,8 @@ async def why(bench: Bench) -> dict[int, tuple[str, int | None]]:
 
 
 async def test_the_strip_of_an_empty_ledger_is_zeros(bench: Bench):
-    strip = await bench.ledger.overview.strip()
-    assert (strip.oldest_dispatchable_seconds, strip.dispatchable, strip.running) == (0.0, 0, 0)
+    summary = await bench.ledger.overview.summary()
+    assert (summary.oldest_dispatchable_seconds, summary.dispatchable, summary.running) == (0.0, 0, 0)
 
 
 async def test_the_strip_tells_what_may_run_from_what_is_withheld_and_what_rests(bench: Bench):
@@ -31,13 +31,13 @@ async def test_the_strip_tells_what_may_run_from_what_is_withheld_and_what_rests
     await bench.ledger.claims.mint_failed(failed, by="test", why="502")
     await bench.claimed("a")
     await bench.running("b")
-    strip = await bench.ledger.overview.strip()
-    assert strip.dispatchable + strip.withheld + strip.resting == 5
-    assert (strip.resting, strip.claimed, strip.running, strip.sessions_open) == (1, 1, 1, 1)
+    summary = await bench.ledger.overview.summary()
+    assert summary.dispatchable + summary.withheld + summary.resting == 5
+    assert (summary.resting, summary.claimed, summary.running, summary.sessions_open) == (1, 1, 1, 1)
     await bench.completed(job(30), None, "cancelled")
-    assert (await bench.ledger.overview.strip()).completed_last_hour == 1
+    assert (await bench.ledger.overview.summary()).completed_last_hour == 1
     bench.clock.advance(3601)
-    assert (await bench.ledger.overview.strip()).completed_last_hour == 0
+    assert (await bench.ledger.overview.summary()).completed_last_hour == 0
 
 
 async def test_the_oldest_that_may_run_is_not_one_that_is_withheld(bench: Bench):
@@ -45,11 +45,11 @@ async def test_the_oldest_that_may_run_is_not_one_that_is_withheld(bench: Bench)
     await bench.queue(job(1, age=900), job(2, age=900), job(3, age=900))
     await bench.claimed("a")
     await bench.claimed("b")
-    assert (await bench.ledger.overview.strip()).oldest_dispatchable_seconds == 0
+    assert (await bench.ledger.overview.summary()).oldest_dispatchable_seconds == 0
     await bench.queue(job(4, BOLT, age=60))
-    strip = await bench.ledger.overview.strip()
-    assert strip.oldest_dispatchable_seconds == pytest.approx(60, abs=0.01)
-    assert (strip.dispatchable, strip.withheld) == (1, 1)
+    summary = await bench.ledger.overview.summary()
+    assert summary.oldest_dispatchable_seconds == pytest.approx(60, abs=0.01)
+    assert (summary.dispatchable, summary.withheld) == (1, 1)
 
 
 async def test_time_that_an_accounts_own_limit_cost_is_no_wait_of_a_job_that_may_run(bench: Bench):
@@ -62,8 +62,8 @@ async def test_time_that_an_accounts_own_limit_cost_is_no_wait_of_a_job_that_may
     await bench.completed(job(1), "a")
     await queue.look()
     bench.clock.advance(20)
-    assert (await bench.ledger.overview.strip()).oldest_dispatchable_seconds == pytest.approx(930, abs=1)
-    assert (await queue.strip()).oldest_dispatchable_seconds == pytest.approx(20, abs=1)
+    assert (await bench.ledger.overview.summary()).oldest_dispatchable_seconds == pytest.approx(930, abs=1)
+    assert (await queue.summary()).oldest_dispatchable_seconds == pytest.approx(20, abs=1)
     registry = CollectorRegistry()
     registry.register(queue)
     waited = registry.get_sample_value("paddock_queue_oldest_dispatchable_seconds", {"pool": POOL})
@@ -199,7 +199,7 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
     await bench.ask("ANALYZE completions")
     now = bench.clock.now()
     statements: list[tuple[Any, dict[str, Any]]] = [
-        (o.STRIP, {"now": now}),
+        (o.SUMMARY, {"now": now}),
         (o.IN_LINE + o.WHY_IT_WAITS, {"now": now, "limit": 100, "deep": 100}),
         (o.THE_JOB + o.WHY_IT_WAITS, {"now": now, "job_id": 30_002, "deep": 100}),
         (o.RUNNING, {"limit": 100}),
@@ -218,7 +218,7 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
 
 @pytest.fixture
 def client(bench: Bench) -> httpx2.AsyncClient:
-    numbers = QueueCollector(bench.ledger, tuple, bench.clock).strip
+    numbers = QueueCollector(bench.ledger, tuple, bench.clock).summary
     transport = InProcessTransport(Starlette(routes=readonly_routes(bench.ledger, numbers)))
     return httpx2.AsyncClient(transport=transport, base_url="http://paddock/api/v1")
 
@@ -332,6 +332,6 @@ async def test_while_the_ledger_is_away_people_are_asked_to_come_again(
     async def away() -> None:
         raise LedgerUnavailableError("the database went away")
 
-    monkeypatch.setattr(bench.ledger.overview, "strip", away)
+    monkeypatch.setattr(bench.ledger.overview, "summary", away)
     response = await client.get("strip")
     assert (response.status_code, response.headers["retry-after"]) == (503, "2")

@@ -1,7 +1,7 @@
 """Runner pools in virtual time: a real API, the real controller, and simulators of ledger, scheduler's Nodes and node agents."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -88,6 +88,9 @@ class PaperBooks:
 
     async def signals(self, pool: str) -> PoolSignals:
         raise AssertionError(f"the pool controller does not ask for the load of {pool}")
+
+    async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
+        raise AssertionError("the pool controller does not ask who works")
 
     async def retire(self, pods: Sequence[PodRef], *, why: str) -> frozenset[str]:
         assert why
@@ -332,7 +335,7 @@ class PoolWorld:
             },
             Node.RESOURCE,
         )
-        offer = {"cpu": "64", "memory": "512Gi", "pods": "100"}
+        offer = {"cpu": "64", "memory": "512Gi", "pods": "100"} | ({"tuist.dev/vm": "2"} if os == "darwin" else {})
         status = {
             "conditions": [{"type": "Ready", "status": "True"}],
             "allocatable": offer,

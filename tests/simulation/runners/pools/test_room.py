@@ -144,6 +144,7 @@ async def test_pods_that_fit_on_no_mac_do_not_take_the_places_of_another_pool(wo
     await _holds(pools, jobs, 8, bool, 60)
 
 
+@pytest.mark.slow
 @simulated(1)
 async def test_a_roll_with_a_mac_out_of_service_keeps_the_others_in_use(world: World) -> None:
     pools = PoolWorld(world, nodes=6)

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -57,6 +57,9 @@ class PaperBooks:
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
         """Nothing is written down."""
+
+    async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
+        return {}
 
 
 class ScalingWorld:
@@ -161,7 +164,7 @@ class ScalingWorld:
             said = {"Ready": "True", **conditions}
             status = {
                 "conditions": [{"type": kind, "status": state} for kind, state in said.items()],
-                "allocatable": {"memory": memory or "16Gi", "pods": "3"},
+                "allocatable": {"memory": memory or "16Gi", "pods": "3"} | ({} if memory else {"tuist.dev/vm": "2"}),
             }
             await self.api.merge_patch(Node, name, {"status": status}, subresource="status")
 

@@ -455,11 +455,17 @@ class TestSSHKeys:
         assert first == again
         assert calls(cloud, "create_ssh_key") == ["create_ssh_key"]
 
-    async def test_a_stale_key_of_the_same_name_is_replaced(self, client: ScalewayClient, cloud: SimulatedCloud):
-        stale = await client.ensure_ssh_key("fleet", "ssh-ed25519 AAAAC3Old")
-        fresh = await client.ensure_ssh_key("fleet", self.OURS)
-        assert fresh != stale
-        assert [key.id for key in await client.list_ssh_keys("fleet")] == [fresh]
+    async def test_a_key_of_the_same_name_may_be_another_clusters_and_stays(
+        self, client: ScalewayClient, cloud: SimulatedCloud
+    ):
+        rival = await client.ensure_ssh_key("fleet", "ssh-ed25519 AAAAC3Rival")
+        ours = await client.ensure_ssh_key("fleet", self.OURS)
+        assert {key.id for key in await client.list_ssh_keys("fleet")} == {rival, ours}
+        assert calls(cloud, "delete_ssh_key") == []
+
+    async def test_our_key_is_known_under_whatever_name(self, client: ScalewayClient, cloud: SimulatedCloud):
+        older = await client.ensure_ssh_key("fleet", self.OURS)
+        assert await client.ensure_ssh_key("fleet-1a2b3c4d", self.OURS) == older
 
     async def test_a_key_whose_name_only_begins_like_ours_is_left_alone(
         self, client: ScalewayClient, cloud: SimulatedCloud

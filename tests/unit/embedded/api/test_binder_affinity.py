@@ -1,4 +1,4 @@
-"""The binder keeps Pods apart that refuse to share a Node: that is how the two VMs of a Mac are told apart."""
+"""The binder keeps Pods apart that refuse to share a Node."""
 
 from typing import Any
 

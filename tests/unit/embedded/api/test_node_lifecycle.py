@@ -9,8 +9,8 @@ from doubles.clocks import SteppedClock
 from paddock.base.rng import seeded
 from paddock.embedded.api.builtin import catalogue
 from paddock.embedded.api.deletion import DeleteOptions
-from paddock.embedded.api.housekeeping import create_first_namespaces
 from paddock.embedded.api.kinds import Kinds
+from paddock.embedded.api.namespace_controller import create_first_namespaces
 from paddock.embedded.api.node_lifecycle import GRACE, QUARANTINE, NodeLifecycle, unheard
 from paddock.embedded.api.objects import Objects, Write
 from paddock.embedded.api.representation import decode

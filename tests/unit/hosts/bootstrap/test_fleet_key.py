@@ -5,7 +5,7 @@ import pytest
 from paddock.base.secrets import Secret
 from paddock.clients.ssh import public_key_of
 from paddock.hosts.bootstrap import PlanError
-from paddock.hosts.bootstrap.fleet_key import KEY_ID, MOVED, FleetKeys
+from paddock.hosts.bootstrap.fleet_key import KEY_ID, MOVED, FleetKeys, cloud_name
 from paddock.kube.builtin import SecretObject
 from paddock.kube.client import Client
 from paddock.kube.objects import ObjectMeta
@@ -38,7 +38,8 @@ async def test_the_first_one_makes_the_pair_and_registers_its_public_half(client
     pair = await keys(client, registry).ensure("runners")
     stored = await client.get(SecretObject, "runners-ssh", "default")
     assert stored.data["id_ed25519"].decode() == pair.private.reveal()
-    assert registry.keys == {"tuist-capi-runners": pair.public}
+    assert registry.keys == {cloud_name("runners", pair.public): pair.public}
+    assert next(iter(registry.keys)).startswith("tuist-capi-runners-")
     assert stored.metadata.annotations[KEY_ID].startswith("id-")
     assert stored.metadata.labels["tuist.dev/fleet"] == "runners"
 
@@ -98,3 +99,14 @@ async def test_clusterctl_takes_the_key_along_also_one_that_was_made_before_it_w
     await keys(client, Registry()).ensure("runners")
     stored = await client.get(SecretObject, "runners-ssh", "default")
     assert stored.metadata.labels["clusterctl.cluster.x-k8s.io/move"] == ""
+
+
+async def test_two_clusters_of_one_project_with_a_fleet_of_one_name_keep_both_their_keys(client: Client):
+    """Each deleted the other's key of that name; every host that was reinstalled later knew only one of them."""
+    registry = Registry()
+    ours = await keys(client, registry).ensure("macos")
+    await client.delete(
+        SecretObject, "macos-ssh", "default"
+    )  # the other cluster has a Secret, and so a pair, of its own
+    theirs = await keys(client, registry).ensure("macos")
+    assert set(registry.keys.values()) == {ours.public, theirs.public}

@@ -135,5 +135,5 @@ def verdict(number: int, host: H, server: S, machines: tuple[M | None, ...]) -> 
 def judged(number: int, host: H, server: S, machines: tuple[M | None, ...]) -> tuple[str, str, str]:
     """What the sweep may do on its second sighting: the action, and the state and reason that it is done for."""
     found = verdict(number, host, server, machines)
-    action = sweep.judge(real_server(number, server).name, found, sweep.SIGHTINGS_NEEDED, FLEET)
+    action = sweep.judge(real_server(number, server).name, found, sweep.OBSERVATIONS_NEEDED, FLEET)
     return type(action).__name__, found.state.value, found.reason

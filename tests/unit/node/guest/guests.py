@@ -79,7 +79,7 @@ class Guest:
 
     def run(self) -> int:
         """The script's own exit code, after it has ended."""
-        return self.start().wait(timeout=10)
+        return self.start().wait(timeout=60)
 
     def said(self, name: str) -> str:
         path = self.status / name
@@ -103,7 +103,7 @@ class Guest:
                 process.stdout.close()
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 8.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until, f"did not happen in {seconds} s: {what}"

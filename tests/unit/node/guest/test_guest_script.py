@@ -16,7 +16,7 @@ def test_a_job_runs_and_the_guest_reports_and_halts(guest: Guest):
     wait_until(lambda: guest.said("state") == "ready", "the guest says that it is ready")
     assert guest.stage() == "waiting"
     guest.put("job", f"{JOB}\n")
-    assert script.wait(timeout=10) == 0
+    assert script.wait(timeout=60) == 0
     assert guest.ended == ("done", "0", 1)
     assert guest.stage() == "finishing"
     assert re.fullmatch(r"\d{10} finishing", guest.said("mark"))
@@ -34,6 +34,17 @@ def test_the_config_is_in_the_runners_environment_and_nowhere_else(guest: Guest)
     assert not [path for path in written if JOB in path.read_text(errors="replace")]
 
 
+def test_the_host_may_take_the_config_back_as_soon_as_the_guest_says_job(guest: Guest):
+    """The host removes it from the share when it sees that word, which may be before the guest's next breath."""
+    guest.runner("exit 0")
+    taken = f'[ "$(cat "{guest.status}/state" 2>/dev/null)" != job ] || rm -f "{guest.env}/job"'
+    guest.program("mv", f'/bin/mv "$@"; code=$?\n{taken}\nexit $code')
+    guest.put("job", f"{JOB}\n")
+    assert guest.run() == 0
+    assert (guest.home / "config-in-environment").read_text() == JOB
+    assert not (guest.env / "job").exists()
+
+
 @pytest.mark.parametrize("code", [1, 5, 7])
 def test_the_runners_own_code_is_reported(guest: Guest, code: int):
     guest.runner(f"exit {code}")
@@ -47,7 +58,7 @@ def test_a_guest_that_is_stopped_before_its_job_reports_success(guest: Guest):
     script = guest.start()
     wait_until(lambda: guest.said("state") == "ready", "the guest says that it is ready")
     guest.put("stop", "")
-    assert script.wait(timeout=5) == 0
+    assert script.wait(timeout=60) == 0
     assert guest.ended == ("done", "0", 1)
     assert not (guest.home / "config-in-environment").exists()
 
@@ -67,7 +78,7 @@ def test_a_runner_that_is_stopped_in_mid_job_is_asked_to_end(guest: Guest):
     script = guest.start()
     wait_until((guest.home / "up").exists, "the runner runs")
     guest.put("stop", "")
-    assert script.wait(timeout=5) == 143
+    assert script.wait(timeout=60) == 143
     assert guest.ended == ("done", "143", 1)
     assert "told-github" in guest.said("log")
 
@@ -95,7 +106,7 @@ def test_run_sh_can_interrupt_its_listener(guest: Guest):
     script = guest.start()
     wait_until((guest.home / "up").exists, "the runner runs")
     guest.put("stop", "")
-    assert script.wait(timeout=5) == 143
+    assert script.wait(timeout=60) == 143
     assert "interrupted" in guest.said("log")
 
 
@@ -116,7 +127,7 @@ def test_the_mark_follows_the_listener_and_the_worker(guest: Guest):
         wait_until(lambda stage=stage: guest.stage() == stage, f"the mark says {stage}")
         assert guest.said("state") == "job"
     (guest.home / "exit").touch()
-    assert script.wait(timeout=5) == 0
+    assert script.wait(timeout=60) == 0
 
 
 def test_the_mark_of_a_hung_listener_stands_still(guest: Guest):
@@ -152,7 +163,7 @@ def test_the_log_grows_while_the_job_runs_and_is_whole_at_the_end(guest: Guest):
     script = guest.start()
     wait_until(lambda: "first" in guest.said("log"), "the first line arrives before the end")
     (guest.home / "go").touch()
-    assert script.wait(timeout=5) == 0
+    assert script.wait(timeout=60) == 0
     lines = guest.said("log").splitlines()
     assert lines[-2001:] == [*(f"line {n}" for n in range(1, 2001)), "last"]
 
@@ -306,7 +317,7 @@ def test_a_guest_that_is_killed_while_it_waits_reports_and_halts(guest: Guest, s
     script = guest.start()
     wait_until(lambda: guest.said("state") == "ready", "the guest says that it is ready")
     subprocess.run(["kill", f"-{signal}", str(script.pid)], check=True)
-    assert script.wait(timeout=5) == 143
+    assert script.wait(timeout=60) == 143
     assert guest.ended == ("done", "143", 1)
 
 
@@ -324,7 +335,7 @@ def test_a_clock_that_cannot_be_set_costs_nothing_but_a_second_try(guest: Guest)
     guest.put("job", JOB)
     began = time.monotonic()
     assert guest.run() == 0
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 9, "it did not wait out both tries"
     wait_until(lambda: (guest.home / "sudo-calls").read_text() == "tried\ntried\n", "the second try")
 
 

@@ -24,7 +24,7 @@ def promised(leak: str) -> str:
     ("leak", "grace"),
     [
         ("claim of a dispatcher that died", S.silent_dispatcher),
-        ("assignment label of a dispatcher that died", S.stamp_grace),
+        ("assignment label of a dispatcher that died", S.assignment_grace),
         ("runner that never registered", S.registration_deadline),
         ("job over, Pod still there", S.finished_grace),
         ("runner that hangs", S.lost_communication),

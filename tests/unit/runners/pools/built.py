@@ -27,6 +27,7 @@ from paddock.runners.api import (
     POOL_LABEL,
     RUNNER,
     RUNNER_LABEL,
+    VM_RESOURCE,
     RunnerPool,
     RunnerPoolSpec,
     RunnerPoolStatus,
@@ -90,8 +91,12 @@ def pod(
     deleted: datetime | None = None,
     runner: ContainerState | None = None,
     polled: datetime | None = None,
+    counted: bool = True,
 ) -> Pod:
-    """A Pod, on a Node of its own unless told otherwise; `poller` (waiting, running, done) is for Linux."""
+    """A Pod, on a Node of its own unless told otherwise; `poller` (waiting, running, done) is for Linux.
+
+    One that is not `counted` asks for no VM seat, as those of older versions.
+    """
     node = f"node-of-{name}" if node is None else node
     states = {
         "waiting": ContainerState(),
@@ -110,6 +115,7 @@ def pod(
             PodCondition(type="PodScheduled", status="True", last_transition_time=scheduled or ago(minutes=2))
         )
     assigned = {OWNER_LABEL: owner} if owner else {}
+    resources = {"requests": {VM_RESOURCE: "1"}} if counted else {}
     return Pod(
         metadata=ObjectMeta(
             name=name,
@@ -121,7 +127,7 @@ def pod(
             annotations=annotations or {},
             owner_references=(OwnerReference(api_version="v1", kind="RunnerPool", name=of, uid=f"uid-{of}"),),
         ),
-        spec=PodSpec(node_name=node, containers=(Container(name=RUNNER, image=image),)),
+        spec=PodSpec(node_name=node, containers=(Container(name=RUNNER, image=image, resources=resources),)),
         status=PodStatus(
             phase=phase,
             conditions=tuple(conditions),
@@ -150,6 +156,7 @@ def node(
     deleted: bool = False,
     golden: bool = True,
     pressure: str = "",
+    seats: str | None = "2",
 ) -> Node:
     label = FLEET_LABEL if os == "darwin" else LINUX_POOL_LABEL
     conditions = [NodeCondition(type="Ready", status=ready)]
@@ -162,7 +169,10 @@ def node(
             deletion_timestamp=NOW if deleted else None,
         ),
         spec=NodeSpec(unschedulable=cordoned),
-        status=NodeStatus(conditions=tuple(conditions)),
+        status=NodeStatus(
+            conditions=tuple(conditions),
+            allocatable={VM_RESOURCE: seats} if os == "darwin" and seats is not None else {},
+        ),
     )
 
 

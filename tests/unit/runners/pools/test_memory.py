@@ -24,7 +24,7 @@ def clock() -> FencedCloud:
 @pytest.fixture
 def memory(clock: FencedCloud) -> PoolMemory:
     kept = PoolMemory(clock, SETTINGS)  # pyright: ignore[reportArgumentType]
-    kept.reserve(pool(), "a", "1")
+    kept.reserve(pool(), "a")
     return kept
 
 

@@ -24,7 +24,7 @@ from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, Prov
 from paddock.runners.pools.admission import Reservation
 from paddock.runners.pools.nodes import StartFailure
 from paddock.runners.pools.plan import GonePool
-from paddock.runners.pools.pod_names import DRAIN_SINCE, REVISION, SEAT_LABEL
+from paddock.runners.pools.pod_names import DRAIN_SINCE, REVISION
 
 MARKED = {DRAIN_ELIGIBLE_LABEL: "true"}
 
@@ -353,7 +353,7 @@ def test_the_lowest_ceiling_of_the_siblings_holds_for_each_node() -> None:
 
 
 def test_creations_that_no_list_shows_are_counted() -> None:
-    reserved = [Reservation(f"r{i}", "one", "", 99.0) for i in range(3)]
+    reserved = [Reservation(f"r{i}", "one", 99.0) for i in range(3)]
     assert planned(_linux("one"), [], node(os="linux"), reserved=reserved).create == 1
 
 
@@ -374,7 +374,43 @@ def test_a_sibling_that_cannot_make_pods_is_kept_no_place() -> None:
 def test_never_more_than_two_vms_are_planned_for_a_mac() -> None:
     made = planned(pool(replicas=9), [], node("n1"), node("n2"))
     assert (made.create, reason(made)) == (4, "LicenceLimit")
-    assert sorted(made.seats) == ["1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize(("offered", "create"), [("0", 2), ("1", 3), ("2", 4), ("9", 4), ("many", 2)])
+def test_a_mac_gets_as_many_vms_as_its_agent_offers_and_never_more_than_two(offered: str, create: int) -> None:
+    made = planned(pool(replicas=9), [], node("n1"), node("n2", seats=offered))
+    assert (made.create, reason(made)) == (create, "LicenceLimit")
+
+
+def test_macs_whose_agent_offers_no_seats_are_named_with_the_remedy() -> None:
+    made = planned(pool(replicas=4), [], node("old-1", seats=None), node("old-2", seats=None))
+    assert (made.create, reason(made)) == (0, "NoVMSeats")
+    assert "2 Macs (old-1, old-2) are ready and offer no tuist.dev/vm" in message(made)
+    assert "install the agent of this version" in message(made)
+
+
+def test_one_mac_without_seats_is_named_even_while_the_pool_is_whole() -> None:
+    pods = [pod("a", node="n1"), pod("b", node="n1")]
+    made = planned(pool(replicas=2), pods, node("n1"), node("old", seats=None))
+    assert reason(made) == "AllReady"
+    assert "1 Macs (old) are ready and offer no tuist.dev/vm" in message(made)
+
+
+def test_a_linux_node_needs_no_seats() -> None:
+    assert "tuist.dev/vm" not in message(planned(_linux("one"), [], node(os="linux")))
+
+
+def test_vms_that_the_scheduler_does_not_count_are_replaced_a_few_at_a_time() -> None:
+    pods = [pod(name, node="n1" if name < "c" else "n2", counted=False) for name in "abcd"]
+    made = planned(pool(replicas=4), pods)
+    assert (list(let_go(made).values()), made.counts.stale) == (["rolled"], 4)
+    busy = [pod(name, node="n1", counted=False, owner="acme") for name in "ab"]
+    assert not planned(pool(replicas=2), busy).retire
+
+
+def test_a_vm_on_a_mac_without_seats_stays_because_a_new_one_would_not_fit() -> None:
+    made = planned(pool(replicas=1), [pod("a", node="old", counted=False)], node("old", seats=None))
+    assert (made.retire, made.mark, made.counts.stale) == ((), (), 0)
 
 
 @pytest.mark.parametrize(
@@ -405,39 +441,21 @@ def test_a_mac_with_a_third_vm_loses_the_youngest_idle_one() -> None:
     assert let_go(planned(pool(replicas=3), pods)) == {"b": "licence"}
 
 
-def test_a_new_vm_takes_the_rarer_seat() -> None:
-    seat = {"tuist.dev/vm-seat": "1"}
-    pods = [pod("a", node="n1", labels=seat), pod("b", node="n2", labels=seat)]
-    assert planned(pool(replicas=3), pods).seats == ("2",)
-
-
 # Room, while some Pod has none
 
-SEAT_1, SEAT_2 = {SEAT_LABEL: "1"}, {SEAT_LABEL: "2"}
 
-
-def test_a_pod_that_waits_for_one_seat_takes_no_place_of_the_other() -> None:
-    pods = [
-        pod("a", node="n1", labels=SEAT_1),
-        pod("b", node="n2", labels=SEAT_1),
-        starting("waits", node="", unschedulable=ago(seconds=5), labels=SEAT_1),
-    ]
-    made = planned(pool(replicas=9), pods)
-    assert (made.create, made.seats) == (2, ("2", "2"))
-
-
-def test_two_vms_of_one_seat_fill_a_mac_all_the_same() -> None:
-    made = planned(pool(replicas=9), [pod("a", node="n1", labels=SEAT_1), pod("b", node="n1", labels=SEAT_1)])
-    assert (made.create, sorted(made.seats)) == (2, ["1", "2"])
+def test_a_pod_that_waits_takes_the_place_that_it_waits_for() -> None:
+    pods = [pod("a", node="n1"), starting("waits", node="")]
+    assert planned(pool(replicas=9), pods, node("n1"), node("n2"), node("n3")).create == 4
 
 
 @pytest.mark.parametrize(("since", "create"), [(5, 0), (60, 1)])
 def test_a_pod_of_another_pool_that_does_not_take_a_place_has_no_right_to_it(since: float, create: int) -> None:
-    full = [pod(f"x{n}", of="other", node="n1", labels=seat) for n, seat in enumerate((SEAT_1, SEAT_2))]
-    full.append(pod("y", of="other", node="n2", labels=SEAT_2))
-    waits = starting("waits", of="other", node="", unschedulable=ago(seconds=since), labels=SEAT_1)
+    full = [pod(f"x{n}", of="other", node="n1") for n in range(2)]
+    full.append(pod("y", of="other", node="n2"))
+    waits = starting("waits", of="other", node="", unschedulable=ago(seconds=since))
     made = planned(pool(replicas=1), [], siblings=[pool("other", replicas=4)], sibling_pods=[*full, waits])
-    assert (made.create, made.seats) == (create, ("1",) * create)
+    assert made.create == create
 
 
 def test_pods_that_the_scheduler_refuses_do_not_fill_the_ceiling() -> None:

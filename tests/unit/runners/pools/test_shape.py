@@ -6,8 +6,10 @@ import pytest
 from unit.runners.pools.built import IMAGE, SETTINGS, pool
 
 from paddock.base.rng import seeded
+from paddock.node import pods as node_pods
+from paddock.runners import api as runners_api
 from paddock.runners.api import AUDIENCE
-from paddock.runners.pools.pod_names import POOL_UID, REVISION, SEAT_LABEL, golden_label, runner_name
+from paddock.runners.pools.pod_names import POOL_UID, REVISION, golden_label, runner_name
 from paddock.runners.pools.pod_template import pod_of, service_account_of, shape_problem
 from paddock.runners.pools.settings import PoolSettings
 
@@ -115,7 +117,7 @@ def test_a_linux_pool_without_a_poller_image_is_refused() -> None:
 
 
 def test_a_mac_pod_is_one_vm_with_a_token_for_dispatch() -> None:
-    made = pod_of(pool(), "p", SETTINGS, seat="2")
+    made = pod_of(pool(), "p", SETTINGS)
     spec = made["spec"]
     (runner,) = spec["containers"]
     assert "initContainers" not in spec
@@ -133,18 +135,16 @@ def test_a_mac_pod_is_one_vm_with_a_token_for_dispatch() -> None:
     assert preferred["preference"]["matchExpressions"] == [{"key": golden_label(IMAGE), "operator": "Exists"}]
 
 
-def test_no_two_vms_with_one_seat_share_a_mac() -> None:
-    """Apple's licence allows two VMs on a Mac: two seats, and each refuses its like."""
-    made = pod_of(pool(), "p", SETTINGS, seat="2")
-    assert made["metadata"]["labels"][SEAT_LABEL] == "2"
-    (rule,) = made["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert rule == {"labelSelector": {"matchLabels": {SEAT_LABEL: "2"}}, "topologyKey": "kubernetes.io/hostname"}
-
-
-@pytest.mark.parametrize("os", ["linux", "darwin"])
-def test_requests_are_limits(os) -> None:
+@pytest.mark.parametrize(("os", "seat"), [("linux", {}), ("darwin", {"tuist.dev/vm": "1"})])
+def test_requests_are_limits_and_a_mac_pod_asks_for_one_vm_seat(os, seat) -> None:
+    """Apple's licence allows two VMs on a Mac: the agent offers two seats, and each VM asks for one."""
     (runner,) = pod_of(pool(os=os, pod_cpu_milli=1500, pod_memory_mb=2048), "p", SETTINGS)["spec"]["containers"]
-    assert runner["resources"]["requests"] == runner["resources"]["limits"] == {"cpu": "1500m", "memory": "2048Mi"}
+    wanted = {"cpu": "1500m", "memory": "2048Mi", **seat}
+    assert runner["resources"]["requests"] == runner["resources"]["limits"] == wanted
+
+
+def test_agent_and_operator_mean_the_same_resource() -> None:
+    assert runners_api.VM_RESOURCE == node_pods.VM_RESOURCE
 
 
 def test_the_environment_says_where_and_who() -> None:
@@ -174,7 +174,7 @@ def test_macs_may_have_another_way_to_dispatch() -> None:
 @pytest.mark.parametrize("system", [{}, LINUX])
 def test_a_pod_at_work_outlives_the_silence_of_its_node(system) -> None:
     """Kubernetes adds a toleration of five minutes for these taints, unless the Pod has one of its own, without an end."""
-    spec = pod_of(pool(**system), "p", SETTINGS, seat="" if system else "1")["spec"]
+    spec = pod_of(pool(**system), "p", SETTINGS)["spec"]
     silent = [each for each in spec["tolerations"] if each["effect"] == "NoExecute"]
     assert {each["key"] for each in silent} == {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
     assert all(each["operator"] == "Exists" and "tolerationSeconds" not in each for each in silent)

@@ -56,6 +56,7 @@ async def a_morning(seed: int, behaviour: GitHubBehaviour | None = None) -> tupl
     return github, receiver
 
 
+@pytest.mark.slow
 def test_a_morning_of_work_passes_quickly_and_twice_the_same():
     async def scenario(world: World) -> tuple[list[bytes], Counter[str]]:
         del world

@@ -17,9 +17,9 @@ def violations(shape: Shape, value: Any, path: str = "") -> list[str]:
     if value is None:
         return []
     if isinstance(value, dict) and shape.is_map:
-        return _map_misfits(shape, value, path)
+        return _map_violations(shape, value, path)
     if isinstance(value, list) and shape.is_list:
-        return _list_misfits(shape, value, path)
+        return _list_violations(shape, value, path)
     if shape.is_map:
         return (
             []
@@ -27,11 +27,11 @@ def violations(shape: Shape, value: Any, path: str = "") -> list[str]:
             else [f"{path}: expected map, got {_plain(value)}"]
         )
     if shape.scalar:
-        return _scalar_misfits(shape.scalar, value, path)
+        return _scalar_violations(shape.scalar, value, path)
     return [f"{path}: expected list, got {_plain(value)}"]
 
 
-def _scalar_misfits(scalar: str, value: Any, path: str) -> list[str]:
+def _scalar_violations(scalar: str, value: Any, path: str) -> list[str]:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if scalar == "numeric" and not number:
         kind = _GO_TYPES.get(type(value), "map[string]interface {}" if isinstance(value, dict) else "[]interface {}")
@@ -45,7 +45,7 @@ def _scalar_misfits(scalar: str, value: Any, path: str) -> list[str]:
     return []
 
 
-def _map_misfits(shape: Shape, value: dict[str, Any], path: str) -> list[str]:
+def _map_violations(shape: Shape, value: dict[str, Any], path: str) -> list[str]:
     found: list[str] = []
     for name, child in value.items():
         below = shape.field_shape(name)
@@ -57,7 +57,7 @@ def _map_misfits(shape: Shape, value: dict[str, Any], path: str) -> list[str]:
     return found
 
 
-def _list_misfits(shape: Shape, value: list[Any], path: str) -> list[str]:
+def _list_violations(shape: Shape, value: list[Any], path: str) -> list[str]:
     found: list[str] = []
     seen: set[str] = set()
     for index, item in enumerate(value):

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A job that runs, with this plist and started since its files last changed. Arguments: LABEL PLIST(base64) STAMP RESTART LOG USER.
+# A job that runs, with this plist and started since its files last changed. Arguments: LABEL PLIST(base64) STAMP RESTART LOG USER FOLDER.
 # STAMP names what the running process must have been started with (program, kubeconfig). It is written only after the
 # start was seen to work, so a run that died between the change and the start is made good by the next.
 label="$1"
@@ -8,6 +8,7 @@ stamp="$3"
 restart="$4"
 log="$5"
 user="$6"
+folder="$7"
 stamps="/usr/local/share/paddock/jobs/$label"
 
 is_stable() {
@@ -32,6 +33,17 @@ if [ -n "$log" ] && ! as_root test -e "${ROOT:-}$log"; then
     as_root mkdir -p "$(dirname "${ROOT:-}$log")"
     as_root install -m 644 -o "$user" -g wheel /dev/null "${ROOT:-}$log"
     changed "$log"
+fi
+if [ -n "$folder" ]; then
+    if ! as_root test -d "${ROOT:-}$folder"; then
+        as_root mkdir -p "${ROOT:-}$folder"
+        as_root chmod 700 "${ROOT:-}$folder"
+        changed "$folder"
+    fi
+    if [ "$(as_root stat -f %Su "${ROOT:-}$folder")" != "$user" ]; then
+        as_root chown "$user" "${ROOT:-}$folder"
+        changed "$folder belongs to $user"
+    fi
 fi
 before="$(pid_of "$label")"
 put "/Library/LaunchDaemons/$label.plist" 644 "$plist"

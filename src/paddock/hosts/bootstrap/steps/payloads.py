@@ -41,7 +41,7 @@ class InstalledPayload:
             script(name)
             for name in ("payload_state", "payload_install", "payload_health", "payload_prune", "launchd_job")
         ]
-        how = "" if job is None else job_plist(job, host, fleet)
+        how = "" if job is None else f"{job_plist(job, host, fleet)}{job.folder}"
         # Not the source: where the same bytes come from changes nothing on a host.
         return (*scripts, _record(payload), *self._form(), how, *payload.health_check)
 
@@ -108,7 +108,8 @@ async def _keep_running(
     assign = f"program={payload.sha256} kubeconfig={identity if payload.agent else ''}"
     user = host.username if job.run_as == "login" else "root"
     plist = encoded(job_plist(job, host, fleet))
-    return await shell.run("launchd_job", job.label, plist, assign, "yes" if restart else "no", job.log, user)
+    again = "yes" if restart else "no"
+    return await shell.run("launchd_job", job.label, plist, assign, again, job.log, user, job.folder)
 
 
 def _record(payload: Payload) -> str:

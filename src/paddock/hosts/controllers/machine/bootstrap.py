@@ -15,6 +15,7 @@ from paddock.hosts.controllers.release import record_release
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
+from paddock.hosts.verify import bootstrapped_before
 from paddock.kube.conditions import is_true, without_condition
 from paddock.kube.controller import RequeueAfter
 
@@ -26,6 +27,7 @@ _WHEN_THE_CLOUD_FAILS = 30.0
 _WHEN_SEALED = 60.0
 _WHEN_UNKNOWN_KEY = 60.0
 _AT_THE_GATES = 0.1
+_USER = "m1"  # on every Mac of the provider
 _DIAGNOSTIC_LOOKS = 20  # the provider takes about 20 s
 _DIAGNOSTIC_EVERY = 2.0
 
@@ -51,6 +53,8 @@ class BootstrapHost:
         if is_true(machine.status.conditions, "Bootstrapped"):
             return machine
         context = self._context
+        if (config := bootstrapped_before(machine, host.spec.server_id)) is not None:
+            return await self._restored(machine, host, config)
         wait = seconds_until_retry(machine.status.bootstrap_failed_at, context.clock.now(), context.settings.tiers)
         if wait > 0:
             return RequeueAfter(wait)
@@ -98,6 +102,18 @@ class BootstrapHost:
                 machine = await context.save(machine, failed_at)
                 return await self._blocked(machine, outcome.reason, message, retry)
 
+    async def _restored(self, machine: Machine, host: Host, config: str) -> Machine:
+        """Go on where a machine was that lost its status, in a move or a restore: its Mac may be at work.
+
+        What it missed meanwhile is brought by an update, which is safe on a live host.
+        """
+        context, now = self._context, self._context.clock.now()
+        message = f"host {host.metadata.name} was bootstrapped before the machine was moved or restored"
+        status = replace(machine.status, host_config_hash=config)
+        machine = await context.save(machine, condition(status, "Bootstrapped", True, "Restored", message, now))
+        context.say(machine, "Normal", "Restored", message)
+        return machine
+
     async def _pin(self, host: Host, host_key: str) -> None:
         """The key is pinned from its first sight after an install, also when the rest of the bootstrap failed."""
         if host.status.host_key != host_key:
@@ -113,6 +129,7 @@ class BootstrapHost:
         context, now = self._context, self._context.clock.now()
         # Before the write that ends the bootstrap: died in between, it is bootstrapped again, and opened again.
         await self._gate.reopen(machine)
+        await context.note_bootstrapped(machine, host, outcome.config_hash)
         message = f"host {host.metadata.name} is bootstrapped"
         status = replace(
             machine.status,
@@ -130,6 +147,20 @@ class BootstrapHost:
         return machine
 
     # Credentials
+
+    async def login(self, machine: Machine, host: Host) -> Credentials:
+        """How to log in to a host that is bootstrapped: the fleet's key opens it, and its sudo asks for nothing.
+
+        A password goes along where there is one, but nothing waits for it: a cloud that seals it, or does not answer, is
+        no reason to leave a live host without its update.
+        """
+        kept = await self._context.kept_credentials(machine)
+        if kept is not None:
+            return kept
+        try:
+            return (await self._context.cloud.get_server(host.spec.zone, host.spec.server_id)).credentials
+        except ScalewayError:
+            return Credentials(_USER, None)
 
     async def credentials(self, machine: Machine, host: Host) -> Credentials | RequeueAfter:
         """From the Secret, or from a GET when it is missing or sealed; never from the answer of a mutation."""
@@ -163,7 +194,7 @@ class BootstrapHost:
             )
             message = f"the cloud has shown no usable password since {since:%H:%M} UTC"
             return await self.failed(machine, host, "password", message)
-        timeout = context.settings.tiers.sealed_patience.total_seconds() / 60
+        timeout = context.settings.tiers.sealed_timeout.total_seconds() / 60
         message = (
             f"the cloud shows no usable password (sealed); it is read again every {_WHEN_SEALED:.0f} s, "
             f"and counts as a failed bootstrap after {timeout:.0f} min"

@@ -71,9 +71,7 @@ class MaintainHost:
         if missing.expected:
             return RequeueAfter(10.0)
         context.say(machine, "Warning", "NodeMissing", message)
-        credentials = await self._prepare.credentials(machine, host)
-        if isinstance(credentials, RequeueAfter):
-            return credentials
+        credentials = await self._prepare.login(machine, host)
         outcome = await context.bootstrapper.restart_agent(machine, host, credentials, _silent)
         if isinstance(outcome, BootstrapFailed):
             context.say(machine, "Warning", "AgentRestartFailed", outcome.message)
@@ -113,9 +111,7 @@ class MaintainHost:
 
     async def _update(self, machine: Machine, host: Host, desired: str, reason: str, failures: int) -> RequeueAfter:
         context = self._context
-        credentials = await self._prepare.credentials(machine, host)
-        if isinstance(credentials, RequeueAfter):
-            return credentials
+        credentials = await self._prepare.login(machine, host)
         outcome = await context.bootstrapper.update(
             machine, host, credentials, ShownSteps(context, machine, "Updating")
         )
@@ -130,6 +126,7 @@ class MaintainHost:
             )
             await context.save(machine, status)
             return RequeueAfter(60.0)
+        await context.note_bootstrapped(machine, host, outcome.config_hash)
         context.say(machine, "Normal", "AgentRolled", f"the host carries the fleet's configuration: {reason}")
         status = replace(
             machine.status,

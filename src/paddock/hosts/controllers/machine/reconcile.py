@@ -34,12 +34,13 @@ class MachineReconciler:
         self._acquire = ClaimHost(context)
         self._keep = VerifyHost(context)
         self._prepare = BootstrapHost(context)
-        self._upkeep = MaintainHost(context, self._prepare)
+        self._maintain = MaintainHost(context, self._prepare)
         self._end = DeleteMachine(context)
 
     async def __call__(self, request: Request) -> Result:
         machine = await self._context.fresh.get(Machine, request.name, request.namespace)
-        if machine is None or not watched(machine, self._context.settings.watch_filter):
+        settings = self._context.settings
+        if machine is None or not watched(machine, settings.watch_filter, settings.watch_namespaces):
             return Done()
         try:
             return await self._pass(machine)
@@ -98,7 +99,7 @@ class MachineReconciler:
         prepared = await self._prepare.run(machine, host)
         if isinstance(prepared, RequeueAfter):
             return prepared
-        return await self._upkeep.run(prepared, host)
+        return await self._maintain.run(prepared, host)
 
     async def _restore(self, machine: Machine, server: str) -> Machine:
         """Take up again the host that the spec names: clusterctl move and restores bring a machine without its status.

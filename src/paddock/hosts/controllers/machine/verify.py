@@ -6,7 +6,13 @@ from msgspec.structs import replace
 
 from paddock.base.clock import rfc3339
 from paddock.clients.scaleway import ScalewayError
-from paddock.hosts.api import IDENTITY_SINCE, Address, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import (
+    BOOTSTRAPPED,
+    IDENTITY_SINCE,
+    Address,
+    ScalewayAppleSiliconHost,
+    ScalewayAppleSiliconMachine,
+)
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.names import Rename
 from paddock.hosts.verify import (
@@ -65,7 +71,7 @@ async def forget_host(context: ReconcileContext, machine: Machine, reason: str, 
     # First of all the Mac stops being this machine's node: its disk may be wiped only later, and its next one has the
     # same name. Certificates from before this moment are refused (`paddock up`), or the node is (`revocation`).
     # The first write is made in the version that was judged: nobody loses an identity because of an old reading.
-    since = {"annotations": {IDENTITY_SINCE: rfc3339(context.clock.now())}}
+    since = {"annotations": {IDENTITY_SINCE: rfc3339(context.clock.now()), BOOTSTRAPPED: None}}
     machine = await context.patch(machine, {"metadata": since})
     await context.bootstrapper.forget(machine)
     if machine.spec.provider_id:

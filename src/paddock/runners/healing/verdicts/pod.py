@@ -56,10 +56,10 @@ __all__ = [
     "sign_of_life",
 ]
 
-ORPHANED_STAMP: Final = "orphaned_stamped_pod"
+ORPHANED_ASSIGNMENT: Final = "orphaned_stamped_pod"
 FINISHED_JOB: Final = "finished_job_pod"
 HUNG_RUNNER: Final = "hung_runner"
-KINDS: Final = frozenset({ORPHANED_STAMP, FINISHED_JOB, HUNG_RUNNER})
+KINDS: Final = frozenset({ORPHANED_ASSIGNMENT, FINISHED_JOB, HUNG_RUNNER})
 
 
 class Keep(Struct, frozen=True):
@@ -147,20 +147,20 @@ def _before_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:
     ended = facts.unclaimed_since
     if ended is not None:
         # A process that releases its claim removes the assignment label, too, and is given the time to.
-        ripe = max(facts.created_at + settings.stamp_grace, ended + settings.silent_dispatcher)
+        ripe = max(facts.created_at + settings.assignment_grace, ended + settings.silent_dispatcher)
         told = f"its claim ended {_span(facts.now - ended)} ago, and it was never handed a runner"
     elif facts.stuck_since is not None:
         # Serving takes seconds: no process is serving a Pod that has been assigned and waiting through the whole grace.
-        ripe = max(facts.created_at, facts.stuck_since) + settings.stamp_grace
+        ripe = max(facts.created_at, facts.stuck_since) + settings.assignment_grace
         told = "no claim, and it was never handed a runner"
     else:
         return _UNREMEMBERED
     if facts.now < ripe:
-        return Watch("stamped_lately", "assigned and without a claim, but not for long enough to be sure", ripe)
+        return Watch("assigned_lately", "assigned and without a claim, but not for long enough to be sure", ripe)
     shape = "no runner ever started in it" if facts.machine is VmFact.LINUX else "it is not marked as handed a runner"
     proof = ((LedgerName.K, f"assigned, {_span(facts.now - facts.created_at)} old, {shape}"), (LedgerName.P, told))
     since = max(facts.created_at, ended or facts.created_at)
-    return Reap(ORPHANED_STAMP, f"assigned to an account, but {told}", proof, since)
+    return Reap(ORPHANED_ASSIGNMENT, f"assigned to an account, but {told}", proof, since)
 
 
 def _after_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:

@@ -102,8 +102,8 @@ MUTANTS = {
     ),
     "a claim that ended this moment is old enough": ("ended + settings.silent_dispatcher)", "ended)"),
     "a Pod stuck since this moment is old enough": (
-        "max(facts.created_at, facts.stuck_since) + settings.stamp_grace",
-        "facts.created_at + settings.stamp_grace",
+        "max(facts.created_at, facts.stuck_since) + settings.assignment_grace",
+        "facts.created_at + settings.assignment_grace",
     ),
     "a job finished this moment is old enough": ("if over < settings.finished_grace:", "if False:"),
     "a job finished by another runner is this one's": (
@@ -271,7 +271,7 @@ def test_time_alone_turns_a_watch_with_an_end_into_a_reap() -> None:
     met = 0
     for facts in FINE.drawn(random.Random(6), 100_000):
         verdict = judge(facts, SETTINGS)
-        if isinstance(verdict, Watch) and verdict.until is not None and verdict.reason == "stamped_lately":
+        if isinstance(verdict, Watch) and verdict.until is not None and verdict.reason == "assigned_lately":
             met += 1
             assert verdict.until > NOW
             assert isinstance(judge(replace(facts, now=verdict.until), SETTINGS), Reap)

@@ -24,7 +24,7 @@ def demand(
 
 
 def given_to(demands: list[Demand], units: int) -> dict[str, int]:
-    return {pool: grant.replicas for pool, grant in allocate(demands, Capacity(units, "hosts")).items()}
+    return {pool: grant.replicas for pool, grant in allocate(demands, Capacity(units, "VMs")).items()}
 
 
 def test_everybody_gets_what_they_want_while_there_is_room() -> None:
@@ -59,7 +59,7 @@ def test_what_rounding_leaves_over_is_given_out_and_not_wasted() -> None:
 
 def test_no_healthy_node_takes_nothing_from_anybody() -> None:
     pools = [demand("a", 2, 3), demand("b", 0, 1)]
-    for capacity in (None, Capacity(0, "hosts")):
+    for capacity in (None, Capacity(0, "VMs")):
         grants = allocate(pools, capacity)
         assert {pool: grant.replicas for pool, grant in grants.items()} == {"a": 5, "b": 1}
         assert "no healthy Node" in grants["a"].why
@@ -74,13 +74,13 @@ def test_warm_pods_yield_at_once_only_to_jobs_that_wait_for_their_room() -> None
     idle = demand("idle", floor=4, current=4)
     waiting = demand("waiting", load=6, current=6, queued=2)
     running = demand("running", load=6, current=6)
-    assert allocate([idle, waiting], Capacity(8, "hosts"))["idle"].yields
-    assert not allocate([idle, running], Capacity(8, "hosts"))["idle"].yields
-    assert not allocate([idle, waiting], Capacity(12, "hosts"))["idle"].yields
+    assert allocate([idle, waiting], Capacity(8, "VMs"))["idle"].yields
+    assert not allocate([idle, running], Capacity(8, "VMs"))["idle"].yields
+    assert not allocate([idle, waiting], Capacity(12, "VMs"))["idle"].yields
 
 
 def test_a_pool_never_yields_to_its_own_queue() -> None:
-    assert not allocate([demand("a", load=9, floor=2, queued=4)], Capacity(5, "hosts"))["a"].yields
+    assert not allocate([demand("a", load=9, floor=2, queued=4)], Capacity(5, "VMs"))["a"].yields
 
 
 few = st.integers(0, 12)

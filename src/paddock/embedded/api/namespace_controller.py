@@ -11,10 +11,10 @@ from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.api.watch_fanout import WatchFanout
 from paddock.embedded.store import Change, Key, Store
 
-__all__ = ["FIRST_NAMESPACES", "Housekeeping", "create_first_namespaces", "serve_stored_kinds"]
+__all__ = ["FIRST_NAMESPACES", "NamespaceController", "create_first_namespaces", "serve_stored_kinds"]
 
 Json = dict[str, Any]
-log = get_logger("housekeeping")
+log = get_logger("namespaces")
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 _WRITE = Write(manager="paddock")
@@ -44,7 +44,7 @@ def _serve(kinds: Kinds, crd: Json) -> None:
             kinds.add(kind)
 
 
-class Housekeeping:
+class NamespaceController:
     """Reacts to definitions, namespaces and the end of what lives in them. Every step can be repeated."""
 
     def __init__(self, objects: Objects) -> None:
@@ -57,7 +57,7 @@ class Housekeeping:
                 try:
                     await self._react(change)
                 except ApiFailure as failure:
-                    log.warning("housekeeping step failed", key=str(change.record.key), why=failure.message)
+                    log.warning("namespace step failed", key=str(change.record.key), why=failure.message)
 
     async def _react(self, change: Change) -> None:
         key = change.record.key

@@ -1,0 +1,97 @@
+"""What is done to a host that may be at work: it needs no password, and no move or restore bootstraps it anew."""
+
+from msgspec.structs import replace
+from simulation.hosts.interrupting import small_fleet
+
+from paddock.hosts.api import BOOTSTRAPPED, MachineStatus
+from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.kube.builtin import SecretObject
+from paddock.kube.conditions import is_true
+from paddock.kube.objects import ObjectMeta
+from paddock.simulator.fleet_world import FleetWorld
+from paddock.simulator.process import World
+from paddock.simulator.seeds import simulated
+
+
+async def _ready(world: World) -> tuple[FleetWorld, str]:
+    fleet = small_fleet(world, hosts=2)
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=900)
+    return fleet, (await fleet.machines())[0].status.server_id
+
+
+async def _updated(fleet: FleetWorld, config: str) -> None:
+    async def carries() -> bool:
+        return (await fleet.machines())[0].status.host_config_hash == config
+
+    await fleet.eventually(f"the host carries {config}", carries, within=900)
+
+
+@simulated(seeds=2)
+async def test_an_update_needs_no_password(world: World) -> None:
+    fleet, server = await _ready(world)
+    fleet.cloud.seal(server, 86_400.0)
+    await fleet.api.delete(SecretObject, "m-1-bootstrap", "default")
+    fleet.macs.config = "config-2"
+    await _updated(fleet, "config-2")
+    await fleet.clock.sleep(7200)
+    (machine,) = await fleet.machines()
+    assert is_true(machine.status.conditions, "Bootstrapped")
+    assert machine.status.ready
+    assert fleet.macs.bootstraps == [server]
+    assert not [entry for entry in fleet.cloud.audit if "reboot" in entry.path or "reinstall" in entry.path]
+
+
+def _moved(machine: Machine) -> Machine:
+    """What clusterctl and backups carry over: spec, labels and annotations; neither uid nor status."""
+    meta = ObjectMeta(name="m-1", namespace="default", annotations=machine.metadata.annotations)
+    return replace(machine, metadata=meta, status=MachineStatus())
+
+
+async def _move(fleet: FleetWorld) -> None:
+    (before,) = await fleet.machines()
+    for process in fleet.operators:
+        process.crash()
+    await fleet.force_delete("m-1")
+    await fleet.api.create(_moved(before))
+
+
+@simulated(seeds=3)
+async def test_a_move_neither_bootstraps_a_host_anew_nor_wipes_it(world: World) -> None:
+    fleet, server = await _ready(world)
+    fleet.cloud.seal(server, 86_400.0)
+    await _move(fleet)
+    await fleet.all_ready(1, within=900)
+    (machine,) = await fleet.machines()
+    assert machine.status.server_id == server
+    assert machine.status.host_config_hash == "config-1"
+    assert fleet.macs.bootstraps == [server]
+    assert fleet.wipes == []
+
+
+@simulated(seeds=2)
+async def test_a_moved_machine_gets_the_update_that_it_missed(world: World) -> None:
+    fleet, server = await _ready(world)
+    fleet.macs.config = "config-2"
+    await _move(fleet)
+    await fleet.all_ready(1, within=900)
+    await _updated(fleet, "config-2")
+    assert fleet.macs.bootstraps == [server]
+    assert fleet.macs.updates == [server]
+
+
+@simulated(seeds=2)
+async def test_another_host_is_bootstrapped_whatever_the_machine_says_of_the_last_one(world: World) -> None:
+    fleet, first = await _ready(world)
+    fleet.cloud.delete_host(first)
+    (machine,) = await fleet.machines()
+    assert machine.metadata.annotations[BOOTSTRAPPED].startswith(first)
+
+    async def elsewhere() -> bool:
+        (now,) = await fleet.machines()
+        return now.status.server_id not in ("", first) and now.status.ready
+
+    await fleet.eventually("it has another host", elsewhere, within=1800)
+    (machine,) = await fleet.machines()
+    assert fleet.macs.bootstraps == [first, machine.status.server_id]
+    assert machine.metadata.annotations[BOOTSTRAPPED].startswith(machine.status.server_id)

@@ -1,0 +1,112 @@
+"""A hostile client costs a bounded amount: of bytes, of seconds, of places. An honest one beside it notices nothing."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from paddock.base.connection_limits import ConnectionLimits
+from paddock.base.http_server import bind, listening
+
+LIMITS = ConnectionLimits(head_bytes=8192, head_seconds=0.3, body_seconds=0.3, connections=4)
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Reads the body, waits as long as the path says (longer than every limit), answers with the body's length."""
+    got = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        got += len(message["body"])
+        if not message.get("more_body"):
+            break
+    if scope["path"] == "/held":
+        await asyncio.sleep(1.0)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(got).encode()})
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    sock = bind(0, "--port")
+    number = sock.getsockname()[1]
+    async with listening(app, sock, limits=LIMITS):
+        yield number
+
+
+async def answer(port: int, *sent: bytes, pause: float = 0.0) -> bytes:
+    """Everything that the server says until it ends the connection, which it must within ten seconds."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        with contextlib.suppress(ConnectionError):
+            for part in sent:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(pause)
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionError):
+                return await reader.read()
+            return b""
+    finally:
+        writer.close()
+
+
+async def test_headers_without_end_are_cut_off(port: int) -> None:
+    said = await answer(port, b"GET / HTTP/1.1\r\nhost: x\r\n", *[b"a: " + b"b" * 4000 + b"\r\n"] * 2000)
+    assert b"200" not in said.split(b"\r\n")[0]
+    assert said == b"" or said.startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param([], id="not a byte"),
+        pytest.param([b"GET / HTTP/1.1\r\nhost: x\r\n"], id="half a head"),
+        pytest.param([b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc"], id="half a body"),
+    ],
+)
+async def test_a_client_that_stops_in_mid_request_is_ended(port: int, sent: list[bytes]) -> None:
+    said = await answer(port, *sent)
+    assert b" 200 " not in said
+
+
+async def test_a_client_that_sends_byte_by_byte_is_ended(port: int) -> None:
+    said = await answer(port, *[bytes([each]) for each in b"GET / HTTP/1.1\r\nhost: " + b"x" * 20], pause=0.05)
+    assert b" 200 " not in said
+
+
+async def test_half_a_head_on_a_connection_that_was_good_before_is_ended(port: int) -> None:
+    said = await answer(port, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"GET / HT", pause=0.1)
+    assert said.count(b"HTTP/1.1 200") == 1
+    assert b"HTTP/1.1 408" in said
+
+
+async def test_a_held_request_outlasts_every_limit(port: int) -> None:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        assert (await client.post("/held", content=b"x" * 5000)).text == "5000"
+
+
+async def test_a_body_beside_its_head_does_not_count_as_head(port: int) -> None:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        assert (await client.post("/", content=b"x" * 500_000)).text == "500000"
+
+
+async def test_connections_over_the_limit_are_told_so_and_leave_the_others_alone(port: int) -> None:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        held = [asyncio.create_task(client.get("/held")) for _ in range(4)]
+        await asyncio.sleep(0.1)
+        said = await answer(port, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert b" 200 " not in said
+        assert [(await each).status_code for each in held] == [200] * 4
+        assert (await client.get("/")).status_code == 200
+
+
+async def test_an_upgrade_is_answered_as_the_plain_request_that_it_is(port: int, capfd: Any) -> None:
+    ask = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade, close\r\nupgrade: websocket\r\n\r\n"
+    said = await answer(port, ask)
+    assert said.startswith(b"HTTP/1.1 200")
+    assert "pip install" not in "".join(capfd.readouterr())
