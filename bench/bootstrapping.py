@@ -12,9 +12,9 @@ from paddock.base.rng import seeded
 from paddock.base.secrets import Password
 from paddock.clients.ssh import BudgetedSsh, DialBudget, new_key_pair
 from paddock.hosts.bootstrap import Bootstrap, FleetConfig, PerHost, Ready, Sequencing, StepProgress
+from paddock.simulator.agent_payload import with_node_agent
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.mac import Fleet, Pace
-from paddock.simulator.nodes import with_simulated_agent
 
 from .table import Row, amount
 
@@ -53,7 +53,7 @@ async def _bootstrap(count: int) -> tuple[float, float, int, int]:
         in_steps += progress.seconds
 
     with tempfile.TemporaryDirectory() as folder:
-        fleet = with_simulated_agent(FleetConfig(), Path(folder))
+        fleet = with_node_agent(FleetConfig(), Path(folder))
 
         async def one(number: int) -> Ready:
             host = hosts[number]

@@ -21,6 +21,8 @@ import psutil
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from paddock.simulator.world.folder import COMMAND, WorldFolder
+
 Json = dict[str, Any]
 T = TypeVar("T")
 
@@ -29,7 +31,7 @@ INFRASTRUCTURE = "/apis/infrastructure.cluster.x-k8s.io/v1alpha1/namespaces/defa
 HOSTS = f"{INFRASTRUCTURE}/scalewayapplesiliconhosts"
 MACHINES = f"{INFRASTRUCTURE}/scalewayapplesiliconmachines"
 START_WITHIN = 60.0
-STOP_WITHIN = 5.0
+STOP_WITHIN = 15.0
 
 
 def eventually(what: str, seen: Callable[[], T | None], within: float = 90.0, every: float = 0.1) -> T:
@@ -127,7 +129,7 @@ class Instance:
             if status.get("serverID") and (status.get("ready") or not ready)
         }
 
-    def all_bound(self, count: int, *, ready: bool = False, within: float = 45.0) -> dict[str, str]:
+    def all_bound(self, count: int, *, ready: bool = False, within: float = 120.0) -> dict[str, str]:
         """Wait until so many machines have a host, or are ready."""
 
         def seen() -> dict[str, str] | None:
@@ -141,6 +143,24 @@ class Instance:
         saved = msgspec.json.decode((self.data / "simulation.json").read_bytes())
         return saved["hosts"]
 
+    def control(self) -> httpx2.Client:
+        """The control API of the simulated world."""
+        sockets = WorldFolder(self.data).sockets()
+        assert sockets is not None, "there is no world"
+        transport = httpx2.HTTPTransport(uds=str(sockets.control), verify=False)
+        return httpx2.Client(base_url="http://127.0.0.1", transport=transport, timeout=10.0)
+
+    def submit(self, count: int, *, duration: float) -> set[int]:
+        """So many jobs for Macs, of so many simulated seconds."""
+        order = {"repository": "acme/app", "labels": ["tuist-macos"], "duration": duration}
+        with self.control() as control:
+            return {control.post("/jobs", json=order).raise_for_status().json()["id"] for _ in range(count)}
+
+    def github_jobs(self) -> dict[int, Json]:
+        """Every job as GitHub knows it."""
+        with self.control() as control:
+            return {job["id"]: job for job in control.get("/jobs").raise_for_status().json()}
+
     # How it ends
 
     def tree(self) -> set[psutil.Process]:
@@ -152,9 +172,9 @@ class Instance:
             pass
         return self._tree
 
-    def left_over(self) -> list[str]:
-        """Processes of it that still live."""
-        return [each.name() for each in self._tree if _lives(each)]
+    def left_over(self, *, world: bool = True) -> list[str]:
+        """Processes of it that still live, on request without those of the simulated world, which outlives a kill."""
+        return [each.name() for each in self._tree if _lives(each) and (world or not _of_the_world(each))]
 
     def interrupt(self) -> int:
         """Ctrl-C, as a terminal sends it: to the whole process group."""
@@ -174,8 +194,13 @@ class Instance:
         self.process.kill()
         self.process.wait(STOP_WITHIN)
 
-    def dispose(self) -> None:
-        """Whatever a test did, nothing of this instance lives on."""
+    def world(self) -> psutil.Process | None:
+        """The simulated world's process, whoever started it."""
+        pid = WorldFolder(self.data).holder()
+        return psutil.Process(pid) if pid else None
+
+    def dispose(self, *, world: bool = True) -> None:
+        """Whatever a test did, nothing of this instance lives on; on request only its world does."""
         self.tree()
         if self.process.poll() is None:
             self.process.terminate()
@@ -185,8 +210,18 @@ class Instance:
                 self.process.kill()
                 self.process.wait()
         for each in self._tree:
-            if _lives(each):
+            if _lives(each) and (world or not _of_the_world(each)):
                 each.kill()
+        if world and (left := self.world()) is not None:
+            for each in [left, *left.children(recursive=True)]:
+                each.kill()
+
+
+def _of_the_world(process: psutil.Process) -> bool:
+    try:
+        return any(COMMAND in each.cmdline() for each in [process, *process.parents()])
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -197,10 +232,12 @@ def _lives(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def running(data: Path, *options: str, port: int = 0, kube_port: int = 0) -> Iterator[Instance]:
-    """An instance that is up, for as long as the block lasts."""
+def running(
+    data: Path, *options: str, port: int = 0, kube_port: int = 0, world_stays: bool = False
+) -> Iterator[Instance]:
+    """An instance that is up, for as long as the block lasts; with `world_stays` its simulated world may live longer."""
     instance = Instance(data, *options, port=port, kube_port=kube_port)
     try:
         yield instance.started()
     finally:
-        instance.dispose()
+        instance.dispose(world=not world_stays)

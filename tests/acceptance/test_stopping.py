@@ -30,7 +30,7 @@ def test_a_killed_paddock_finds_its_objects_and_its_cloud_and_strands_nothing(tm
         eventually("a claim has begun", lambda: any("claim" in h["spec"] for h in first.items(HOSTS)), every=0.02)
         uids = {machine["metadata"]["uid"] for machine in first.items(MACHINES)}
         first.kill()
-        eventually("Postgres goes by itself", lambda: not first.left_over(), within=10.0)
+        eventually("Postgres goes by itself", lambda: not first.left_over(world=False), within=10.0)
     with running(data, "--hosts", "3", "--orphan-reclaim-interval", "1s") as second:
         assert {machine["metadata"]["uid"] for machine in second.items(MACHINES)} == uids
         bound = second.all_bound(3)

@@ -1,7 +1,7 @@
 """A management cluster with everything in it: the real core, our chart, our operator, and simulated Macs.
 
 The operator acts as the chart's own account, with the chart's rights and nothing else; the Macs run the real bootstrap over
-SSH, and their simulated agents post the Nodes. Only the cloud and the Macs are not real.
+SSH, and run the shipped agent's code. Only the cloud, the Macs and their Tart are not real.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kube.agents import agents_of
 from kube.cluster_api_core import Assets, Core, apply, establish, running_core
 from kube.controlplane import ControlPlane, running_control_plane
 from unit.deploy.rendering import NAMESPACE, RELEASE, ROOT, objects
@@ -41,10 +42,10 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import Condition
 from paddock.kube.resource import Resource
+from paddock.simulator.agent_payload import with_node_agent
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.cloud.state import Host as CloudHost
 from paddock.simulator.mac import Fleet, Pace
-from paddock.simulator.nodes import SimulatedNodes, with_simulated_agent
 
 CORE = "cluster.x-k8s.io"
 CLUSTERS = Resource(CORE, "v1beta2", "Cluster", "clusters")
@@ -221,13 +222,13 @@ async def at_work(where: Site, macs: Macs, **changes: Any) -> AsyncIterator[Worl
         access = NodeAccess(client, clock, rng, endpoint, identities)
         bootstrapper = FleetBootstrapper(
             BootstrapContext(client=client, cloud=scaleway, ssh=macs.fleet.ssh(), clock=clock, rng=rng, access=access),
-            with_simulated_agent(FleetConfig(), agent),
+            with_node_agent(FleetConfig(), agent),
             sequencing=Sequencing(clock, rng, spread=0.0),
         )
         HostOperator(manager, client, scaleway, bootstrapper, settings, clock=macs.clock, rng=macs.rng, metrics=metrics)
         running = [
             asyncio.create_task(manager.run()),
-            asyncio.create_task(SimulatedNodes(macs.fleet, admin, macs.clock).run()),
+            asyncio.create_task(agents_of(macs.fleet, client.config.server, macs.clock, macs.rng, speed=2000.0).run()),
         ]
         try:
             yield World(where, macs, admin, metrics)

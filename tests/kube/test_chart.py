@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from kube.agents import agents_of
 from kube.real_helm import Helm
 from kube.supervision import ControlPlaneError
 from unit.deploy.rendering import CHART, FULL, NAMESPACE, RELEASE, definitions, objects
@@ -35,9 +36,9 @@ from paddock.kube.config import from_kubeconfig
 from paddock.kube.leader import LeaderElectionConfig, LeaderElector
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
+from paddock.simulator.agent_payload import with_node_agent
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.mac import Fleet, Pace
-from paddock.simulator.nodes import SimulatedNodes, with_simulated_agent
 
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane
@@ -148,12 +149,17 @@ async def test_the_operator_reconciles_the_charts_fleet_with_the_charts_rights(
         access = NodeAccess(client, clock, rng, endpoint, identities)
         bootstrapper = FleetBootstrapper(
             BootstrapContext(client=client, cloud=scaleway, ssh=macs.ssh(), clock=clock, rng=rng, access=access),
-            with_simulated_agent(FleetConfig(), tmp_path / "agent"),
+            with_node_agent(FleetConfig(), tmp_path / "agent"),
             sequencing=Sequencing(clock, rng, spread=0.0),
         )
         HostOperator(manager, client, scaleway, bootstrapper, SETTINGS, clock=clock, rng=rng, metrics=metrics)
         running = [
-            asyncio.create_task(each) for each in (manager.run(), cloud.run(), SimulatedNodes(macs, admin, clock).run())
+            asyncio.create_task(each)
+            for each in (
+                manager.run(),
+                cloud.run(),
+                agents_of(macs, client.config.server, clock, rng, speed=2000.0).run(),
+            )
         ]
         try:
 

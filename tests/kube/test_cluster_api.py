@@ -67,7 +67,9 @@ async def test_a_machine_deployment_becomes_available_on_macs_whose_nodes_report
         assert node.spec.provider_id == machine["spec"]["providerID"]
         assert machine["spec"]["providerID"].endswith(host.id)
         reported = {each.type: each.status for each in node.status.conditions}
-        assert reported == {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
+        asked_for = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
+        assert asked_for.items() <= reported.items()
+        assert set(reported.values()) - {"True"} == {"False"}, "and what else the agent says is no problem either"
         assert node.metadata.annotations["cluster.x-k8s.io/machine"] == name, "core may patch Nodes"
     assert world.refused() == {}, "the chart's rights are enough"
 
@@ -121,7 +123,12 @@ async def test_scaling_down_drains_the_node_deletes_it_and_gives_the_mac_back_wi
     await world.scale(1)
     (kept,) = [machine["metadata"]["name"] for machine in await world.machines()]
     (gone,) = before.keys() - {kept}
-    assert await world.node(gone) is None
+
+    async def left() -> bool:
+        return await world.node(gone) is None
+
+    # The agent registers again for as long as it runs: the Node ends for good when the Mac's disk does.
+    await world.until("the Node is gone", left)
     assert await world.node(kept) is not None
     assert await world.infra(gone) is None
 

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from paddock.all_in_one.world_process import WorldProcess
 from paddock.base.clock import Clock
 from paddock.base.http_server import Tls
 from paddock.base.metrics import CollectorRegistry
@@ -36,6 +37,8 @@ class Options:
     jobs: float = 0.0
     """Jobs a minute of simulated time, as a share of what the hosts could run; 0 submits none."""
     seed: int | None = None
+    world_linger: float = 1800.0
+    """How many seconds the simulated world goes on after Paddock was killed and nobody came back."""
     fleet: FleetConfig = field(default_factory=FleetConfig)
     settings: HostSettings = field(
         default_factory=lambda: HostSettings(default_adopt_pool_prefix="tuist-pool-", lease_duration=0.0)
@@ -66,6 +69,8 @@ class Application:
     tls: Tls | None = None
     """What listeners show that Macs reach."""
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    world: WorldProcess | None = None
+    """The simulated world, where there is one."""
     metrics: KubeMetrics = field(init=False)
     client: Client = field(init=False)
 

@@ -1,15 +1,17 @@
-"""Faults for the simulation, over its simulators: each says what should be seen, and how long it takes to heal."""
+"""Faults for the simulation, ordered of its world: each says what should be seen, and how long it takes to heal."""
 
 import asyncio
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from paddock.all_in_one.hosts_subsystem import SimulatedHosts
+from msgspec.structs import replace
+
 from paddock.all_in_one.outage import Outage
-from paddock.all_in_one.runners_subsystem import SimulatedRunners
+from paddock.all_in_one.world_client import WorldAwayError
 from paddock.base.clock import Clock
 from paddock.base.explanation import span
 from paddock.base.logs import get_logger
@@ -18,8 +20,7 @@ from paddock.hosts.cluster_api import PAUSED
 from paddock.kube.builtin import Node
 from paddock.kube.client import Client
 from paddock.runners.api.settings import HealingSettings
-from paddock.simulator.github.faults import Fault, FaultKind
-from paddock.simulator.pods import Hang
+from paddock.simulator.world.messages import FaultOrder, RunnerFault
 from paddock.web.faults import Breakage, Struck
 from paddock.web.links import href
 from paddock.web.page_data import PageData
@@ -45,12 +46,11 @@ class _Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultContext:
-    """What the fault panel strikes: the cluster that `seen` shows, and the simulators behind it."""
+    """What the fault panel strikes: the cluster that `seen` shows, and the world, which takes orders."""
 
     client: Client
     seen: Callable[[], PageData]
-    hosts: SimulatedHosts
-    runners: SimulatedRunners | None
+    order: Callable[[FaultOrder], Awaitable[None]]
     outage: Outage
     clock: Clock
     rng: random.Random
@@ -62,19 +62,14 @@ class SimulatedFaults:
     def __init__(self, context: FaultContext, *, healing: HealingSettings, reclaims: bool) -> None:
         self._client = context.client
         self._seen = context.seen
-        self._hosts = context.hosts
-        self._runners = context.runners
+        self._order = context.order
         self._outage = context.outage
         self._clock = context.clock
         self._rng = context.rng
         self._struck: deque[Struck] = deque(maxlen=_REMEMBERED)
         self._later: set[asyncio.Task[None]] = set()
         self._faults = {
-            fault.breakage.name: fault
-            for fault in (
-                *self._of_macs(reclaims=reclaims),
-                *(self._of_jobs(healing) if self._runners is not None else ()),
-            )
+            fault.breakage.name: fault for fault in (*self._of_macs(reclaims=reclaims), *self._of_jobs(healing))
         }
 
     def breakages(self) -> tuple[Breakage, ...]:
@@ -85,7 +80,11 @@ class SimulatedFaults:
 
     async def strike(self, name: str) -> Struck | None:
         fault = self._faults[name]
-        said = await fault.strike()
+        try:
+            said = await fault.strike()
+        except WorldAwayError as error:
+            log.warning("nothing was broken", fault=name, why=str(error))
+            return None
         if said is None:
             return None
         struck = Struck(self._clock.now(), fault.breakage.title, said[0], said[1])
@@ -185,7 +184,7 @@ class SimulatedFaults:
                     "The Pod asks again, is told to go, and the job is handed to another Pod; it never runs twice.",
                     f"the Pod goes at once; its job is looked at after {unheard}",
                 ),
-                self._mishap(Hang.LOSES_ANSWER, "The next runner loses the answer to its request."),
+                self._mishap("loses the answer", "The next runner loses the answer to its request."),
             ),
             _Fault(
                 Breakage(
@@ -195,7 +194,7 @@ class SimulatedFaults:
                     "The job says “handed over, and GitHub has not said that it runs”. Then a line in Healed, and the job waits in its old place.",
                     f"its job is looked at {unheard} after it was handed over; its Pod goes {span(silent)} to {span(2 * silent)} after that, when GitHub itself would have given it up",
                 ),
-                self._mishap(Hang.NEVER_REGISTERS, "The next runner never registers."),
+                self._mishap("never registers", "The next runner never registers."),
             ),
             _Fault(
                 Breakage(
@@ -205,7 +204,7 @@ class SimulatedFaults:
                     "The Mac stays busy without a job. Then a line in Healed: GitHub says that it is over, and nothing moves.",
                     f"{finished} after its job",
                 ),
-                self._mishap(Hang.HANGS_AFTER_JOB, "The next runner hangs after its job."),
+                self._mishap("hangs after its job", "The next runner hangs after its job."),
             ),
             _Fault(
                 Breakage(
@@ -244,33 +243,30 @@ class SimulatedFaults:
         return f"The Node {machine.metadata.name} is deleted.", href("machine", machine.metadata.name)
 
     async def _wedge(self) -> tuple[str, str] | None:
-        return await self._when_claimed_next(
-            "its sshd will hang", lambda server_id: self._hosts.macs.mac(server_id).wedge_sshd("hang")
-        )
+        return await self._when_claimed_next("its sshd will hang", FaultOrder(kind="wedge-sshd"))
 
     async def _lock(self) -> tuple[str, str] | None:
-        return await self._when_claimed_next(
-            "its account will be locked", lambda server_id: self._hosts.macs.mac(server_id).lock_account()
-        )
+        return await self._when_claimed_next("its account will be locked", FaultOrder(kind="lock-account"))
 
     async def _seal(self) -> tuple[str, str] | None:
-        def seal(server_id: str) -> None:
-            self._hosts.cloud.seal(server_id, _SEALED * self._hosts.cloud.behaviour.speed)
+        return await self._when_claimed_next(
+            "its password will be sealed", FaultOrder(kind="seal-password", seconds=_SEALED)
+        )
 
-        return await self._when_claimed_next("its password will be sealed", seal)
-
-    async def _when_claimed_next(self, what: str, spoil: Callable[[str], None]) -> tuple[str, str] | None:
+    async def _when_claimed_next(self, what: str, order: FaultOrder) -> tuple[str, str] | None:
         machine = self._machine("ready")
         if machine is None:
             return None
         meta, name, server_id = machine.metadata, machine.status.host_name, machine.status.server_id
         await self._client.delete(Machine, meta.name, meta.namespace, uid=meta.uid)
-        task = asyncio.create_task(self._spoil_next(name, meta.uid, server_id, spoil), name=f"fault on {name}")
+        task = asyncio.create_task(
+            self._spoil_next(name, meta.uid, replace(order, server_id=server_id)), name=f"fault on {name}"
+        )
         self._later.add(task)
         task.add_done_callback(self._later.discard)
         return f"Machine {meta.name} is being released; when its Mac is claimed next, {what}.", href("host", name)
 
-    async def _spoil_next(self, name: str, before: str, server_id: str, spoil: Callable[[str], None]) -> None:
+    async def _spoil_next(self, name: str, before: str, order: FaultOrder) -> None:
         """Wait until another machine has the host, and spoil it then; give up after a while."""
         deadline = self._clock.monotonic() + _TIMEOUT
         while self._clock.monotonic() < deadline:
@@ -278,7 +274,8 @@ class SimulatedFaults:
             if host is None:
                 return
             if host.spec.claim is not None and host.spec.claim.machine_uid != before and host.spec.release is None:
-                spoil(server_id)
+                with suppress(WorldAwayError):
+                    await self._order(order)
                 return
             await self._clock.sleep(_LOOK_EVERY)
 
@@ -297,17 +294,15 @@ class SimulatedFaults:
 
     # Jobs.
 
-    def _mishap(self, kind: Hang, sentence: str) -> Callable[[], Awaitable[tuple[str, str] | None]]:
+    def _mishap(self, kind: RunnerFault, sentence: str) -> Callable[[], Awaitable[tuple[str, str] | None]]:
         async def strike() -> tuple[str, str] | None:
-            assert self._runners is not None
-            self._runners.pods.runner_faults.next.append(kind)
+            await self._order(FaultOrder(kind="runner", runner=kind))
             return sentence, "/"
 
         return strike
 
     async def _lose_webhook(self) -> tuple[str, str] | None:
-        assert self._runners is not None
-        self._runners.github.inject(Fault(kind=FaultKind.UNDELIVERED, operations=("queued",)))
+        await self._order(FaultOrder(kind="lose-webhook"))
         return "The next “queued” of GitHub will not arrive.", "/"
 
     async def _kill(self) -> tuple[str, str] | None:

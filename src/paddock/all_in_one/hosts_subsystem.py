@@ -1,49 +1,32 @@
 """The host subsystem in `paddock up`: the cloud and the Macs, real or simulated, and the controllers over them."""
 
-import asyncio
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from paddock.all_in_one.application import Application, in_background
+from paddock.all_in_one.application import Application
+from paddock.base.secrets import Secret
 from paddock.clients.scaleway import Cloud, ScalewayClient, ScalewaySettings
 from paddock.clients.ssh import AsyncSsh, Ssh
 from paddock.hosts.bootstrap import FleetConfig, Sequencing
 from paddock.hosts.bootstrap.contract import Bootstrapper
 from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper
+from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.bootstrap.node_access import NodeAccess, NodeAccessSettings
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.roles import NODE_ROLE
 from paddock.kube.manager import Manager
-from paddock.simulator.agents import with_node_agent
-from paddock.simulator.cloud import SimulatedCloud
-from paddock.simulator.mac import Fleet
-from paddock.simulator.outside import SimulatedWorld, first_fleet, keep_saved, open_cloud, open_macs
+from paddock.simulator.agent_payload import with_node_agent
+from paddock.simulator.first_objects import FLEET, SERVER_TYPE, first_fleet
+from paddock.simulator.world.messages import PoolOrder
 
-__all__ = ["SimulatedHosts", "hosts_subsystem"]
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedHosts:
-    """The simulators of the host subsystem, for the fault panel."""
-
-    world: SimulatedWorld
-    cloud: SimulatedCloud
-    macs: Fleet
-
-    def installed(self) -> list[str]:
-        """The hosts whose Macs have a disk from before."""
-        return [host.id for host in self.cloud.hosts() if (self.world.macs / host.id / "disk.json").is_file()]
+__all__ = ["hosts_subsystem"]
 
 
-async def hosts_subsystem(application: Application, manager: Manager) -> tuple[HostOperator, SimulatedHosts | None]:
+async def hosts_subsystem(application: Application, manager: Manager) -> HostOperator:
     """Adds the controllers of the host subsystem to the manager."""
-    simulators = None
-    if application.options.simulate:
-        cloud, bootstrapper, simulators = await _simulated(application)
-    else:
-        cloud, bootstrapper = await _real(application)
-    operator = HostOperator(
+    cloud, bootstrapper = await (_real if application.world is None else _simulated)(application)
+    return HostOperator(
         manager,
         application.client,
         cloud,
@@ -53,7 +36,6 @@ async def hosts_subsystem(application: Application, manager: Manager) -> tuple[H
         rng=application.rng,
         metrics=application.metrics,
     )
-    return operator, simulators
 
 
 async def _real(application: Application) -> tuple[Cloud, Bootstrapper]:
@@ -64,30 +46,43 @@ async def _real(application: Application) -> tuple[Cloud, Bootstrapper]:
     return cloud, _bootstrapper(application, cloud, AsyncSsh(), application.options.fleet)
 
 
-async def _simulated(application: Application) -> tuple[Cloud, Bootstrapper, SimulatedHosts]:
-    """A cloud and its Macs in this process; they are kept across restarts."""
-    options, clock = application.options, application.clock
-    world = SimulatedWorld(
-        application.folder.root,
-        options.hosts,
-        options.speed,
-        options.seed,
-        options.settings.zones,
-        options.settings.default_adopt_pool_prefix,
+async def _simulated(application: Application) -> tuple[Cloud, Bootstrapper]:
+    """The same clients, with the simulated world at their other end."""
+    assert application.world is not None
+    options, world = application.options, application.world
+    view = await world.ready()
+    settings = ScalewaySettings(
+        secret_key=Secret(view.secret_key),
+        project_id=view.project_id,
+        access_key="SCWSIMULATED00000000",
+        api_url="http://127.0.0.1",
+        request_timeout=options.settings.request_timeout,
     )
-    simulated = await asyncio.to_thread(open_cloud, world, clock, application.rng)
-    settings = replace(simulated.settings(), request_timeout=options.settings.request_timeout)
     cloud = await application.stack.enter_async_context(
-        ScalewayClient(settings, clock, application.rng, transport=simulated.transport())
+        ScalewayClient(settings, application.clock, application.rng, transport=world.client.scaleway())
     )
-    macs = open_macs(world, simulated, clock, application.rng)
-    application.stack.push_async_callback(macs.stop)
-    if not simulated.hosts():
-        await first_fleet(world, simulated, application.client, cloud, options.settings)
-    await in_background(application, "simulated cloud", simulated.run)
-    await in_background(application, "simulation save", lambda: keep_saved(world.file, simulated.to_json, clock))
+    await _first_hosts(application, cloud)
     fleet = with_node_agent(options.fleet, application.folder.root / "agent")
-    return cloud, _bootstrapper(application, cloud, macs.ssh(), fleet), SimulatedHosts(world, simulated, macs)
+    return cloud, _bootstrapper(application, cloud, world.client.ssh(), fleet)
+
+
+async def _first_hosts(application: Application, cloud: Cloud) -> None:
+    """A pool of hosts and a fleet over it, once in the life of a data folder.
+
+    Key, pool, fleet, note: each can be repeated, and until the note is there all of them are. The key is registered before the
+    hosts are delivered, because keys reach a Mac at delivery only.
+    """
+    assert application.world is not None
+    done = application.folder.root / "first-fleet"
+    if done.exists():
+        return
+    options, settings = application.options, application.options.settings
+    await FleetKeys(application.client, cloud, namespace=settings.namespace).ensure(FLEET)
+    await application.world.client.pool(
+        PoolOrder(options.hosts, list(settings.zones), settings.default_adopt_pool_prefix, SERVER_TYPE)
+    )
+    await first_fleet(application.client, settings.namespace, options.hosts, settings.zones[0])
+    done.touch()
 
 
 def _bootstrapper(application: Application, cloud: Cloud, ssh: Ssh, fleet: FleetConfig) -> Bootstrapper:

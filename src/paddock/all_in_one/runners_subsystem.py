@@ -1,17 +1,14 @@
-"""The runner subsystem in `paddock up`: ledger, GitHub (real or simulated), dispatch, pools, and simulated Pods."""
+"""The runner subsystem in `paddock up`: ledger, GitHub (real or simulated), dispatch and pools."""
 
 import os
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import httpx2
 from starlette.applications import Starlette
 
 from paddock.all_in_one.application import Application, in_background
 from paddock.base.http_server import bind, listening
 from paddock.base.logs import get_logger
-from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.clients.github import GitHub, GitHubClient, GitHubSettings
 from paddock.kube.manager import Manager
@@ -19,42 +16,32 @@ from paddock.runners.ledger import SCHEMA, Ledger, Listener
 from paddock.runners.pools.settings import PoolSettings
 from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.runners.processes.operator import RunnerOperator
-from paddock.simulator.agents import AgentWorld, dispatch_clients
-from paddock.simulator.github import SimulatedGitHub, Workload
-from paddock.simulator.outside import first_limits, first_pool, keep_saved, open_github
-from paddock.simulator.pods import RunnerPace, SimulatedPods
+from paddock.simulator.first_objects import first_limits, first_pool
 
-__all__ = ["RunnersSubsystem", "SimulatedRunners", "runners_subsystem"]
+__all__ = ["RunnersSubsystem", "runners_subsystem"]
 
 log = get_logger("up")
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedRunners:
-    """The simulators of the runner subsystem, for the fault panel."""
-
-    github: SimulatedGitHub
-    pods: SimulatedPods
-    agents: AgentWorld
-    """What the Macs' agents and VMs share; what runners do wrong next is the same list as that of Linux Pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunnersSubsystem:
     service: RunnerService
     operator: RunnerOperator
-    simulators: SimulatedRunners | None = None
 
 
 async def runners_subsystem(application: Application, manager: Manager) -> RunnersSubsystem | None:
     """The runner subsystem, its controllers added to the manager; None where no GitHub App is configured."""
-    if application.options.simulate:
-        simulated = open_github(
-            application.folder.root / "github.json", application.options.speed, application.clock, _drawn(application)
+    view = await application.world.ready() if application.world is not None else None
+    if application.world is not None and view is not None:
+        settings = GitHubSettings(
+            app_id=view.app_id,
+            private_key=Secret(view.app_key),
+            webhook_secrets=(Secret(view.webhook_secret),),
+            api_url="http://127.0.0.1",
         )
-        settings, transport = simulated.settings(), simulated.transport()
+        transport = application.world.client.github()
     elif os.environ.get("PADDOCK_GITHUB_APP_ID"):
-        simulated, settings, transport = None, GitHubSettings.from_env(os.environ), None
+        settings, transport = GitHubSettings.from_env(os.environ), None
     else:
         log.info("no GitHub App is configured, so no jobs are served: set PADDOCK_GITHUB_APP_ID and its key")
         return None
@@ -77,8 +64,10 @@ async def runners_subsystem(application: Application, manager: Manager) -> Runne
         rng=application.rng,
         metrics=application.metrics,
     )
-    simulators = await _simulators(application, simulated, service.ledger) if simulated is not None else None
-    return RunnersSubsystem(service, operator, simulators)
+    if view is not None:
+        await first_limits(service.ledger, view.accounts, application.options.hosts)
+        await first_pool(application.client, application.options.dispatch.namespace, application.options.hosts)
+    return RunnersSubsystem(service, operator)
 
 
 async def _service(application: Application, github: GitHub, secrets: Sequence[Secret]) -> RunnerService:
@@ -117,53 +106,3 @@ async def _open_door(application: Application, service: RunnerService) -> None:
         host, port = application.options.macs_door
         door = bind(port, "--dispatch-port", host)
         await application.stack.enter_async_context(listening(Starlette(routes=service.routes), door, application.tls))
-
-
-async def _simulators(application: Application, github: SimulatedGitHub, ledger: Ledger) -> SimulatedRunners:
-    options, clock = application.options, application.clock
-    await first_limits(ledger, github, options.hosts)
-    github.deliver_to(f"{application.page}/webhooks/github")
-    application.stack.push_async_callback(github.aclose)
-    await first_pool(application.client, options.dispatch.namespace, options.hosts)
-    pods = SimulatedPods(
-        application.client,
-        lambda: httpx2.AsyncClient(trust_env=False),
-        application.page,
-        github.connect,
-        clock=clock,
-        rng=application.rng,
-        pace=RunnerPace(speed=options.speed),
-        macos=False,
-    )
-    await in_background(application, "simulated GitHub", github.run)
-    await in_background(application, "simulated Pods", pods.run)
-    await in_background(
-        application,
-        "simulated GitHub save",
-        lambda: keep_saved(application.folder.root / "github.json", github.to_json, clock),
-    )
-    if options.jobs:
-        workload = Workload(
-            github,
-            _drawn(application),
-            clock,
-            repos=("acme/app", "acme/kit", "bolt/wallet", "crux/reader"),
-            labels=("tuist-macos",),
-            rate=max(0.2, options.jobs * options.hosts / 6.0),
-        )
-        await in_background(application, "simulated workload", workload.run)
-    agents = AgentWorld(
-        application.client.config.server,
-        application.page,
-        dispatch_clients(pods.runner_faults),
-        github.connect,
-        pods.runner_faults,
-        clock,
-        application.rng,
-        RunnerPace(speed=options.speed),
-    )
-    return SimulatedRunners(github, pods, agents)
-
-
-def _drawn(application: Application) -> random.Random:
-    return seeded(application.options.seed) if application.options.seed is not None else application.rng

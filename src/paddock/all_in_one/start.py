@@ -11,9 +11,10 @@ from starlette.types import ASGIApp
 
 from paddock.all_in_one.application import Application, Options, in_background
 from paddock.all_in_one.fault_panel import FaultContext, SimulatedFaults
-from paddock.all_in_one.hosts_subsystem import SimulatedHosts, hosts_subsystem
+from paddock.all_in_one.hosts_subsystem import hosts_subsystem
 from paddock.all_in_one.outage import Outage
 from paddock.all_in_one.runners_subsystem import RunnersSubsystem, runners_subsystem
+from paddock.all_in_one.world_process import WorldProcess
 from paddock.base.clock import SystemClock
 from paddock.base.http_server import Tls, bind, listening
 from paddock.base.rng import unseeded
@@ -31,7 +32,8 @@ from paddock.hosts.roles import node_roles, renewal_binding
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import Manager
-from paddock.simulator.agents import SimulatedAgents
+from paddock.simulator.world.folder import WorldFolder
+from paddock.simulator.world.messages import Attachment, WorldOptions
 from paddock.web.actions import Actor
 from paddock.web.app import Pages, create_app
 from paddock.web.front import front_parts
@@ -75,8 +77,12 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         stack.callback(page_socket.close)
         stack.callback(kube_socket.close)
         application.page = f"http://127.0.0.1:{page_socket.getsockname()[1]}"
+        _begin_world(application)
         store = await _store(application)
-        # After the database has taken the folder: a second start must not renew the files of the one that runs.
+        # After the database has taken the folder: a second start must not take the world, nor renew the files, of the one that
+        # runs.
+        if application.world is not None:
+            await application.world.start()
         certificates = Certificates.ensure(
             application.folder.certificates, clock.now(), outside, urlsplit(options.runner_url).hostname or ""
         )
@@ -107,8 +113,17 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         application.client = await stack.enter_async_context(
             Client(kube_config.from_kubeconfig(application.folder.kubeconfig))
         )
-        page = await _halves_and_page(application, plane.app)
+        page, runners = await _halves_and_page(application, plane.app)
         await stack.enter_async_context(listening(page, page_socket))
+        if application.world is not None:
+            # Last, so that it ends first: agents and webhooks come once all is there, and go before anything does.
+            stack.push_async_callback(application.world.detach)
+            await application.world.attend(
+                Attachment(url, application.page, str(application.folder.kubeconfig.resolve()))
+            )
+        if runners is not None:
+            # Before the world: a claim that is being served is finished, and no answer is lost on the way to its Mac.
+            stack.push_async_callback(runners.service.stop)
         settings = options.settings
         application.folder.say_where(
             api=url,
@@ -120,6 +135,26 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             macs=_told_to_macs(options),
         )
         yield Running(f"{application.page}/", url, application.folder.kubeconfig)
+
+
+def _begin_world(application: Application) -> None:
+    options = application.options
+    if not options.simulate:
+        return
+    application.world = WorldProcess(
+        WorldFolder(options.data),
+        WorldOptions(
+            hosts=options.hosts,
+            speed=options.speed,
+            jobs=options.jobs,
+            seed=options.seed,
+            linger=options.world_linger,
+        ),
+        clock=application.clock,
+        rng=application.rng,
+    )
+    application.stack.push_async_callback(application.world.stop)
+    application.world.begin()
 
 
 def _told_to_macs(options: Options) -> dict[str, object]:
@@ -149,15 +184,14 @@ async def _store(application: Application) -> PostgresStore:
     )
 
 
-async def _halves_and_page(application: Application, api: ApiServer) -> ASGIApp:
+async def _halves_and_page(application: Application, api: ApiServer) -> tuple[ASGIApp, RunnersSubsystem | None]:
+    if application.world is not None:
+        application.stack.push_async_callback(application.world.begin_to_stop)
     manager = Manager(clock=application.clock, rng=application.rng, metrics=application.metrics, grace=_GRACE)
-    hosts, simulated = await hosts_subsystem(application, manager)
+    hosts = await hosts_subsystem(application, manager)
     runners = await runners_subsystem(application, manager)
     if runners is not None:
         api.logs.source = runners.service.ledger.runner_logs
-    if simulated is not None and runners is not None and runners.simulators is not None:
-        agents = SimulatedAgents(simulated.macs, simulated.installed, runners.simulators.agents)
-        await in_background(application, "simulated agents", agents.run)
     sources = Sources.of(
         application.client,
         application.clock,
@@ -182,9 +216,9 @@ async def _halves_and_page(application: Application, api: ApiServer) -> ASGIApp:
     await in_background(application, "live page", live.run)
     application.stack.callback(live.end)
     outage = Outage(application.clock)
-    faults = _faults(application, watched, simulated, runners, outage)
+    faults = _faults(application, watched, outage)
     where = "simulated cloud" if application.options.simulate else "Scaleway"
-    return create_app(
+    page = create_app(
         Pages(
             watched,
             live,
@@ -210,22 +244,16 @@ async def _halves_and_page(application: Application, api: ApiServer) -> ASGIApp:
         healthy=lambda: None if (health := manager.readyz()).ok else health.text,
         more=[*outage.behind(runners.service.routes), *runners.service.readable] if runners is not None else (),
     )
+    return page, runners
 
 
-def _faults(
-    application: Application,
-    watched: Watched,
-    hosts: SimulatedHosts | None,
-    runners: RunnersSubsystem | None,
-    outage: Outage,
-) -> SimulatedFaults | None:
-    if hosts is None:
+def _faults(application: Application, watched: Watched, outage: Outage) -> SimulatedFaults | None:
+    if application.world is None:
         return None
     context = FaultContext(
         client=application.client,
         seen=watched.seen,
-        hosts=hosts,
-        runners=runners.simulators if runners is not None else None,
+        order=application.world.client.fault,
         outage=outage,
         clock=application.clock,
         rng=application.rng,

@@ -16,7 +16,7 @@ from paddock.base.client_certificate import with_client_certificate
 from paddock.base.connection_limits import ConnectionLimits, with_limits
 from paddock.base.logs import get_logger
 
-__all__ = ["PortInUseError", "Tls", "bind", "listening"]
+__all__ = ["PortInUseError", "Tls", "bind", "bind_unix", "listening"]
 
 _STOP_WITHIN = 1.5
 _BACKLOG = 2048
@@ -86,13 +86,34 @@ def bind(port: int, option: str, host: str = "127.0.0.1") -> socket.socket:
     return sock
 
 
+def bind_unix(path: Path) -> socket.socket:
+    """A unix socket that listens, for its owner alone; what an earlier process left under this name goes."""
+    path.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(str(path))
+        path.chmod(0o600)
+        sock.listen(_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
 @asynccontextmanager
 async def listening(
-    app: Any, sock: socket.socket, tls: Tls | None = None, limits: ConnectionLimits | None = None
+    app: Any,
+    sock: socket.socket,
+    tls: Tls | None = None,
+    limits: ConnectionLimits | None = None,
+    *,
+    date: bool = True,
 ) -> AsyncIterator[None]:
     """Serve an ASGI application on a bound socket for as long as the block runs.
 
-    No connection costs more than its limits before a request is complete, whoever sends it.
+    No connection costs more than its limits before a request is complete, whoever sends it. Without `date` the application
+    dates its answers itself.
     """
     protocol: type[asyncio.Protocol] = with_limits(limits or _default_limits(), _Refusals().count)
     config = uvicorn.Config(
@@ -109,6 +130,7 @@ async def listening(
         http=with_client_certificate(protocol) if tls and tls.clients else protocol,
         ws="none",  # nothing here speaks WebSocket; uvicorn would advise to install a library for it
         server_header=False,
+        date_header=date,
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[sock]))

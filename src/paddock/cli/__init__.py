@@ -38,15 +38,19 @@ _COMMANDS = {
         "command",
         "Give a Mac passwordless sudo and automatic login, by hand.",
     ),
+    "simulated-world": ("paddock.cli.simulated_world", "command", ""),
     "completion": ("paddock.cli.completion", "command", "Print the script that completes commands in your shell."),
 }
+
+_UNLISTED = {"simulated-world"}
+"""Programs start these, people do not."""
 
 
 class _Lazy(click.Group):
     """Lists commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(_COMMANDS)
+        return [name for name in _COMMANDS if name not in _UNLISTED]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
@@ -54,9 +58,9 @@ class _Lazy(click.Group):
         module, name, _ = _COMMANDS[cmd_name]
         return getattr(importlib.import_module(module), name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+            formatter.write_dl([(name, _COMMANDS[name][2]) for name in self.list_commands(ctx)])
 
 
 _EPILOG = """\b

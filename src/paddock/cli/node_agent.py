@@ -4,6 +4,7 @@ import asyncio
 import os
 import ssl
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from paddock.cli.long_running import when_told_to_stop
 if TYPE_CHECKING:
     from paddock.node.settings import AgentSettings
 
-__all__ = ["command"]
+__all__ = ["agent_flags", "agent_settings", "command"]
 
 _PATH = click.Path(path_type=Path)
 
@@ -73,9 +74,7 @@ def command(ctx: click.Context, **flags: Any) -> None:
     ctx.obj = flags
     if ctx.invoked_subcommand is not None:
         return
-    for name in ("node_name", "kubeconfig", "dispatch_url"):
-        if not flags[name]:
-            raise click.UsageError(f"--{name.replace('_', '-')} is missing.", ctx)
+    _require(flags, ctx)
     _set_up_log(flags)
     sys.exit(asyncio.run(_run(flags)))
 
@@ -91,6 +90,19 @@ def check(ctx: click.Context, image: str) -> None:
     sys.exit(asyncio.run(_check(ctx.obj, image)))
 
 
+def _require(flags: dict[str, Any], ctx: click.Context) -> None:
+    for name in ("node_name", "kubeconfig", "dispatch_url"):
+        if not flags[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} is missing.", ctx)
+
+
+def agent_flags(arguments: Sequence[str]) -> dict[str, Any]:
+    """What `paddock node-agent ARGUMENTS` would run with; click.UsageError where it would refuse."""
+    with command.make_context("node-agent", list(arguments)) as ctx:
+        _require(ctx.params, ctx)
+        return ctx.params
+
+
 def _set_up_log(flags: dict[str, Any]) -> None:
     from paddock.base import logs
     from paddock.node.logs import RotatingLog
@@ -103,7 +115,8 @@ def _tart_home(flags: dict[str, Any]) -> Path:
     return flags["tart_home"] or Path(os.environ.get("TART_HOME") or Path.home() / ".tart")
 
 
-def _settings(flags: dict[str, Any]) -> "AgentSettings":
+def agent_settings(flags: dict[str, Any]) -> "AgentSettings":
+    """The agent's settings as its flags say."""
     from paddock import __version__
     from paddock.node.guest import guest_script, start_arguments
     from paddock.node.settings import AgentSettings
@@ -174,7 +187,7 @@ async def _run(flags: dict[str, Any]) -> int:
                 clock,
                 rng,
             )
-            agent = Agent(world, _settings(flags), metrics=metrics, kube_metrics=kube_metrics)
+            agent = Agent(world, agent_settings(flags), metrics=metrics, kube_metrics=kube_metrics)
             address = flags["metrics_bind_address"]
             if address is not None:
                 sock = bind(address[1], "--metrics-bind-address", address[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paddock.cli.host_flags import fleet_config, host_flags, host_settings, missing_from_fleet
+from paddock.cli.host_flags import Duration, fleet_config, host_flags, host_settings, missing_from_fleet
 from paddock.cli.limit_flag import limit_flag
 from paddock.cli.listeners import BindAddress
 from paddock.cli.long_running import log_level_flag, when_told_to_stop
@@ -87,6 +87,13 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
 @limit_flag
 @retention_flags
 @click.option("--seed", type=int, help="Make the same simulated world again.")
+@click.option(
+    "--world-linger",
+    default="30m",
+    show_default=True,
+    type=Duration(),
+    help="How long the simulated world goes on after Paddock was killed and did not come back.",
+)
 @log_level_flag("warning", "What is said on the terminal; the page and `paddock events` tell the rest.")
 @host_flags("tuist-pool-")
 def command(**flags: Any) -> None:
@@ -125,6 +132,7 @@ def command(**flags: Any) -> None:
             retention=flags["retention"],
         ),
         seed=flags["seed"],
+        world_linger=flags["world_linger"],
         api_server_url=_checked_url(flags["api_server_url"]),
         macs_door=("0.0.0.0", flags["dispatch_port"]) if flags["own_dispatch"] else None,  # noqa: S104 - TLS
         runner_door=flags["runner_bind_address"],
@@ -214,15 +222,19 @@ def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
 
 async def _run(options: "Options") -> int:
     from paddock.all_in_one.start import all_in_one
+    from paddock.all_in_one.world_process import WorldError, end_world_now
     from paddock.base.http_server import PortInUseError
     from paddock.clients.scaleway import SettingsError
     from paddock.embedded.postgres import PostgresError
     from paddock.embedded.store import StoreError
+    from paddock.simulator.world.folder import WorldFolder
 
     stop = asyncio.Event()
 
     def on_signal() -> None:
         if stop.is_set():
+            if options.simulate:
+                end_world_now(WorldFolder(options.data))
             os._exit(130)  # asked twice: leave at once; Postgres notices and shuts down by itself
         stop.set()
 
@@ -232,7 +244,7 @@ async def _run(options: "Options") -> int:
             _announce(running.page, running.kubeconfig, simulate=options.simulate)
             await stop.wait()
             click.echo("\nstopping…")
-    except (PortInUseError, PostgresError, SettingsError, StoreError) as error:
+    except (PortInUseError, PostgresError, SettingsError, StoreError, WorldError) as error:
         click.echo(f"paddock: {error}", err=True)
         return 1
     except PermissionError as error:

@@ -1,15 +1,13 @@
 """The node agents of the simulated Macs: where a Mac's launchd runs the agent's job, the shipped agent's code runs.
 
-Each agent has what its Mac has: the arguments of its job, the kubeconfig that the bootstrap put there, a journal on that
-Mac's disk, and that Mac's Tart. An agent ends with its job; VMs outlive it, and end with the Mac's power. The program on the
-disk is a few lines that stand for the bundle: putting an interpreter on each simulated Mac would say nothing more.
+Each agent has what its Mac has: the arguments of its job, read by the shipped command line, the kubeconfig that the bootstrap
+put there, a journal on that Mac's disk, and that Mac's Tart. An agent ends with its job; VMs outlive it, and end with the
+Mac's power.
 """
 
 import asyncio
-import hashlib
 import random
-import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,65 +18,29 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack, end
-from paddock.hosts.bootstrap import FleetConfig, LaunchdJob, Payload
+from paddock.base.tls import default_tls
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.metrics import KubeMetrics
 from paddock.node.agent import Agent, World
 from paddock.node.certificate import CertificateRenewal, RotatingIdentity
 from paddock.node.files import DiskFiles
-from paddock.node.guest import guest_script, start_arguments
 from paddock.node.metrics import AgentMetrics
 from paddock.node.settings import AgentSettings
+from paddock.simulator.agent_payload import DISPATCH, LABEL
 from paddock.simulator.github.sessions import RunnerSession
 from paddock.simulator.mac import Fleet, SimulatedMac
 from paddock.simulator.mac.disk import Disk
-from paddock.simulator.nodes import LABEL, PROGRAM
 from paddock.simulator.pods import Hang, RunnerFaults, RunnerPace
 from paddock.simulator.tart import GuestPace, SimulatedHost, SimulatedRunner, TartPace
 from paddock.simulator.tart.kept_disk import KeptDisk, KeptTart
 
-__all__ = ["AgentWorld", "SimulatedAgents", "dispatch_clients", "with_node_agent"]
+__all__ = ["Addresses", "AgentCommand", "AgentParser", "AgentWorld", "SimulatedAgents", "dispatch_clients"]
 
 log = get_logger("simulated agents")
-_AGENT: Final = (
-    b"#!/bin/sh\n# Stands for the node agent's bundle: the simulation runs the agent's code itself.\nexec sleep 86400\n"
-)
-_DISPATCH: Final = "http://dispatch.paddock.internal"
-"""A name that stays while ports change from start to start; see `AgentWorld`."""
 _LOOK_EVERY: Final = 0.5
 _THROTTLE: Final = 10.0
 """launchd starts a job that ended again after so many seconds."""
-
-
-def with_node_agent(config: FleetConfig, folder: Path) -> FleetConfig:
-    """The configuration with our node agent, started as on a real Mac, unless it names an agent itself."""
-    if config.agent is not None:
-        return config
-    folder.mkdir(parents=True, exist_ok=True)
-    source = folder / "paddock-node-agent"
-    source.write_bytes(_AGENT)
-    agent = Payload(
-        name="paddock-node-agent",
-        source=str(source),
-        sha256=hashlib.sha256(_AGENT).hexdigest(),
-        install_to=PROGRAM,
-        agent=True,
-        job=LaunchdJob(
-            label=LABEL,
-            arguments=(
-                PROGRAM,
-                "--node-name={node_name}",
-                "--kubeconfig={kubeconfig}",
-                "--provider-id={provider_id}",
-                "--node-labels={node_labels}",
-                "--data=/Users/{username}/.paddock/node",
-                f"--dispatch-url={_DISPATCH}",
-            ),
-            run_as="login",
-        ),
-    )
-    return replace(config, payloads=(*config.payloads, agent))
 
 
 class _Lossy(httpx2.AsyncBaseTransport):
@@ -101,7 +63,7 @@ class _Lossy(httpx2.AsyncBaseTransport):
 
 def dispatch_clients(faults: RunnerFaults) -> Callable[[], httpx2.AsyncClient]:
     """Makes clients for conversations with dispatch; all share one TLS context, which costs megabytes by itself."""
-    tls = ssl.create_default_context()
+    tls = default_tls()
 
     def client() -> httpx2.AsyncClient:
         transport = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False)
@@ -111,15 +73,34 @@ def dispatch_clients(faults: RunnerFaults) -> Callable[[], httpx2.AsyncClient]:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentWorld:
-    """What the agents and VMs of all Macs share. `connect` brings a runner online at the simulated GitHub.
+class AgentCommand:
+    """What the arguments of an agent's job mean."""
 
-    `api` and `dispatch_url` are where the two services are now, whatever port they had when a Mac was told: they stand for the
-    names that would lead there.
+    kubeconfig: str
+    settings: AgentSettings
+
+
+AgentParser = Callable[[Sequence[str]], AgentCommand]
+"""Reads the arguments of an agent's job, without the program; the shipped one is `paddock.cli.node_agent.agent_command`.
+Raises whatever a wrong command line makes of it: the agent ends, and launchd starts it again."""
+
+
+@dataclass(slots=True)
+class Addresses:
+    """Where the Kubernetes API and dispatch are now, whatever port they had when a Mac was told: they stand for the names that
+    would lead there. An agent is started once they are known, and again when they change.
     """
 
-    api: str
-    dispatch_url: str
+    api: str = ""
+    dispatch_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWorld:
+    """What the agents and VMs of all Macs share. `connect` brings a runner online at the simulated GitHub."""
+
+    addresses: Addresses
+    command: AgentParser
     dispatch: Callable[[], httpx2.AsyncClient]
     connect: Callable[[str], RunnerSession]
     runner_faults: RunnerFaults
@@ -141,6 +122,7 @@ class _Inside:
     tart: KeptTart
     task: asyncio.Task[None] | None = None
     pid: int | None = None
+    reaches: tuple[str, str] = ("", "")
     again_at: float = float("inf")
 
     def dark(self) -> None:
@@ -182,8 +164,7 @@ class SimulatedAgents:
                 await self._look()
                 await self._world.clock.sleep(_LOOK_EVERY)
         finally:
-            for inside in self._inside.values():
-                await inside.end()
+            await asyncio.gather(*(inside.end() for inside in self._inside.values()))
             self._inside.clear()
 
     def running(self) -> list[str]:
@@ -206,9 +187,12 @@ class SimulatedAgents:
             if inside is not None:
                 await inside.end_agent()
             return
-        given = _arguments(job.program)
+        addresses = self._world.addresses
+        reaches = (addresses.api, addresses.dispatch_url)
+        if not addresses.api:
+            return  # Paddock has not been here yet
         if inside is None:
-            inside = self._inside[mac.name] = self._made(mac, given)
+            inside = self._inside[mac.name] = self._made(mac, self._data(mac, job.program[1:]))
         if inside.boots != mac.boots:
             await inside.end_agent()
             inside.boots = mac.boots
@@ -216,15 +200,21 @@ class SimulatedAgents:
         now = self._world.clock.monotonic()
         if inside.task is not None and inside.task.done() and inside.again_at == float("inf"):
             inside.again_at = now + _THROTTLE
-        if inside.task is None or inside.pid != job.pid or now >= inside.again_at:
+        if inside.task is None or inside.pid != job.pid or inside.reaches != reaches or now >= inside.again_at:
             await inside.end_agent()
-            inside.pid, inside.again_at = job.pid, float("inf")
-            inside.task = asyncio.create_task(self._agent(inside, given), name=f"node agent on {mac.name}")
+            inside.pid, inside.reaches, inside.again_at = job.pid, reaches, float("inf")
+            inside.task = asyncio.create_task(self._agent(inside, job.program[1:]), name=f"node agent on {mac.name}")
 
-    def _made(self, mac: SimulatedMac, given: dict[str, str]) -> _Inside:
+    def _data(self, mac: SimulatedMac, arguments: Sequence[str]) -> Path:
+        try:
+            return self._world.command(arguments).settings.data
+        except Exception:  # noqa: BLE001 - what is wrong with the command line is said when the agent is started with it
+            return Path(f"/Users/{mac.username}/.paddock/node")
+
+    def _made(self, mac: SimulatedMac, data: Path) -> _Inside:
         world, pace = self._world, self._world.pace
         mac_disk = mac.disk
-        disk = KeptDisk(mac_disk, Path(given["data"]))
+        disk = KeptDisk(mac_disk, data)
         # A Mac comes up as after a reboot when the simulation is started again: the number says which boot it is.
         host = SimulatedHost(mac.name, world.clock, address=mac.address, boots=int(world.clock.now().timestamp()))
         tart = KeptTart(
@@ -236,23 +226,27 @@ class SimulatedAgents:
             pace=_scaled(TartPace(), pace.speed),
             guest_pace=_scaled(GuestPace(), pace.speed),
         )
-        tart.keep(disk, Path(given["data"]) / "tart.json")
+        tart.keep(disk, data / "tart.json")
         inside = _Inside(mac, mac.install, mac.boots, mac_disk, disk, host, tart)
         mac.on_power_off.append(inside.dark)
         return inside
 
-    async def _agent(self, inside: _Inside, given: dict[str, str]) -> None:
+    async def _agent(self, inside: _Inside, arguments: Sequence[str]) -> None:
         """One life of one agent, put together as `paddock node-agent` does."""
         try:
-            await self._live(inside, given)
+            await self._live(inside, self._world.command(arguments))
         except Exception as error:  # noqa: BLE001 - the end of a process, whatever it died of: launchd starts it again
-            log.warning("a node agent ended; launchd starts it again", node=given.get("node-name"), why=str(error))
+            log.warning("a node agent ended; launchd starts it again", mac=inside.mac.name, why=str(error))
 
-    async def _live(self, inside: _Inside, given: dict[str, str]) -> None:
+    async def _live(self, inside: _Inside, command: AgentCommand) -> None:
         world = self._world
-        kubeconfig = inside.mac_disk.at(given["kubeconfig"])
+        api, dispatch_url = inside.reaches
+        settings = command.settings
+        if settings.dispatch_url == DISPATCH:
+            settings = replace(settings, dispatch_url=dispatch_url)
+        kubeconfig = inside.mac_disk.at(command.kubeconfig)
         connection = kube_config.from_kubeconfig(kubeconfig, clock=world.clock)
-        connection = replace(connection, server=world.api)
+        connection = replace(connection, server=api)
         identity = await connection.credentials.current()
         rotating = RotatingIdentity(identity) if identity.certificate else None
         if rotating is not None:
@@ -266,31 +260,14 @@ class SimulatedAgents:
                     rotating,
                     kubeconfig,
                     DiskFiles(),
-                    node_name=given["node-name"],
+                    node_name=settings.node_name,
                     clock=world.clock,
                     rng=world.rng,
                     metrics=metrics,
                 )
                 tasks.start(keep_running("certificate", renewal.run, world.clock, world.rng))
             around = World(client, inside.tart, inside.host, inside.disk, world.dispatch, world.clock, world.rng)
-            await Agent(around, _settings(given, world.dispatch_url), metrics=metrics, kube_metrics=kube_metrics).run()
-
-
-def _settings(given: dict[str, str], dispatch_url: str) -> AgentSettings:
-    return AgentSettings(
-        node_name=given["node-name"],
-        data=Path(given["data"]),
-        dispatch_url=dispatch_url if given["dispatch-url"] == _DISPATCH else given["dispatch-url"],
-        guest_script=guest_script().encode(),
-        guest_command=tuple(start_arguments("VM")[2:]),
-        provider_id=given.get("provider-id", ""),
-        labels=dict(pair.split("=", 1) for pair in given.get("node-labels", "").split(",") if "=" in pair),
-    )
-
-
-def _arguments(program: list[str]) -> dict[str, str]:
-    words = (word.removeprefix("--").split("=", 1) for word in program[1:] if word.startswith("--"))
-    return {pair[0]: pair[1] for pair in words if len(pair) == 2}
+            await Agent(around, settings, metrics=metrics, kube_metrics=kube_metrics).run()
 
 
 def _scaled(pace: Any, speed: float) -> Any:

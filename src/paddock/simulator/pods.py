@@ -21,7 +21,7 @@ from paddock.base.secrets import Secret
 from paddock.clients.dispatch.poll_client import Drained, PollClient, Refused, Served
 from paddock.kube.builtin import Pod, reference_to
 from paddock.kube.client import Client
-from paddock.kube.errors import KubeError, NotFoundError
+from paddock.kube.errors import KubeError, NotFoundError, TransportError, UnavailableError
 from paddock.runners.api import AUDIENCE, POLLER, RUNNER, RUNNER_LABEL
 from paddock.simulator.github.sessions import RunnerGoneError, RunnerRefusedError, RunnerSession
 
@@ -32,6 +32,7 @@ _LOOK_EVERY = 0.5
 _TOKEN_SECONDS = 600
 _TOKEN_RENEW = 240.0
 _PARTS = 8
+_TELL_AGAIN = 1.0
 
 
 class Hang(StrEnum):
@@ -98,6 +99,10 @@ class SimulatedPods:
         self._macos = macos
         self._lives: dict[str, asyncio.Task[None]] = {}
         self.runner_faults = RunnerFaults()
+
+    def reach(self, client: Client, url: str) -> None:
+        """The cluster and dispatch are there from now on; what runs inside the Pods goes on."""
+        self._client, self._url = client, url
 
     async def run(self) -> None:
         """Work until cancelled; then every Pod's process ends with us, as on a power cut."""
@@ -291,8 +296,15 @@ class SimulatedPods:
     async def _patch(self, pod: Pod, status: dict[str, Any]) -> None:
         meta = pod.metadata
         change = {"metadata": {"uid": meta.uid}, "status": status}
-        with suppress(NotFoundError):
-            await self._client.merge_patch(Pod, meta.name, change, namespace=meta.namespace, subresource="status")
+        while True:
+            try:
+                await self._client.merge_patch(Pod, meta.name, change, namespace=meta.namespace, subresource="status")
+            except NotFoundError:
+                return
+            except (TransportError, UnavailableError):
+                await self._clock.sleep(_TELL_AGAIN)  # the API is away; what happened is told when it is back
+            else:
+                return
 
 
 class _Token:
@@ -306,7 +318,11 @@ class _Token:
 
     @classmethod
     async def made(cls, client: Client, pod: Pod, clock: Clock) -> "_Token":
-        return cls(client, pod, clock, await _issued(client, pod))
+        while True:
+            try:
+                return cls(client, pod, clock, await _issued(client, pod))
+            except (TransportError, UnavailableError):
+                await clock.sleep(_TELL_AGAIN)
 
     def current(self) -> Secret:
         return self._token

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,36 +11,32 @@ from unit.web.test_acting import Cluster
 
 from paddock.all_in_one.fault_panel import FaultContext, SimulatedFaults
 from paddock.all_in_one.outage import Outage
+from paddock.all_in_one.world_client import WorldAwayError
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.runners.api.settings import HealingSettings
-from paddock.simulator.github.faults import FaultKind
-from paddock.simulator.pods import Hang, RunnerFaults
+from paddock.simulator.pods import Hang
+from paddock.simulator.world.messages import FaultOrder
 from paddock.web.page_data import PageData
 
 
 class World:
     def __init__(self, seen: PageData) -> None:
         self.cluster = Cluster()
-        self.injected: list[Any] = []
-        self.runner_faults = RunnerFaults()
+        self.orders: list[FaultOrder] = []
+        self.away = False
         clock = SystemClock()
-        runners: Any = SimpleNamespace(
-            github=SimpleNamespace(inject=self.injected.append), pods=SimpleNamespace(runner_faults=self.runner_faults)
-        )
         self.outage = Outage(clock)
         client: Any = self.cluster
-        hosts: Any = SimpleNamespace()
         context = FaultContext(
-            client=client,
-            seen=lambda: seen,
-            hosts=hosts,
-            runners=runners,
-            outage=self.outage,
-            clock=clock,
-            rng=seeded(1),
+            client=client, seen=lambda: seen, order=self.order, outage=self.outage, clock=clock, rng=seeded(1)
         )
         self.panel = SimulatedFaults(context, healing=HealingSettings(), reclaims=False)
+
+    async def order(self, fault: FaultOrder) -> None:
+        if self.away:
+            raise WorldAwayError("the simulated world does not answer")
+        self.orders.append(fault)
 
 
 @pytest.fixture
@@ -72,10 +67,17 @@ async def test_a_forced_deletion_takes_the_finalizer_first_and_names_the_very_ma
 async def test_runners_and_webhooks_go_wrong_once_each(world: World) -> None:
     for name in ("lose-answer", "never-registers", "hangs-after-job", "lose-webhook"):
         assert await world.panel.strike(name) is not None
-    assert world.runner_faults.next == [Hang.LOSES_ANSWER, Hang.NEVER_REGISTERS, Hang.HANGS_AFTER_JOB]
-    assert [(fault.kind, fault.operations, fault.times) for fault in world.injected] == [
-        (FaultKind.UNDELIVERED, ("queued",), 1)
+    runners = ["loses the answer", "never registers", "hangs after its job"]
+    assert world.orders == [
+        *(FaultOrder(kind="runner", runner=Hang(each).value) for each in runners),
+        FaultOrder(kind="lose-webhook"),
     ]
+
+
+async def test_where_the_world_is_away_nothing_is_said_to_be_broken(world: World) -> None:
+    world.away = True
+    assert await world.panel.strike("lose-webhook") is None
+    assert world.panel.struck() == ()
 
 
 async def test_a_killed_dispatcher_is_away_and_cannot_be_killed_twice(world: World) -> None:

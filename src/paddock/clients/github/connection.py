@@ -10,6 +10,7 @@ import msgspec
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
+from paddock.base.tls import default_tls
 from paddock.clients.github.app_auth import APP, AppAuth, GrantedToken
 from paddock.clients.github.budget import MUTATION_POINTS, READ_POINTS, Budget, Budgets
 from paddock.clients.github.contract import Priority
@@ -56,6 +57,7 @@ class GitHubConnection:
         self._auth = AppAuth(settings, clock, self._grant)
         self._http = httpx2.AsyncClient(
             base_url=settings.api_url,
+            verify=default_tls() if transport is None else False,
             transport=transport,
             timeout=httpx2.Timeout(settings.request_timeout, connect=settings.connect_timeout),
             headers={

@@ -9,6 +9,7 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.tls import default_tls
 from paddock.clients.scaleway.budget import RequestBudget
 from paddock.clients.scaleway.errors import (
     RateLimited,
@@ -56,6 +57,7 @@ class ScalewayConnection:
         )
         self._http = httpx2.AsyncClient(
             base_url=settings.api_url,
+            verify=default_tls() if transport is None else False,
             transport=transport,
             timeout=httpx2.Timeout(settings.request_timeout, connect=settings.connect_timeout),
             headers={"Accept": "application/json", "User-Agent": "paddock"},

@@ -21,6 +21,7 @@ from paddock.embedded.store.interface import (
 __all__ = ["HISTORY_LIMIT", "Name", "Shelf", "StoreState", "undone"]
 
 HISTORY_LIMIT = 10_000
+HISTORY_BYTES = 16 * 1024 * 1024
 
 Name = tuple[str, str]
 """(namespace, name): what orders the records of one resource."""
@@ -104,10 +105,16 @@ class StoreState:
     Revisions have no gaps: the history holds exactly the changes floor + 1 … revision.
     """
 
-    def __init__(self, revision: int = 0, *, history_limit: int = HISTORY_LIMIT) -> None:
+    def __init__(
+        self, revision: int = 0, *, history_limit: int = HISTORY_LIMIT, history_bytes: int = HISTORY_BYTES
+    ) -> None:
+        """The history is bounded twice: by its changes, and by the bytes of their objects; the latest change is always kept."""
         self.revision = revision
         self._shelves: dict[str, Shelf] = {}
-        self._history: deque[Change] = deque(maxlen=history_limit)
+        self._history: deque[Change] = deque()
+        self._history_limit = history_limit
+        self._history_bytes = history_bytes
+        self._bytes = 0
 
     @property
     def floor(self) -> int:
@@ -123,6 +130,7 @@ class StoreState:
         for resource, theirs in by_resource.items():
             self._shelf(resource).fill(theirs)
         self._history.clear()
+        self._bytes = 0
         self.revision = revision
 
     def get(self, key: Key) -> Record | None:
@@ -162,13 +170,22 @@ class StoreState:
             shelf.put((key.namespace, key.name), change.record)
         self.revision = change.revision
         self._history.append(change)
+        self._bytes += len(change.record.value)
+        while len(self._history) > 1 and (
+            len(self._history) > self._history_limit or self._bytes > self._history_bytes
+        ):
+            self._drop_oldest()
 
     def forget(self, revision: int) -> None:
         """Drop the changes up to and including `revision`."""
         if revision > self.revision:
             raise FutureRevisionError(f"revision {revision} has not happened yet: the newest is {self.revision}")
         while self._history and self._history[0].revision <= revision:
-            self._history.popleft()
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        # The object before a change is mostly another change's: counting each change's own object counts each once.
+        self._bytes -= len(self._history.popleft().record.value)
 
     def check_reach(self, revision: int) -> None:
         """Raise unless everything after `revision` is still known."""

@@ -8,6 +8,7 @@ import httpx2
 import msgspec
 
 from paddock.base.clock import rfc3339_micro
+from paddock.base.tls import default_tls
 from paddock.kube.credentials import Credentials
 from paddock.kube.errors import ConfigError
 from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, AtWork, Load, Retired
@@ -36,7 +37,11 @@ class HttpRetirementApi:
     ) -> None:
         self._credentials = credentials
         self._client = httpx2.AsyncClient(
-            base_url=url.rstrip("/") + PREFIX, timeout=seconds, transport=transport, follow_redirects=False
+            base_url=url.rstrip("/") + PREFIX,
+            timeout=seconds,
+            verify=default_tls(),
+            transport=transport,
+            follow_redirects=False,
         )
 
     async def close(self) -> None:

@@ -55,6 +55,8 @@ class SimulatedCloud:
             self.state.behaviour = behaviour
         if speed is not None:
             self.state.behaviour.speed = speed
+        self.keep: Callable[[], object] = _not_kept
+        """Called before a request that changed something is answered."""
         self._woken = asyncio.Event()
         self.audit: list[AuditEntry] = []
         self.faults = CloudFaults()
@@ -68,9 +70,13 @@ class SimulatedCloud:
             SupportApi(self._hardware, self._health),
             self.faults,
             self.audit if audit else None,
-            self._woken.set,
+            self._effected,
         )
         self.app: Starlette = asgi_app(self._front)
+
+    def _effected(self) -> None:
+        self._woken.set()
+        self.keep()
 
     def _health(self, host: Host) -> ServerHealth:
         return self.health_of(host)  # asked each time, because a simulated Mac may be connected later
@@ -296,6 +302,10 @@ class SimulatedCloud:
         if rebase:
             state = rebased(state, clock.now() - state.saved_at)
         return cls(clock, rng, audit=audit, state=state)
+
+
+def _not_kept() -> None:
+    """A cloud that lives no longer than its process."""
 
 
 def _health_of_itself(host: Host) -> ServerHealth:

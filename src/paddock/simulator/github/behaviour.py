@@ -31,6 +31,8 @@ class GitHubBehaviour(msgspec.Struct, kw_only=True):
     unused_runner: float = 86400.0
     job_kept: float = 90 * 86400.0
     """After this a completed job is forgotten, and asking for it answers 404."""
+    jobs_kept: int = 20_000
+    """So many completed jobs are known at most: a GitHub that runs for weeks must not grow for weeks."""
 
     # Reads
     list_lag: float = 0.0
@@ -42,6 +44,9 @@ class GitHubBehaviour(msgspec.Struct, kw_only=True):
     # Webhooks
     delivery: tuple[float, float] = (0.2, 1.0)
     delivery_limit: float = 10.0
+    delivery_kept: float = 3 * 86400.0
+    """After this a delivery cannot be sent again, and the log shows it no more."""
+    deliveries_kept: int = 20_000
     unsent: float = 0.0
     """Events that GitHub never sends, and of which its log knows nothing."""
     unsent_completed: float = 0.0

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Literal, Self
@@ -18,6 +18,7 @@ from paddock.simulator.errors import SimulationError
 from paddock.simulator.github.app_api import AppApi
 from paddock.simulator.github.app_keys import public_key_of, throwaway_app_key
 from paddock.simulator.github.behaviour import GitHubBehaviour
+from paddock.simulator.github.book import GitHubBook
 from paddock.simulator.github.faults import Fault, GitHubFaults
 from paddock.simulator.github.front import AuditEntry, GitHubFront
 from paddock.simulator.github.job_queue import JobQueue
@@ -76,6 +77,9 @@ class SimulatedGitHub:
             self.state.behaviour.speed = speed
         self.audit: list[AuditEntry] = []
         self.faults = GitHubFaults()
+        self.keep: Callable[[], object] = _not_kept
+        """Called before anybody outside learns of a change: before a webhook is sent, before a call that changed something is
+        answered."""
         self._woken = asyncio.Event()
         self._drivers = 0
         self._former_clients: list[httpx2.AsyncClient] = []
@@ -94,7 +98,7 @@ class SimulatedGitHub:
             handlers,
             self.faults,
             self.audit if audit else None,
-            self._woken.set,
+            self._effected,
         )
         self.app: Starlette = asgi_app(self._front)
 
@@ -149,6 +153,10 @@ class SimulatedGitHub:
     def behaviour(self) -> GitHubBehaviour:
         return self.state.behaviour
 
+    def _effected(self) -> None:
+        self._woken.set()
+        self.keep()
+
     # Time
 
     def tick(self) -> datetime:
@@ -167,7 +175,9 @@ class SimulatedGitHub:
             async with asyncio.TaskGroup() as deliveries:
                 while True:
                     self._woken.clear()
-                    for outgoing in self._webhooks.take_due(self.tick()):
+                    if due := self._webhooks.take_due(self.tick()):
+                        self.keep()
+                    for outgoing in due:
                         deliveries.create_task(self._webhooks.send(outgoing))
                     moment = self.next_change()
                     wait = _LONGEST_NAP if moment is None else (moment - self._clock.now()).total_seconds()
@@ -321,6 +331,19 @@ class SimulatedGitHub:
 
     # Across restarts
 
+    def save_to(self, book: GitHubBook) -> int:
+        """Write what changed since the last save into the book; returns how many records that were."""
+        self.state.saved_at = self.tick()
+        return book.save(self.state, self._webhooks.in_flight)
+
+    @classmethod
+    def from_book(cls, book: GitHubBook, clock: Clock, rng: random.Random) -> "SimulatedGitHub | None":
+        """The GitHub of the last save, as if no time had passed since, with its runner processes gone; None without one."""
+        state = book.load()
+        if state is None:
+            return None
+        return cls(clock, rng, audit=False, state=rebased(state, clock.now() - state.saved_at))
+
     def to_json(self) -> bytes:
         """The whole GitHub, without faults on order, the audit and the webhook's address."""
         self.state.saved_at = self.tick()
@@ -339,6 +362,10 @@ class SimulatedGitHub:
         if rebase:
             state = rebased(state, clock.now() - state.saved_at)
         return cls(clock, rng, audit=audit, state=state)
+
+
+def _not_kept() -> None:
+    """A GitHub that lives no longer than its process."""
 
 
 def _new_state(clock: Clock, rng: random.Random, app_key: str) -> GitHubState:

@@ -27,7 +27,6 @@ from paddock.simulator.github.timers import Timers
 __all__ = ["JobQueue"]
 
 _FORGOTTEN_AFTER = 3600.0  # lists that lag still show a runner that has left
-_COMPLETED_KEPT = 20_000  # a GitHub that runs for weeks must not grow for weeks
 
 
 class JobQueue:
@@ -61,9 +60,9 @@ class JobQueue:
         now = self._clock.now()
         for runner in list(self.state.runners.values()):
             if runner.removed:
-                self.timers.at(now + timedelta(seconds=_FORGOTTEN_AFTER), partial(self._forget_runner, runner))
+                self.timers.at(now + self._pace(_FORGOTTEN_AFTER), partial(self._forget_runner, runner))
                 continue
-            self.timers.at(self._unused_until(runner), partial(self._drop_unused, runner))
+            self._drop_if_unused(runner, self._unused_until(runner))
             if runner.online:
                 self.disconnect(runner, now)
         for job in self.state.jobs.values():
@@ -71,7 +70,7 @@ class JobQueue:
                 job.offered_to = 0
                 self._await_runner(job, job.assignable_at or now)
             elif job.lost_since is not None:
-                self.timers.at(job.lost_since + self._pace(self.state.behaviour.lost_runner), partial(self._lost, job))
+                self._fail_if_lost(job, job.lost_since)
         over = (job for job in self.state.jobs.values() if job.completed_at is not None)
         self._completed.extend(sorted(over, key=lambda job: job.completed_at or now))
 
@@ -131,7 +130,7 @@ class JobQueue:
             self.complete(job, "cancelled", now)
         elif job.status == "in_progress" and job.cancelled_at is None:
             job.cancelled_at = now
-            self.timers.at(now + self._pace(self.state.behaviour.cancel_grace), partial(self._give_up, job))
+            self._give_up_at(job, now + self._pace(self.state.behaviour.cancel_grace))
             self._nudge(job.runner_id)
 
     def complete(self, job: SimulatedJob, conclusion: Conclusion, now: datetime) -> None:
@@ -152,8 +151,16 @@ class JobQueue:
 
     def _await_runner(self, job: SimulatedJob, moment: datetime) -> None:
         job.assignable_at = moment
-        self.timers.at(moment, partial(self._offer, job))
-        self.timers.at(job.created_at + timedelta(seconds=self.state.behaviour.queue_limit), partial(self._tire, job))
+        self.timers.at(moment, partial(self._offer, job), partial(_waits, job))
+        limit = job.created_at + timedelta(seconds=self.state.behaviour.queue_limit)
+        self.timers.at(limit, partial(self._tire, job), partial(_waits, job))
+
+    def _give_up_at(self, job: SimulatedJob, moment: datetime) -> None:
+        self.timers.at(moment, partial(self._give_up, job), partial(_goes_on, job))
+
+    def _fail_if_lost(self, job: SimulatedJob, since: datetime) -> None:
+        moment = since + self._pace(self.state.behaviour.lost_runner)
+        self.timers.at(moment, partial(self._lost, job), partial(_goes_on, job))
 
     def _tire(self, job: SimulatedJob, now: datetime) -> None:
         if job.status == "queued":
@@ -168,7 +175,7 @@ class JobQueue:
 
     def _over_long(self, job: SimulatedJob, now: datetime) -> bool:
         kept = timedelta(seconds=self.state.behaviour.job_kept)
-        return len(self._completed) > _COMPLETED_KEPT or (job.completed_at or now) + kept <= now
+        return len(self._completed) > self.state.behaviour.jobs_kept or (job.completed_at or now) + kept <= now
 
     def forget(self, job: SimulatedJob) -> None:
         """GitHub knows the job no more, whatever it does."""
@@ -221,7 +228,7 @@ class JobQueue:
         job.offered_to, runner.job_id = runner.id, job.id
         self._sighted(runner, now)
         until = now + self._pace(self.state.behaviour.offer_life)
-        self.timers.at(until, partial(self._expire_offer, job, runner))
+        self.timers.at(until, partial(self._expire_offer, job, runner), partial(_waits, job))
         self._nudge(runner.id)
 
     def _expire_offer(self, job: SimulatedJob, runner: SimulatedRunner, now: datetime) -> None:
@@ -255,7 +262,7 @@ class JobQueue:
         self.state.runners[runner.id] = runner
         self.state.names.setdefault(place, {})[name.lower()] = runner.id
         self._sighted(runner, now)
-        self.timers.at(self._unused_until(runner), partial(self._drop_unused, runner))
+        self._drop_if_unused(runner, self._unused_until(runner))
         self._stir()
         return runner
 
@@ -279,13 +286,14 @@ class JobQueue:
         self._ready.pop(job.id, None)
         job.offered_to = 0
         job.status, job.started_at = "in_progress", now
+        job.starts += 1
         job.runner_id, job.runner_name = runner.id, runner.name
         job.steps[0].started_at = now
         behaviour = self.state.behaviour
         if behaviour.flapping > 0 and self._rng.random() < behaviour.flapping:
             job.flapping_until = now + self._pace(behaviour.flap_for)
         self._announce(job, "in_progress", now)
-        self.timers.at(now + self._pace(behaviour.job_limit), partial(self._give_up, job))
+        self._give_up_at(job, now + self._pace(behaviour.job_limit))
         self._stir()
         return job
 
@@ -298,7 +306,7 @@ class JobQueue:
         job = self.state.jobs.get(runner.job_id)
         if job is not None and job.status == "in_progress":
             job.lost_since = now
-            self.timers.at(now + self._pace(self.state.behaviour.lost_runner), partial(self._lost, job))
+            self._fail_if_lost(job, now)
         elif job is not None:
             self._withdraw(job)
             self._offer(job, now)
@@ -314,7 +322,7 @@ class JobQueue:
         self._not_idle(runner)
         runner.removed, runner.online = True, False
         self._sighted(runner, now)
-        self.timers.at(now + timedelta(seconds=_FORGOTTEN_AFTER), partial(self._forget_runner, runner))
+        self.timers.at(now + self._pace(_FORGOTTEN_AFTER), partial(self._forget_runner, runner))
         self._nudge(runner.id)
 
     def delist(self, runner: SimulatedRunner, now: datetime) -> None:
@@ -326,18 +334,23 @@ class JobQueue:
     def _unused_until(self, runner: SimulatedRunner) -> datetime:
         return runner.created_at + timedelta(seconds=self.state.behaviour.unused_runner)
 
+    def _drop_if_unused(self, runner: SimulatedRunner, moment: datetime) -> None:
+        self.timers.at(moment, partial(self._drop_unused, runner), lambda: not runner.removed)
+
     def _drop_unused(self, runner: SimulatedRunner, now: datetime) -> None:
         if runner.removed:
             return
         if runner.online or runner.busy:
-            again = now + timedelta(seconds=self.state.behaviour.unused_runner)
-            self.timers.at(again, partial(self._drop_unused, runner))
+            self._drop_if_unused(runner, now + timedelta(seconds=self.state.behaviour.unused_runner))
         else:
             self.remove(runner, now)
 
     def _forget_runner(self, runner: SimulatedRunner, now: datetime) -> None:
         del now
         self.state.runners.pop(runner.id, None)
+        names = self.state.names.get(runner.place, {})
+        if names.get(runner.name.lower()) == runner.id:
+            del names[runner.name.lower()]
 
     def _not_idle(self, runner: SimulatedRunner) -> None:
         key = (runner.place, _lowered(runner.labels))
@@ -353,6 +366,14 @@ class JobQueue:
     def _nudge(self, runner_id: int) -> None:
         if (call := self.nudge.get(runner_id)) is not None:
             call()
+
+
+def _waits(job: SimulatedJob) -> bool:
+    return job.status == "queued"
+
+
+def _goes_on(job: SimulatedJob) -> bool:
+    return job.status != "completed"
 
 
 def _lowered(labels: Iterable[str]) -> frozenset[str]:

@@ -83,6 +83,8 @@ class SimulatedJob(msgspec.Struct, kw_only=True):
     lost_since: datetime | None = None
     cancelled_at: datetime | None = None
     flapping_until: datetime | None = None
+    starts: int = 0
+    """How often a runner took it up: more than one is a bug of somebody's."""
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -186,7 +188,7 @@ class GitHubState(msgspec.Struct, kw_only=True):
     runs: dict[int, Run] = msgspec.field(default_factory=dict)
     runners: dict[int, SimulatedRunner] = msgspec.field(default_factory=dict)
     names: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
-    """Every runner name that was ever used, by place: GitHub reserves it at the mint."""
+    """The names of runners, by place: GitHub reserves one at the mint, and until it has forgotten the runner."""
     outgoing: list[Outgoing] = msgspec.field(default_factory=list)
     held: dict[int, Outgoing] = msgspec.field(default_factory=dict)
     """Deliveries that wait to be overtaken by the next one of their job."""

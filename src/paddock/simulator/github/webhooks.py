@@ -11,13 +11,13 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.rng import new_uuid
+from paddock.base.tls import default_tls
 from paddock.simulator.github.faults import FaultKind, GitHubFaults
 from paddock.simulator.github.state import Attempt, GitHubState, Outgoing, SimulatedJob
 from paddock.simulator.github.wire import event_json
 
 __all__ = ["Webhooks", "signature"]
 
-_LOG_KEPT = 20_000
 _REPEATED_WITHIN = (0.1, 5.0)
 _OVERTAKEN_BY = (0.1, 2.0)
 
@@ -52,7 +52,8 @@ class Webhooks:
         former = self._client
         self._url = url
         # No proxy of the environment stands between a simulation and its loopback.
-        self._client = httpx2.AsyncClient(transport=transport, trust_env=False) if url else None
+        tls = default_tls() if url.startswith("https:") else False
+        self._client = httpx2.AsyncClient(transport=transport, verify=tls, trust_env=False) if url else None
         return former
 
     # Planning
@@ -162,9 +163,15 @@ class Webhooks:
         self.in_flight.remove(outgoing)
         log = self._state.attempts
         log[attempt.id] = attempt
-        if len(log) > _LOG_KEPT:
-            del log[next(iter(log))]
+        self._trim(started)
         return attempt
+
+    def _trim(self, now: datetime) -> None:
+        """Forget what GitHub forgets. Attempts are in the order of their numbers, which is nearly that of their moments."""
+        behaviour, log = self._state.behaviour, self._state.attempts
+        oldest = now - timedelta(seconds=behaviour.delivery_kept)
+        while log and (len(log) > behaviour.deliveries_kept or next(iter(log.values())).delivered_at < oldest):
+            del log[next(iter(log))]
 
     async def _post(self, outgoing: Outgoing) -> tuple[str, int]:
         limit = self._state.behaviour.delivery_limit

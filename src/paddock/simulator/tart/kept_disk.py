@@ -1,19 +1,23 @@
 """A simulated Mac's disk as the agent, Tart and guests use it: in memory, and in the Mac's own folder for the next start."""
 
 import shutil
+from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from paddock.simulator.mac.calls import Log
 from paddock.simulator.mac.disk import Disk
 from paddock.simulator.tart.disk import SimulatedDisk
-from paddock.simulator.tart.machines import SimulatedTart, _Machine
+from paddock.simulator.tart.machines import Ledger, SimulatedTart, _Machine
 
 __all__ = ["KeptDisk", "KeptTart"]
 
 _FLEETING: Final = frozenset({"guest.sh", "log", "mark"})
 """Rewritten at every start, or every few seconds: nothing is decided from them after a power cut."""
+
+_REMEMBERED: Final = 100
 
 
 class KeptDisk(SimulatedDisk):
@@ -79,6 +83,8 @@ class KeptTart(SimulatedTart):
     def keep(self, disk: KeptDisk, book: Path) -> None:
         """Have what the book lists, and write each change into it from now on."""
         self.kept, self.book = disk, book
+        # Nobody judges this Mac afterwards, and it may run for weeks.
+        self.ledger = Ledger(**{each.name: Log(_REMEMBERED) for each in fields(Ledger)})
         if (content := disk.files.get(book)) is not None:
             images, vms = msgspec.json.decode(content, type=tuple[list[str], dict[str, str]])
             self.cache.update(images)
