@@ -13,6 +13,7 @@ from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBo
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.bootstrap.node_access import NodeAccess, NodeAccessSettings
+from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.operator import HostOperator
 from paddock.hosts.roles import NODE_ROLE
 from paddock.kube.manager import Manager
@@ -23,8 +24,8 @@ from paddock.simulator.world.messages import PoolOrder
 __all__ = ["hosts_subsystem"]
 
 
-async def hosts_subsystem(application: Application, manager: Manager) -> HostOperator:
-    """Adds the controllers of the host subsystem to the manager."""
+async def hosts_subsystem(application: Application, manager: Manager, work: WorkLedger | None) -> HostOperator:
+    """Adds the controllers of the host subsystem to the manager; `work` knows the jobs that no Pod shows."""
     cloud, bootstrapper = await (_real if application.world is None else _simulated)(application)
     return HostOperator(
         manager,
@@ -35,6 +36,7 @@ async def hosts_subsystem(application: Application, manager: Manager) -> HostOpe
         clock=application.clock,
         rng=application.rng,
         metrics=application.metrics,
+        work=work,
     )
 
 

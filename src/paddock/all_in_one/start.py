@@ -34,6 +34,7 @@ from paddock.kube.client import Client
 from paddock.kube.manager import Manager
 from paddock.simulator.world.folder import WorldFolder
 from paddock.simulator.world.messages import Attachment, WorldOptions
+from paddock.views.dispatch_word import DispatchWord
 from paddock.web.actions import Actor
 from paddock.web.app import Pages, create_app
 from paddock.web.front import front_parts
@@ -188,10 +189,11 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
     if application.world is not None:
         application.stack.push_async_callback(application.world.begin_to_stop)
     manager = Manager(clock=application.clock, rng=application.rng, metrics=application.metrics, grace=_GRACE)
-    hosts = await hosts_subsystem(application, manager)
     runners = await runners_subsystem(application, manager)
     if runners is not None:
         api.logs.source = runners.service.ledger.runner_logs
+    work = DispatchWord(runners.service.retirement) if runners is not None else None
+    hosts = await hosts_subsystem(application, manager, work)
     sources = Sources.of(
         application.client,
         application.clock,

@@ -23,6 +23,7 @@ from unit.deploy.rendering import (
 
 from paddock import __version__
 from paddock.cli import connections, main
+from paddock.runners.api import OPERATOR_AUDIENCE
 from paddock.runners.dispatch import http as dispatch
 from paddock.runners.http import internal
 from paddock.runners.webhooks import receive
@@ -116,6 +117,19 @@ def test_dispatch_trusts_the_account_of_this_release_s_operator_alone():
     meta = account["metadata"]
     wanted = f"--controller=system:serviceaccount:{meta['namespace']}:{meta['name']}"
     assert flag(arguments("dispatch", WITH_DISPATCH), "--controller") == [wanted]
+
+
+def test_the_operator_shows_dispatch_a_token_that_the_api_server_refuses():
+    [operator] = [
+        each for each in of_kind("Deployment", WITH_DISPATCH) if each["metadata"]["name"].endswith("operator")
+    ]
+    pod = operator["spec"]["template"]["spec"]
+    [volume] = [each for each in pod["volumes"] if each["name"] == "dispatch-token"]
+    [source] = volume["projected"]["sources"]
+    assert source["serviceAccountToken"]["audience"] == OPERATOR_AUDIENCE
+    [mount] = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == volume["name"]]
+    default = options("operator")["--dispatch-token-file"].default
+    assert f"{mount['mountPath']}/{source['serviceAccountToken']['path']}" == str(default)
 
 
 # What is refused, and how.
