@@ -25,6 +25,9 @@ from paddock.hosts.bootstrap.agent_bundle import AGENT
 
 __all__ = ["CHECKERS"]
 
+BENCHES: Final = set(
+    re.findall(r'^    "([a-z]+)": \(', (ROOT / "bench" / "__main__.py").read_text(encoding="utf-8"), re.MULTILINE)
+)
 TARGETS: Final = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 OURS: Final = {
     word
@@ -51,6 +54,7 @@ FLAGS: Final = {
     "create": {"--from-file", "--from-literal", "--type"},
     "delete": {"--all"},
     "describe": set(),
+    "exec": set(),
     "explain": set(),
     "get": {"-l", "-o", "-w", "--raw"},
     "label": set(),
@@ -102,7 +106,7 @@ def make(words: Sequence[str]) -> None:
             if name == "RUN_ARGS":
                 paddock(["up", "--simulate", *shlex.split(value)])
         else:
-            assert name in TARGETS, f"there is no target {name}"
+            assert name in TARGETS or (words[0] == "bench" and name in BENCHES), f"there is no target {name}"
 
 
 def kubectl(words: Sequence[str]) -> None:

@@ -39,6 +39,18 @@ async def until_gone(fleet: FleetWorld, name: str, within: float = 60.0) -> None
     await fleet.eventually(f"{name} is gone", gone, within)
 
 
+async def recorded(fleet: FleetWorld, *server_ids: str) -> None:
+    """These hosts were claimed once, by machines that are gone: the ledger knows them as this cluster's own."""
+
+    async def there() -> bool:
+        return set(server_ids) <= (await fleet.hosts()).keys()
+
+    await fleet.ready.wait()
+    await fleet.eventually("the hosts are in the ledger", there, 600.0)
+    for server_id in server_ids:
+        await fleet.api.merge_patch(Host, server_id, {"spec": {"epoch": 1}}, namespace="default")
+
+
 async def until_pooled(fleet: FleetWorld, server_id: str, within: float = 7200.0) -> Host:
     async def free() -> bool:
         host = (await fleet.hosts()).get(server_id)

@@ -14,6 +14,7 @@ from incidents.hosts.story import (
     one,
     orphans,
     reclaimed,
+    recorded,
     settings,
     until_gone,
     until_pooled,
@@ -243,7 +244,7 @@ async def test_the_sweep_keeps_its_brakes(world: World) -> None:
     lost = [fleet.cloud.add_host(f"{OURS}lost-{number}", server_type="M2-L").id for number in range(5)]
     busy = fleet.cloud.add_host(f"{OURS}busy", server_type="M2-L").id
     fleet.cloud.set_status(busy, "rebooting")
-    await fleet.ready.wait()
+    await recorded(fleet, *lost, busy)
     counts = []
     for _ in range(200):
         await fleet.clock.sleep(1)
@@ -288,6 +289,7 @@ async def test_a_reclaimed_host_comes_back_on_the_family_it_had(world: World) ->
     fleet = FleetWorld(world, hosts=0, settings=settings(claim_name_prefix=OURS))
     fleet.cloud.set_default_image("M2-L", "macos-sequoia-15.6")
     lost = fleet.cloud.add_host(f"{OURS}lost", server_type="M2-L", image="macos-tahoe-26.3").id
+    await recorded(fleet, lost)
     freed = await until_pooled(fleet, lost)
     assert freed.status.os.family == "Tahoe"
     await fleet.machine(f"{OURS}m-1")

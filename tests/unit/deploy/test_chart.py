@@ -222,7 +222,7 @@ def test_our_own_workloads_are_restricted(values: dict[str, Any]):
         assert pod["securityContext"]["runAsUser"] > 0
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
-        assert {next(iter(set(v) - {"name"})) for v in pod["volumes"]} <= {"emptyDir", "configMap"}
+        assert {next(iter(set(v) - {"name"})) for v in pod["volumes"]} <= {"emptyDir", "configMap", "projected"}
         for container in pod["containers"]:
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,

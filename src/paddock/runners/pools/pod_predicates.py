@@ -224,12 +224,12 @@ def _status(pod: Pod, name: str) -> ContainerStatus | None:
 
 
 def _scheduled(pod: Pod) -> PodCondition | None:
-    return _condition(pod, "PodScheduled")
+    return _of_type(pod, "PodScheduled")
 
 
 def _ready(pod: Pod) -> PodCondition | None:
-    return _condition(pod, "Ready")
+    return _of_type(pod, "Ready")
 
 
-def _condition(pod: Pod, kind: str) -> PodCondition | None:
+def _of_type(pod: Pod, kind: str) -> PodCondition | None:
     return next((condition for condition in pod.status.conditions if condition.type == kind), None)
