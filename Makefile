@@ -65,11 +65,13 @@ check: .venv/installed-for-development
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=src $(BIN)/lint-imports
 
-# Exhaustive grids and long storms; then every simulation and every incident with all of its seeds (`make test` takes the first).
+# Exhaustive grids and long storms; then every simulation and every incident with all of its seeds (`make test` takes the
+# first). SEEDS=50 runs more of them, AT_MOST=3 fewer.
 SEEDS ?=
+AT_MOST ?=
 test-slow: .venv/installed-for-development
-	@PADDOCK_SIM_SEEDS=$(SEEDS) $(PYTEST) -m slow
-	@PADDOCK_SIM_SEEDS=$(SEEDS) $(PYTEST) -m "not slow" tests/simulation tests/incidents
+	@PADDOCK_SIM_SEEDS=$(SEEDS) PADDOCK_SIM_AT_MOST=$(AT_MOST) $(PYTEST) -m slow
+	@PADDOCK_SIM_SEEDS=$(SEEDS) PADDOCK_SIM_AT_MOST=$(AT_MOST) $(PYTEST) -m "not slow" tests/simulation tests/incidents
 
 test-all: check test test-slow test-kube test-browser
 
