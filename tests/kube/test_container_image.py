@@ -20,7 +20,7 @@ CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 TOOLS = ("buildah", "debootstrap", "unshare", "chroot", "mount")
 
 
-def run(*words: str | Path, seconds: float = 280, ok: bool = True) -> subprocess.CompletedProcess[str]:
+def run(*words: str | Path, seconds: float = 900, ok: bool = True) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=seconds)
     assert not ok or done.returncode == 0, f"{words[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done

@@ -50,6 +50,8 @@ class MaintainHost:
         node = None
         if self._context.settings.expect_nodes:
             node = await self._context.fresh.get(Node, machine.metadata.name)
+            if node is None and _restored(machine):
+                return await self._introduce(machine, host)
             if node is None:
                 return await self._restart_agent(machine, host, self._missing(machine))
         looked_after = await self._remediate.run(machine, host, node)
@@ -67,6 +69,27 @@ class MaintainHost:
         if since is not None and self._context.clock.now() - since < _NODE_GRACE:
             return _MissingNode(f"the Node {machine.metadata.name} has not registered yet", expected=True)
         return _MissingNode(f"the Node {machine.metadata.name} is missing", expected=False)
+
+    async def _introduce(self, machine: Machine, host: Host) -> RequeueAfter:
+        """The Mac of a moved or restored machine is a node of another cluster, or of none: an update gives its agent this
+        one's address and an identity, and is safe under its jobs. Died behind it, the next pass does it again.
+        """
+        context, now = self._context, self._context.clock.now()
+        message = f"the Node {machine.metadata.name} is missing: its agent is told of this cluster"
+        machine = await context.save(machine, ready(machine.status, False, "NodeMissing", message, now))
+        credentials = await self._prepare.login(machine, host)
+        outcome = await context.bootstrapper.update(
+            machine, host, credentials, ShownSteps(context, machine, "Updating")
+        )
+        machine = await context.again(machine)
+        if isinstance(outcome, BootstrapFailed):
+            context.say(machine, "Warning", "AgentRollFailed", outcome.message)
+            return RequeueAfter(_WHEN_NODE_IS_MISSING)
+        await context.note_bootstrapped(machine, host, outcome.config_hash)
+        told = f"host {host.metadata.name} is bootstrapped, and its agent was told of this cluster"
+        status = replace(machine.status, host_config_hash=outcome.config_hash)
+        await context.save(machine, condition(status, "Bootstrapped", True, "Bootstrapped", told, context.clock.now()))
+        return RequeueAfter(10.0)
 
     async def _restart_agent(self, machine: Machine, host: Host, missing: _MissingNode) -> RequeueAfter:
         context, now = self._context, self._context.clock.now()
@@ -166,6 +189,11 @@ class MaintainHost:
             machine, ready(replace(status, phase=phase, bootstrap_step=""), True, "Ready", message, now)
         )
         return RequeueAfter(_WHEN_READY)
+
+
+def _restored(machine: Machine) -> bool:
+    said = get_condition(machine.status.conditions, "Bootstrapped")
+    return said is not None and said.reason == "Restored"
 
 
 async def _silent(step: str) -> None:
