@@ -172,9 +172,13 @@ class Instance:
             pass
         return self._tree
 
+    def databases(self) -> set[int]:
+        """The processes of its Postgres that live now."""
+        return {each.pid for each in self.tree() if _lives(each) and _name(each) == "postgres"}
+
     def left_over(self, *, world: bool = True) -> list[str]:
         """Processes of it that still live, on request without those of the simulated world, which outlives a kill."""
-        return [each.name() for each in self._tree if _lives(each) and (world or not _of_the_world(each))]
+        return [_name(each) for each in self._tree if _lives(each) and (world or not _of_the_world(each))]
 
     def interrupt(self) -> int:
         """Ctrl-C, as a terminal sends it: to the whole process group."""
@@ -222,6 +226,14 @@ def _of_the_world(process: psutil.Process) -> bool:
         return any(COMMAND in each.cmdline() for each in [process, *process.parents()])
     except psutil.NoSuchProcess:
         return False
+
+
+def _name(process: psutil.Process) -> str:
+    """Also of one that ends at this moment."""
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return f"process {process.pid}"
 
 
 def _lives(process: psutil.Process) -> bool:

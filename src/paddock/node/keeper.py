@@ -205,7 +205,9 @@ class Keeper:
     async def _start(self, entry: Entry, facts: Facts) -> None:
         context, pod = self._context, facts.pod
         if pod is None:
-            return  # without the Pod there is no environment: wait until the cache has it, or it is proven gone
+            # Without the Pod there is no environment: wait until the cache has it, or it is proven gone.
+            self._pause = context.settings.tick
+            return
         attempt = entry.attempt + 1 if entry.stage is Stage.CLONING else entry.attempt
         async with context.seats:
             if context.seat_problem(self._uid) is not None:
