@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "Dockerfile").read_text()
-BASE = re.findall(r"^FROM (\S+)", TEXT, re.MULTILINE)[-1]
+BASE = re.findall(r"^FROM ([^\s$]+)", TEXT, re.MULTILINE)[-1]
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 TOOLS = ("buildah", "debootstrap", "unshare", "chroot", "mount")
 
