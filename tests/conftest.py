@@ -2,6 +2,7 @@
 are busy with other tests.
 """
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import structlog
 from hypothesis import HealthCheck, configuration, settings
 from isolation import isolate
 
+# A shell that runs us in the background ignores Ctrl-C, and every program that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Before tests move to another folder: what failed is remembered in the checkout, as always.
 configuration.set_hypothesis_home_dir(Path(__file__).resolve().parents[1] / ".hypothesis")
 settings.register_profile("paddock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
