@@ -7,21 +7,10 @@ import struct
 import sys
 from pathlib import Path
 
-__all__ = ["lock_is_held", "process_exists", "runs_vm"]
+__all__ = ["lock_is_held", "runs_vm"]
 
 _DARWIN = "qqihh"  # l_start, l_len, l_pid, l_type, l_whence
 _LINUX = "hhqqi"  # l_type, l_whence, l_start, l_len, l_pid
-
-
-def process_exists(pid: int) -> bool:
-    """Whether a process of that number exists, whoever owns it. Says nothing about whether it is the one that was meant."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def lock_is_held(path: Path) -> bool:

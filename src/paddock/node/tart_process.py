@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from paddock.base.processes import process_exists
 from paddock.node.machines import (
     Liveness,
     PullError,
@@ -21,7 +22,7 @@ from paddock.node.machines import (
     VmMissingError,
     VmRunningError,
 )
-from paddock.node.process_table import lock_is_held, process_exists, runs_vm
+from paddock.node.process_table import lock_is_held, runs_vm
 from paddock.node.programs import Ended, ProgramTimeoutError, run_program
 
 __all__ = ["TartProcess"]

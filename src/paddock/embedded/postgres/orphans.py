@@ -10,6 +10,7 @@ from pathlib import Path
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.processes import process_exists
 from paddock.embedded.postgres.errors import PostgresNotStartingError
 
 __all__ = ["PidFile", "end_orphans", "read_pid_file"]
@@ -57,7 +58,7 @@ async def end_orphans(data: Path, clock: Clock) -> None:
             _send(pid, signal.SIGKILL)
         if not await _gone(lambda: bool(_workers(data)), clock, 2.0):
             raise PostgresNotStartingError(f"processes {_workers(data)} still use {data}: end them and start again")
-    if sys.platform == "linux" and _exists(found.pid):
+    if sys.platform == "linux" and process_exists(found.pid):
         # The id now belongs to a stranger, whom Postgres could mistake for its predecessor. No process works in this
         # folder, which was looked up just now, and none can start to while we hold its lock.
         (data / "postmaster.pid").unlink(missing_ok=True)
@@ -93,16 +94,6 @@ def _workers(data: Path) -> list[int]:
     if sys.platform != "linux":
         return []
     return [int(at.name) for at in Path("/proc").iterdir() if at.name.isdigit() and _serves(int(at.name), data)]
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _send(pid: int, what: signal.Signals) -> None:

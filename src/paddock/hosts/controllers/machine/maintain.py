@@ -72,7 +72,8 @@ class MaintainHost:
 
     async def _introduce(self, machine: Machine, host: Host) -> RequeueAfter:
         """The Mac of a moved or restored machine is a node of another cluster, or of none: an update gives its agent this
-        one's address and an identity, and is safe under its jobs. Died behind it, the next pass does it again.
+        one's address and an identity. Died behind it, the next pass does it again. Pods do not move with machines: the
+        agent ends the VM of a Pod that this cluster does not know, so people drain a fleet before they move it.
         """
         context, now = self._context, self._context.clock.now()
         message = f"the Node {machine.metadata.name} is missing: its agent is told of this cluster"
