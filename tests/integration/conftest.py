@@ -1,6 +1,5 @@
 """One real Postgres for the whole run, and ledgers in schemas of their own, each checked for contradictions at the end."""
 
-import itertools
 import random
 import shutil
 import tempfile
@@ -8,15 +7,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psycopg
+import pytest
 import pytest_asyncio
 from doubles.clocks import StandingClock
 from integration.runners.ledger.rig import Bench
+from integration.schemas import Schemas
 
 from paddock.base.clock import SystemClock
 from paddock.embedded.postgres import EmbeddedPostgres
 from paddock.runners.ledger import Ledger
-
-_schemas = itertools.count()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -44,12 +43,18 @@ async def _hurry(dsn: str) -> None:
         await connection.execute("ALTER ROLE CURRENT_USER SET synchronous_commit = off")
 
 
+@pytest.fixture(scope="session")
+def schemas(server: EmbeddedPostgres) -> Schemas:
+    return Schemas(server.dsn)
+
+
 @pytest_asyncio.fixture
-async def bench(server: EmbeddedPostgres) -> AsyncIterator[Bench]:
+async def bench(schemas: Schemas) -> AsyncIterator[Bench]:
     """A ledger whose wall clock stands until it is told to move."""
     clock = StandingClock()
-    schema = f"ledger_{next(_schemas)}"
-    async with Ledger.open(server.dsn, clock=clock, rng=random.Random(7), schema=schema, size=16) as ledger:
-        bench = Bench(ledger, clock, server.dsn, schema)
+    schema = schemas.take()
+    async with Ledger.open(schemas.dsn, clock=clock, rng=random.Random(7), schema=schema, size=16) as ledger:
+        bench = Bench(ledger, clock, schemas.dsn, schema)
         yield bench
         assert await bench.problems() == []
+    await schemas.give_back(schema)

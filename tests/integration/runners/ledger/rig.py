@@ -5,6 +5,7 @@ from typing import Any, LiteralString
 
 import psycopg
 from doubles.clocks import NOON, StandingClock
+from integration.schemas import empty
 from psycopg import sql
 
 from paddock.runners.ledger import Claim, Ledger, NewJob, Outcome, Platform, Pod
@@ -114,16 +115,7 @@ class Bench:
 
     async def blank(self) -> None:
         """The ledger as on its first day: the same tables serve many lives, because making them takes longest."""
-        tables = await self.ask(
-            "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename NOT LIKE %s",
-            [self.schema, "%migration%"],
-        )
-        async with await self.connect() as connection:
-            await connection.execute(
-                "SET session_replication_role = replica"
-            )  # the log refuses to be emptied otherwise
-            for (table,) in tables:
-                await connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+        await empty(self.dsn, self.schema)
         self.clock.moment = START
 
     async def problems(self) -> list[str]:

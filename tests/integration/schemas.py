@@ -1,0 +1,68 @@
+"""The ledgers' schemas, each used by one test after the other: making one takes longer than most tests."""
+
+import itertools
+
+import psycopg
+from psycopg import sql
+
+_EMPTY = """
+DO $$
+DECLARE one record;
+BEGIN
+    SET LOCAL lock_timeout = '5s';
+    SET LOCAL session_replication_role = replica;  -- the log refuses to be emptied otherwise
+    FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT LIKE '%migration%' LOOP
+        EXECUTE format('DELETE FROM %I', one.tablename);
+    END LOOP;
+    FOR one IN SELECT sequencename, start_value FROM pg_sequences WHERE schemaname = current_schema LOOP
+        PERFORM setval(one.sequencename::regclass, one.start_value, false);
+    END LOOP;
+END $$
+"""
+_LAYOUT = """
+SELECT (SELECT array_agg(proname ORDER BY proname) FROM pg_proc WHERE pronamespace = n.oid),
+       (SELECT array_agg(relname ORDER BY relname) FROM pg_class WHERE relnamespace = n.oid),
+       (SELECT array_agg(attname ORDER BY attrelid, attnum) FROM pg_attribute
+         WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = n.oid)),
+       (SELECT array_agg(tgname ORDER BY tgname) FROM pg_trigger
+         WHERE NOT tgisinternal AND tgrelid IN (SELECT oid FROM pg_class WHERE relnamespace = n.oid))
+  FROM pg_namespace n WHERE nspname = current_schema
+"""
+
+
+async def empty(dsn: str, schema: str) -> None:
+    """The ledger as on its first day: no row but those of its migrations, every sequence at its start."""
+    async with await _connect(dsn, schema) as connection:
+        await connection.execute(_EMPTY)
+
+
+class Schemas:
+    """Hands out ledgers' schemas; one that comes back empty and in its own layout serves the next test, too."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._numbers = itertools.count()
+        self._clean: list[str] = []
+        self._layout: object = None
+
+    def take(self) -> str:
+        """A schema without a row: perhaps one without tables yet, which the ledger makes when it opens."""
+        return self._clean.pop() if self._clean else f"ledger_{next(self._numbers)}"
+
+    async def give_back(self, schema: str) -> None:
+        """Only a schema that can be emptied is used again: a test may have changed its tables or hold their locks still."""
+        try:
+            await empty(self.dsn, schema)
+        except psycopg.Error:
+            return
+        async with await _connect(self.dsn, schema) as connection:
+            layout = await (await connection.execute(_LAYOUT)).fetchone()
+        self._layout = self._layout or layout
+        if layout == self._layout:
+            self._clean.append(schema)
+
+
+async def _connect(dsn: str, schema: str) -> psycopg.AsyncConnection:
+    connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
+    await connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
+    return connection
