@@ -17,6 +17,7 @@ class Layout:
     authority: Path
     authority_key: Path
     serving: KeyPair
+    kubelet_client: KeyPair
     signing_key: Path
     verifying_key: Path
     tokens: Path
@@ -56,6 +57,10 @@ def kube_apiserver(layout: Layout, *, with_controllers: bool) -> list[str]:
         f"--tls-cert-file={layout.serving.certificate}",
         f"--tls-private-key-file={layout.serving.key}",
         f"--client-ca-file={layout.authority}",
+        # What it shows to the agents that serve logs, as kubeadm sets it up.
+        f"--kubelet-client-certificate={layout.kubelet_client.certificate}",
+        f"--kubelet-client-key={layout.kubelet_client.key}",
+        "--kubelet-preferred-address-types=InternalIP",
         f"--token-auth-file={layout.tokens}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",

@@ -258,6 +258,9 @@ def _launch(supervisor: Supervisor, binaries: Path, *, durable: bool, controller
         authority=authority.file,
         authority_key=authority.key_file,
         serving=authority.serving("kube-apiserver"),
+        kubelet_client=authority.client(
+            "kube-apiserver-kubelet-client", ("system:masters",), "kube-apiserver-kubelet-client"
+        ),
         signing_key=signing_key,
         verifying_key=verifying_key,
         tokens=folder / "tokens.csv",

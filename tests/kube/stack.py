@@ -200,7 +200,7 @@ class Stack:
         given = yaml.safe_load((TREE / "docs" / "examples" / "values.yaml").read_text())
         return {
             **given,
-            "macosFleet": {**given["macosFleet"], "replicas": 1, "tart": tart},
+            "macosFleet": {**given["macosFleet"], "replicas": 1, "tart": tart, "logsPort": free_port()},
             "operator": {**given["operator"], "apiServerURL": self.plane.url},
             "dispatch": {**given["dispatch"], "runnerURL": self.dispatch_url},
             "github": {"apiURL": self.world.github_url},

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest_asyncio
 import yaml
 from kube.stack import NAMESPACE, Stack, stack_folder, until
 from kube.stack_world import StackWorld
+from kube.supervision import ControlPlaneError
 
 from paddock.kube.builtin import Node, Pod
 from paddock.simulator.github.state import SimulatedJob
@@ -63,6 +65,16 @@ async def told_its_end(stack: Stack, job: SimulatedJob) -> bool:
     return any(f"Running job: {job.name}\n" in message and DONE in message for message in stack.pods.messages)
 
 
+async def is_logged(stack: Stack, job: SimulatedJob) -> bool:
+    """By `kubectl logs`: the API server dials the agent, which asks the cluster whether it may be told."""
+    for pod in (await stack.admin.list(Pod, NAMESPACE)).items:
+        asked = ("-n", NAMESPACE, "logs", pod.metadata.name, "--tail=50")
+        with suppress(ControlPlaneError):  # another Pod's VM has not started
+            if f"Running job: {job.name}\n" in await asyncio.to_thread(stack.plane.run_kubectl, *asked):
+                return True
+    return False
+
+
 async def ready_node(stack: Stack) -> Node | None:
     nodes = (await stack.admin.list(Node)).items
     return next((n for n in nodes if any(c.type == "Ready" and c.status == "True" for c in n.status.conditions)), None)
@@ -74,6 +86,7 @@ async def test_a_job_goes_from_webhook_to_success_on_a_mac_with_what_we_ship(sta
     await until("a VM waits for a job", lambda: waiting_pods(stack), told=stack.told)
     job = stack.world.submit("first")
     await until("the job runs", lambda: runs(stack, job), told=stack.told)
+    await until("kubectl logs shows the job", lambda: is_logged(stack, job), told=stack.told)
     stack.world.let_end(job)
     await until("the job is over", lambda: is_over(stack, job), told=stack.told)
     assert (job.conclusion, stack.world.accepted[job.id]) == ("success", 1)

@@ -75,6 +75,7 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--ssh-port", type=click.IntRange(1, 65535), default=22, show_default=True, help="The port of the Macs' SSH servers."),
         click.option("--tart-url", default="", envvar="PADDOCK_TART_URL", help="https address of Tart's release archive, for a fleet without --fleet-config."),
         click.option("--tart-sha256", default="", envvar="PADDOCK_TART_SHA256", help="The SHA-256 of that archive."),
+        click.option("--node-logs-port", type=click.IntRange(0, 65535), default=0, help="Macs serve `kubectl logs` on this port (kubelets use 10250), for an API server that can dial them; 0 turns it off."),
         click.option("--tart-version", default="", envvar="PADDOCK_TART_VERSION", help="Its version, for people to see."),
         click.option("--namespace", default="default", show_default=True, help="Where the Host objects live."),
         click.option("--watch-namespace", "watch_namespaces", multiple=True, help="Only work on machines, fleets and clusters of this namespace; may be repeated. Without it, of all."),
@@ -131,7 +132,10 @@ def fleet_config(flags: dict[str, Any]) -> "FleetConfig":
     bundle, tart = _bundle(flags), _tart(flags)
     try:
         return default_fleet(
-            bundle, tart, dispatch_url=flags.get("runner_dispatch_url") or flags.get("dispatch_url") or ""
+            bundle,
+            tart,
+            dispatch_url=flags.get("runner_dispatch_url") or flags.get("dispatch_url") or "",
+            logs_port=flags.get("node_logs_port") or 0,
         )
     except PlanError as error:
         raise click.UsageError(f"--tart-url: {error}") from error

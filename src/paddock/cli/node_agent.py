@@ -6,6 +6,7 @@ import ssl
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,23 @@ class _Labels(click.ParamType):
     show_default=True,
     help="Where metrics are served; 0 turns them off.",
 )
+@click.option("--node-ip", default="", help="The Node's InternalIP: where the API server would dial it.")
+@click.option(
+    "--logs-bind-address",
+    type=BindAddress(),
+    default="0",
+    show_default=True,
+    help="Where `kubectl logs` is served, such as :10250, for an API server that can dial this Mac; 0 turns it off.",
+)
+@click.option(
+    "--client-ca-file",
+    type=_PATH,
+    help="The authority of the API server's client certificate; if not given, the cluster is asked for it.",
+)
+@click.option(
+    "--tls-cert-file", type=_PATH, help="The certificate for --logs-bind-address; a self-signed one if not given."
+)
+@click.option("--tls-private-key-file", type=_PATH, help="Its key.")
 @click.option("--runner-archive", type=_PATH, help="A runner for the VMs instead of the one in their image.")
 @click.option("--log-file", type=_PATH, help="Write the log here, and rotate it; without it, to standard error.")
 @click.option(
@@ -94,6 +112,13 @@ def _require(flags: dict[str, Any], ctx: click.Context) -> None:
     for name in ("node_name", "kubeconfig", "dispatch_url"):
         if not flags[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} is missing.", ctx)
+    if bool(flags["tls_cert_file"]) != bool(flags["tls_private_key_file"]):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together: give both or none.", ctx)
+    if flags["node_ip"]:
+        try:
+            ip_address(flags["node_ip"])
+        except ValueError:
+            raise click.UsageError(f"--node-ip {flags['node_ip']!r} is no IP address.", ctx) from None
 
 
 def agent_flags(arguments: Sequence[str]) -> dict[str, Any]:
@@ -135,6 +160,7 @@ def agent_settings(flags: dict[str, Any]) -> "AgentSettings":
         max_vms=flags["max_vms"],
         runner_archive=flags["runner_archive"],
         version=__version__,
+        logs_port=flags["logs_bind_address"][1] if flags["logs_bind_address"] else 0,
     )
 
 
@@ -158,6 +184,7 @@ async def _run(flags: dict[str, Any]) -> int:
     from paddock.node.files import DiskFiles
     from paddock.node.heartbeat import NodeTakenError
     from paddock.node.lock import AlreadyRunningError, agent_lock
+    from paddock.node.log_listener import LogListener
     from paddock.node.mac_host import MacHost
     from paddock.node.metrics import AgentMetrics
     from paddock.node.tart_process import TartProcess
@@ -181,7 +208,7 @@ async def _run(flags: dict[str, Any]) -> int:
             world = World(
                 client,
                 TartProcess(flags["tart"], home),
-                MacHost(home if home.exists() else Path("/")),
+                MacHost(home if home.exists() else Path("/"), address=flags["node_ip"]),
                 files,
                 lambda: httpx2.AsyncClient(verify=tls),
                 clock,
@@ -205,6 +232,17 @@ async def _run(flags: dict[str, Any]) -> int:
                     metrics=metrics,
                 )
                 tasks.start(keep_running("certificate", renewal.run, clock, rng))
+            if flags["logs_bind_address"] is not None:
+                listener = LogListener(
+                    flags["node_name"],
+                    flags["logs_bind_address"],
+                    flags["data"] / "serving",
+                    flags["node_ip"],
+                    flags["client_ca_file"],
+                    flags["tls_cert_file"],
+                    flags["tls_private_key_file"],
+                )
+                tasks.start(keep_running("logs", lambda: listener.run(agent, client, files, clock), clock, rng))
             work = asyncio.create_task(agent.run())
             stopped = asyncio.Event()
             when_told_to_stop(stopped.set)

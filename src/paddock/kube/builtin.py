@@ -39,6 +39,7 @@ __all__ = [
     "SecretObject",
     "SelfSubjectAccessReview",
     "ServiceAccount",
+    "SubjectAccessReview",
     "Taint",
     "TokenRequest",
     "TokenReview",
@@ -360,6 +361,22 @@ class SelfSubjectAccessReview(KubeObject, frozen=True):
 
     spec: Spec = Spec()
     status: Status = Status()
+
+
+class SubjectAccessReview(KubeObject, frozen=True):
+    """May this caller do that? A plain `create`; the answer is in `status.allowed`."""
+
+    class Spec(Struct, frozen=True):
+        user: str = ""
+        groups: tuple[str, ...] = ()
+        resource_attributes: SelfSubjectAccessReview.Spec.Attributes = SelfSubjectAccessReview.Spec.Attributes()
+
+    RESOURCE: ClassVar[Resource] = Resource(
+        "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False, status=False
+    )
+
+    spec: Spec = Spec()
+    status: SelfSubjectAccessReview.Status = SelfSubjectAccessReview.Status()
 
 
 def reference_to(obj: KubeObject) -> ObjectReference:

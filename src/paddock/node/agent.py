@@ -14,7 +14,6 @@ import httpx2
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.base.readable import selected
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack
 from paddock.kube.builtin import Pod
@@ -27,16 +26,17 @@ from paddock.kube.store import CacheChange
 from paddock.node.context import Context
 from paddock.node.files import Files
 from paddock.node.goldens import PRESSURE, Goldens
+from paddock.node.guest_logs import JournalLogs
 from paddock.node.heartbeat import Heartbeat, NodeTakenError
 from paddock.node.host import Host
 from paddock.node.journal import Journal, Stage
 from paddock.node.keeper import Keeper
+from paddock.node.log_server import GuestLog
 from paddock.node.machines import Tart, TartError
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name
 from paddock.node.node_object import Health
 from paddock.node.settings import AgentSettings
-from paddock.node.shares import readable_tail
 from paddock.node.sweep import Sweep
 
 __all__ = ["Agent", "World"]
@@ -50,7 +50,6 @@ _SKEWED = (
     "the Mac's clock and the API server's are more than 30 s apart, so that GitHub may refuse its runners: "
     "set it with `sudo sntp -sS time.apple.com`, and look at paddock_node_clock_skew_seconds"
 )
-LARGEST_LOG = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,19 +203,9 @@ class Agent:
         named |= {golden_name(c.image) for pod in context.pods.values() for c in pod.spec.containers}
         return frozenset(named), frozenset(golden_name(each.image) for each in entries if each.holds_seat)
 
-    async def log(
-        self, namespace: str, name: str, *, tail_lines: int | None = None, limit_bytes: int | None = None
-    ) -> str:
-        """The log of the Pod's guest, as `kubectl logs` asks for it, also after the VM's end; LookupError without such a Pod."""
-        context = self.context
-        entry = next((e for e in context.journal.entries() if (e.namespace, e.name) == (namespace, name)), None)
-        if entry is None:
-            raise LookupError(f"no VM of {namespace}/{name} is known here")
-        raw = await context.shares(entry.uid).log(LARGEST_LOG)
-        if raw is None:
-            raw = await context.files.tail(context.journal.folder(entry.uid) / "log", LARGEST_LOG)
-        text = readable_tail(raw or b"", LARGEST_LOG)
-        return selected(text, tail_lines=tail_lines, limit_bytes=limit_bytes)
+    def find(self, namespace: str, pod: str) -> GuestLog | None:
+        """The log of a Pod's guest, also after the VM's end."""
+        return JournalLogs(self._context).find(namespace, pod) if self._context is not None else None
 
     # The Node
 

@@ -133,7 +133,9 @@ def node_status(settings: AgentSettings, host: HostFacts, offer: Offer, tart: st
     addresses = [{"type": "Hostname", "address": host.hostname or settings.node_name}]
     if host.address:
         addresses.insert(0, {"type": "InternalIP", "address": host.address})
+    endpoints = {"daemonEndpoints": {"kubeletEndpoint": {"Port": settings.logs_port}}} if settings.logs_port else {}
     return {
+        **endpoints,
         "capacity": capacity,
         "allocatable": capacity,
         "addresses": addresses,

@@ -19,6 +19,7 @@ class AgentSettings:
     """`namespace` narrows the look at Pods for an identity that may see one namespace only; a node's sees its own Pods in all.
 
     `guest_script` is what runs in each VM, `guest_command` what starts it there; `runner_archive` replaces the runner of an image.
+    `logs_port` is where the API server finds the logs of Pods; 0 where they are not served.
     """
 
     node_name: str
@@ -35,6 +36,7 @@ class AgentSettings:
     reserve_memory_mb: int = 2048
     runner_archive: Path | None = None
     version: str = ""
+    logs_port: int = 0
     tick: float = 1.0
     sweep_every: float = 10.0
     absent_for: float = 30.0

@@ -7,13 +7,14 @@ one sentence that says so.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 from paddock.base.clock import Clock, rfc3339
+from paddock.base.log_options import LogOptions, log_options
 from paddock.base.readable import readable, selected
 from paddock.embedded.api import status
-from paddock.embedded.api.calls import ApiCall, Target, flag
+from paddock.embedded.api.calls import ApiCall, Target
 from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.representation import decode
 from paddock.embedded.api.status import ApiFailure
@@ -25,7 +26,6 @@ __all__ = [
     "PodLogs",
     "PostedLog",
     "ShownLog",
-    "WantedLog",
     "connection_refused",
     "log_text",
     "wanted_log",
@@ -76,17 +76,6 @@ class NoLogs:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class WantedLog:
-    """What `kubectl logs` asked for."""
-
-    follow: bool = False
-    timestamps: bool = False
-    since: datetime | None = None
-    tail_lines: int | None = None
-    limit_bytes: int | None = None
-
-
 def connection_refused(subresource: str, pod: str, node: str) -> ApiFailure | None:
     """The refusal of what needs a connection into a Pod; None for everything else."""
     what = _CONNECTIONS.get(subresource.partition("/")[0])
@@ -101,7 +90,7 @@ def connection_refused(subresource: str, pod: str, node: str) -> ApiFailure | No
     )
 
 
-def wanted_log(query: Mapping[str, str], pod: Json, now: datetime) -> WantedLog:
+def wanted_log(query: Mapping[str, str], pod: Json, now: datetime) -> LogOptions:
     """The options of the request; ApiFailure in the words of Kubernetes for what cannot be."""
     name = pod["metadata"]["name"]
     containers = [each["name"] for each in pod["spec"].get("containers") or ()]
@@ -113,41 +102,16 @@ def wanted_log(query: Mapping[str, str], pod: Json, now: datetime) -> WantedLog:
         raise status.bad_request(
             f"no log is kept of the init container {container} of pod {name}: ask for {containers[0]}"
         )
-    if flag(query, "previous"):
+    try:
+        wanted = log_options(query, now)
+    except ValueError as error:
+        raise status.bad_request(str(error)) from None
+    if wanted.previous:
         raise status.bad_request(
             f'previous terminated container "{container}" in pod "{name}" not found: a runner never runs twice in one Pod'
         )
     _check_started(pod, container)
-    since = None
-    if "sinceSeconds" in query and "sinceTime" in query:
-        raise status.bad_request("sinceSeconds and sinceTime cannot both be given")
-    if (seconds := _number(query, "sinceSeconds", 1)) is not None:
-        since = now - timedelta(seconds=min(seconds, 10**9))
-    if "sinceTime" in query:
-        try:
-            since = datetime.fromisoformat(query["sinceTime"])
-        except ValueError:
-            raise status.bad_request(
-                f"sinceTime {query['sinceTime'][:40]!r} is no time such as 2026-01-01T00:00:00Z"
-            ) from None
-        if since.tzinfo is None:
-            raise status.bad_request("sinceTime has no time zone: write 2026-01-01T00:00:00Z")
-    return WantedLog(
-        follow=flag(query, "follow"),
-        timestamps=flag(query, "timestamps"),
-        since=since,
-        tail_lines=_number(query, "tailLines", 0),
-        limit_bytes=_number(query, "limitBytes", 1),
-    )
-
-
-def _number(query: Mapping[str, str], name: str, least: int) -> int | None:
-    text = query.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 15 and int(text) >= least):
-        raise status.bad_request(f"{name} is {text[:40]!r}: give a whole number from {least} on")
-    return int(text)
+    return wanted
 
 
 def _check_started(pod: Json, container: str) -> None:
@@ -159,7 +123,7 @@ def _check_started(pod: Json, container: str) -> None:
         raise status.bad_request(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
 
 
-def log_text(log: PostedLog | None, wanted: WantedLog, last_words: str = "") -> str:
+def log_text(log: PostedLog | None, wanted: LogOptions, last_words: str = "") -> str:
     """What to show. Where nothing was posted, the Pod's own last words are better than nothing."""
     if log is None:
         return selected(last_words, tail_lines=wanted.tail_lines, limit_bytes=wanted.limit_bytes)

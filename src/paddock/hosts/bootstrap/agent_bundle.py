@@ -81,8 +81,13 @@ def read_bundle(path: Path, target: str = _TARGET) -> AgentBundle:
     return found
 
 
-def default_fleet(bundle: AgentBundle | None, tart: Tart | None, *, dispatch_url: str = "") -> FleetConfig:
-    """The configuration without a fleet file. Without a bundle Macs are prepared, and no Node appears."""
+def default_fleet(
+    bundle: AgentBundle | None, tart: Tart | None, *, dispatch_url: str = "", logs_port: int = 0
+) -> FleetConfig:
+    """The configuration without a fleet file. Without a bundle Macs are prepared, and no Node appears.
+
+    With a `logs_port` the agents serve `kubectl logs` there.
+    """
     payloads: list[Payload] = []
     virtual_machines = VirtualMachines()
     if tart is not None:
@@ -100,7 +105,7 @@ def default_fleet(bundle: AgentBundle | None, tart: Tart | None, *, dispatch_url
             )
         )
     if bundle is not None:
-        payloads.append(_agent(bundle, dispatch_url, virtual_machines.shares_volume))
+        payloads.append(_agent(bundle, dispatch_url, virtual_machines.shares_volume, logs_port))
     labels = (("tuist.dev/runtime", "tart"),) if bundle else ()
     return FleetConfig(payloads=tuple(payloads), virtual_machines=virtual_machines, node_labels=labels)
 
@@ -121,13 +126,14 @@ def missing_parts(bundle: AgentBundle | None, tart: Tart | None, where: Path) ->
     return found
 
 
-def _agent(bundle: AgentBundle, dispatch_url: str, shares: str) -> Payload:
+def _agent(bundle: AgentBundle, dispatch_url: str, shares: str, logs_port: int) -> Payload:
     arguments = [
         AGENT,
         "--node-name={node_name}",
         "--kubeconfig={kubeconfig}",
         "--provider-id={provider_id}",
         "--node-labels={node_labels}",
+        "--node-ip={address}",
         f"--tart={_TART}",
         f"--data={_DATA}",
         # launchd keeps the file below open for as long as the agent runs, whoever puts it aside: only what comes before
@@ -137,6 +143,8 @@ def _agent(bundle: AgentBundle, dispatch_url: str, shares: str) -> Payload:
     if shares:
         # What guests write lies on the volume with a quota: a guest that writes and writes fills that one alone.
         arguments.append(f"--shares=/Volumes/{shares}")
+    if logs_port:
+        arguments.append(f"--logs-bind-address=:{logs_port}")
     if dispatch_url:
         # Braces would be taken for one of the host's values.
         arguments.append(f"--dispatch-url={dispatch_url.replace('{', '{{').replace('}', '}}')}")

@@ -46,7 +46,7 @@ def _network(field: str, text: str) -> ipaddress.IPv4Network:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchdJob:
     """A job that launchd keeps running. Arguments and values of the environment may name `{node_name}`, `{provider_id}`, `{kubeconfig}`,
-    `{username}`, `{host_cpu}`, `{host_memory_mb}`, `{max_pods}` and `{node_labels}`.
+    `{username}`, `{address}`, `{host_cpu}`, `{host_memory_mb}`, `{max_pods}` and `{node_labels}`.
 
     `run_as="login"` is the user of the console session, which virtual machines need. `folder` is made before the job
     starts, and is its user's.
@@ -302,6 +302,7 @@ def fill(template: str, host: PerHost, fleet: FleetConfig) -> str:
         "node_name": host.node_name,
         "provider_id": host.provider_id,
         "username": host.username,
+        "address": host.address,
         "kubeconfig": fleet.kubeconfig_path,
         "host_cpu": str(fleet.host_cpu),
         "host_memory_mb": str(fleet.host_memory_mb),
