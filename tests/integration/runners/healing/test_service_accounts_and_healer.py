@@ -84,7 +84,7 @@ async def test_accounts_are_only_reported_where_that_is_asked_for(healing_rig: H
 # The frame
 
 
-class PaperWorker:
+class StubWorker:
     def __init__(self, name: str, *reports: Report | Exception, every: float = 0.01) -> None:
         self.name = name
         self.every = every
@@ -102,12 +102,12 @@ class PaperWorker:
         return result
 
 
-def _healer(bench: Bench, *workers: PaperWorker) -> Healer:
+def _healer(bench: Bench, *workers: StubWorker) -> Healer:
     return Healer(workers, bench.ledger, bench.clock, seeded(1))
 
 
 async def test_only_one_process_at_a_time_does_a_workers_pass(bench: Bench) -> None:
-    ours, theirs = PaperWorker("same"), PaperWorker("same")
+    ours, theirs = StubWorker("same"), StubWorker("same")
     ours.gate = asyncio.Event()
     first, second = _healer(bench, ours), _healer(bench, theirs)
     under_way = asyncio.create_task(first.once(ours))
@@ -121,7 +121,7 @@ async def test_only_one_process_at_a_time_does_a_workers_pass(bench: Bench) -> N
 
 
 async def test_a_turn_ends_with_whoever_had_it(bench: Bench) -> None:
-    worker = PaperWorker("cut short")
+    worker = StubWorker("cut short")
     worker.gate = asyncio.Event()
     healer = _healer(bench, worker)
     task = asyncio.create_task(healer.once(worker))
@@ -144,8 +144,8 @@ async def test_two_ledgers_in_one_database_have_turns_of_their_own(bench: Bench)
 
 async def test_a_pass_that_fails_ends_nothing(bench: Bench) -> None:
     healed = Report(looked=3, healed=(Healed("stale_claim", "runner-1", "it was stale", {"job_id": 7}, 12.0),))
-    worker = PaperWorker("shaky", TransportError("no route"), ValueError("a mistake"), healed)
-    other = PaperWorker("steady")
+    worker = StubWorker("shaky", TransportError("no route"), ValueError("a mistake"), healed)
+    other = StubWorker("steady")
     healer = _healer(bench, worker, other)
     async with asyncio.timeout(20):
         task = asyncio.create_task(healer.run())
@@ -161,7 +161,7 @@ async def test_a_pass_that_fails_ends_nothing(bench: Bench) -> None:
 
 async def test_workers_of_one_name_are_refused(bench: Bench) -> None:
     with pytest.raises(ValueError, match="one name"):
-        _healer(bench, PaperWorker("twin"), PaperWorker("twin"))
+        _healer(bench, StubWorker("twin"), StubWorker("twin"))
 
 
 async def test_heals_are_counted_by_kind_and_time(healing_rig: HealingRig) -> None:
@@ -181,11 +181,11 @@ async def test_heals_are_counted_by_kind_and_time(healing_rig: HealingRig) -> No
 async def test_workers_without_a_plan_are_rehearsed(bench: Bench) -> None:
     told = Report(reported=(Healed("stale_claim", "runner-1", "it is stale"),))
     healer = Healer(
-        [PaperWorker("claims"), PaperWorker("silent")],
+        [StubWorker("claims"), StubWorker("silent")],
         bench.ledger,
         bench.clock,
         seeded(1),
-        rehearsals=[PaperWorker("claims", told)],
+        rehearsals=[StubWorker("claims", told)],
     )
     plans = await healer.plan()
     assert plans["claims"] == told

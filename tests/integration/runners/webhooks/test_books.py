@@ -24,7 +24,7 @@ SETTINGS = DispatchSettings()
 OPERATOR = SETTINGS.controller
 
 
-class PaperIdentity:
+class StubIdentity:
     """Tokens by name; `pod-N` is a token for our audience that is bound to a Pod."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Office:
         self.checks: list[tuple[Sequence[int], str]] = []
         self.marks: list[tuple[str, str]] = []
         self.direct = LedgerRetirementApi(bench.ledger, bench.clock, recheck=self._recheck)
-        self.identity = PaperIdentity()
+        self.identity = StubIdentity()
         app = Starlette(
             routes=internal_routes(
                 self.direct, self.identity, self._progress, bench.ledger.runner_logs.append, SETTINGS

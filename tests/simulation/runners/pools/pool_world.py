@@ -79,7 +79,7 @@ class Account:
         return True
 
 
-class PaperBooks:
+class StubBooks:
     """`RetirementApi` over the account, with every call an effect that can be disturbed."""
 
     def __init__(self, account: Account, faults: Faults) -> None:
@@ -236,7 +236,7 @@ class PoolWorld:
         reconciler = PoolReconciler(
             PoolContext(
                 client=client,
-                retirement=PaperBooks(self.account, self.world.faults),
+                retirement=StubBooks(self.account, self.world.faults),
                 settings=self.settings,
                 recorder=recorder,
                 clock=clock,

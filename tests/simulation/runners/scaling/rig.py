@@ -33,7 +33,7 @@ from paddock.simulator.process import World
 ADMIN = Secret("scaling-admin")
 
 
-class PaperBooks:
+class StubBooks:
     """A fake ledger: says of each pool what the test wrote down, or nothing at all."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class ScalingWorld:
     def __init__(self, world: World, *definitions: dict[str, Any], alone: bool = False) -> None:
         self._alone = alone
         self.world, self.clock = world, world.clock
-        self.retirement = PaperBooks()
+        self.retirement = StubBooks()
         self.store = GlassStore()
         self.plane = ControlPlane(
             self.store,

@@ -21,7 +21,7 @@ BODY = b'{"action":"queued","workflow_job":{"id":7}}'
 SECRET = "it is a secret to everybody"
 
 
-class PaperInbox:
+class StubInbox:
     def __init__(self) -> None:
         self.stored: dict[str, tuple[str, bytes]] = {}
         self.away = False
@@ -39,11 +39,11 @@ class PaperInbox:
 
 class Door:
     def __init__(self, *secrets: str, **settings: Any) -> None:
-        self.inbox = PaperInbox()
+        self.inbox = StubInbox()
         self.woken = 0
         self.secrets = [Secret(secret) for secret in secrets or (SECRET,)]
         self.registry = CollectorRegistry()
-        ledger = cast("Ledger", type("PaperLedger", (), {"deliveries": self.inbox})())
+        ledger = cast("Ledger", type("StubLedger", (), {"deliveries": self.inbox})())
         route = webhook_route(
             ledger, lambda: self.secrets, DispatchSettings(**settings), wake=self._wake, registry=self.registry
         )
