@@ -54,10 +54,12 @@ def files(namespace: str = "default", runners_namespace: str = "default") -> dic
 def admission(namespace: str = "default") -> str:
     """What belongs to Macs' identities beside roles: their renewal, and the policies."""
     head = (
-        "# Macs may renew their own certificates; those that were given back are refused; accounts of Macs are tied to\n"
+        "# Macs may renew their own certificates and read which cluster this is; those that were given back are refused; accounts of Macs are tied to\n"
         "# objects of their name. Written by `make roles`; change it in src/paddock/hosts.\n"
     )
-    return head + "".join(to_yaml(each) for each in (hosts.renewal_binding(), *node_policies(namespace)))
+    return head + "".join(
+        to_yaml(each) for each in (hosts.renewal_binding(), *hosts.cluster_identity(), *node_policies(namespace))
+    )
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentity
 from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess, NodeAccessSettings
 from paddock.hosts.bootstrap.node_certificate import CSR, KUBELET_CLIENT, NodeCertificates, node_key_and_request
 from paddock.hosts.node_policies import node_policies
-from paddock.hosts.roles import node_roles, renewal_binding
+from paddock.hosts.roles import cluster_identity, node_roles, renewal_binding
 from paddock.kube.builtin import ConfigMap, Lease, Node, ObjectReference, Pod, SecretObject, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.config import from_kubeconfig
@@ -85,7 +85,7 @@ class World:
 @pytest.fixture
 async def world(control_plane: "ControlPlane", tmp_path: Path) -> AsyncIterator[World]:
     async with Client(from_kubeconfig(control_plane.kubeconfig)) as admin:
-        for each in (*node_roles(), renewal_binding(), *node_policies(HOME)):
+        for each in (*node_roles(), renewal_binding(), *cluster_identity(), *node_policies(HOME)):
             await admin.apply(each, KINDS[each["kind"]], force=True)
         with contextlib.suppress(AlreadyExistsError):
             await admin.create(ServiceAccount(metadata=ObjectMeta(name="node-test-runner", namespace=HOME)))

@@ -111,12 +111,14 @@ def test_the_node_role_is_a_cluster_role_under_the_name_that_accounts_are_bound_
     assert names == [("ClusterRole", name) for name in ("paddock-node", "paddock-node-lease", "paddock-node-pods")]
 
 
-def test_an_account_of_a_mac_may_do_nothing_in_the_whole_cluster_but_keep_nodes() -> None:
+def test_an_account_of_a_mac_may_do_nothing_in_the_whole_cluster_but_keep_nodes_and_name_it() -> None:
     """With tokens, Pods or Leases in the whole cluster, root on one Mac would be the operator."""
     assert [(rule.resources, rule.verbs) for rule in node_rules().rules] == [
         (("nodes",), ("get", "create", "patch")),
         (("nodes/status",), ("patch",)),
+        (("namespaces",), ("get",)),
     ]
+    assert node_rules().rules[-1].names == ("kube-system",)
 
 
 def test_the_operator_may_approve_certificates_of_nodes_and_no_others() -> None:

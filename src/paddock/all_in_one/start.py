@@ -28,7 +28,7 @@ from paddock.embedded.kubeconfig import write_kubeconfig
 from paddock.embedded.postgres import EmbeddedPostgres, GivenPostgres, PostgresServer
 from paddock.embedded.store.postgres import PostgresStore
 from paddock.hosts.api import ScalewayAppleSiliconMachine
-from paddock.hosts.roles import node_roles, renewal_binding
+from paddock.hosts.roles import cluster_identity, node_roles, renewal_binding
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import Manager
@@ -95,7 +95,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             admin_token=application.folder.admin_token(),
             signing_key=application.folder.signing_key(),
             definitions=definitions(),
-            roles=[*node_roles(), renewal_binding()],
+            roles=[*node_roles(), renewal_binding(), *cluster_identity()],
             authority=ClientAuthority.of_folder(application.folder.certificates),
             machines=f"{_MACHINES.plural}.{_MACHINES.group}",
             node_lifecycle=True,

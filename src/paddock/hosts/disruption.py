@@ -47,6 +47,7 @@ FENCE_SETTLES: Final = timedelta(seconds=10)
 _RUNNER: Final = "tuist.dev/runner"
 _POOL: Final = "tuist.dev/runner-pool"
 _ASSIGNMENT: Final = ("tuist.dev/runner-pool-owner", "tuist.dev/runner-account")
+_OTHER_CLUSTER: Final = "OtherClusterVMs"
 _LOOK_AGAIN: Final = 10.0
 _DEAD_AFTER: Final = timedelta(minutes=30)
 _NAMED: Final = 4
@@ -136,14 +137,15 @@ def occupancy(node: Node | None, pods: Iterable[Pod], now: datetime, *, server_g
     A Pod that is being deleted counts until it is gone: deleting it does not end its VM. A job does not end because its
     Node is silent either, for VMs outlive their agent. What is not a job is bounded: a Pod without one that is being
     deleted on a Node that has been silent for half an hour does not count. Nothing works on a server that does
-    not exist any more (`server_gone`), once the Node has been silent for as long.
+    not exist any more (`server_gone`), once the Node has been silent for as long. Jobs that another cluster started there
+    before a move count by the Node's own condition.
     """
     silent = _silent_since(node)
     dead = silent is not None and now - silent >= _DEAD_AFTER
     if dead and server_gone:
         return Idle()
     living = [pod for pod in pods if _is_runner(pod) and pod.status.phase not in {"Succeeded", "Failed"}]
-    jobs = tuple(sorted((_job(pod) for pod in living if _assigned(pod)), key=str))
+    jobs = tuple(sorted((*(_job(pod) for pod in living if _assigned(pod)), *_of_another_cluster(node)), key=str))
     idle = sorted(
         pod.metadata.name
         for pod in living
@@ -214,6 +216,15 @@ def jobs_by_node(pods: Iterable[Pod]) -> Counter[str]:
         for pod in pods
         if pod.spec.node_name and _assigned(pod) and pod.status.phase not in {"Succeeded", "Failed"}
     )
+
+
+def _of_another_cluster(node: Node | None) -> list[Job]:
+    """Jobs that came with a moved Mac: their Pods are in another cluster, and the agent's condition stands for them."""
+    said = next((each for each in node.status.conditions if each.type == _OTHER_CLUSTER), None) if node else None
+    if said is None or said.status != "True":
+        return []
+    count = int(number) if (number := said.reason.removesuffix("Jobs")).isdigit() else 1
+    return [Job(f"a VM that another cluster started (condition {_OTHER_CLUSTER})", "another cluster")] * count
 
 
 def _whom(seen: Busy) -> str:

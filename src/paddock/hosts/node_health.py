@@ -20,9 +20,11 @@ _BAD_WHEN_TRUE: Final = {
     "VMSlotsLeaked": True,
     "ClockSkewed": True,
     "JournalUnreadable": True,
+    "OtherClusterVMs": False,
     "LongUptime": False,
 }
-"""Conditions of our agent, and whether they keep jobs from the Mac already; a long uptime only will."""
+"""Conditions of our agent, and whether they keep jobs from the Mac already; a long uptime only will, and a job of
+another cluster is a job."""
 
 
 class NodeTrouble(Struct, frozen=True):

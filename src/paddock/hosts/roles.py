@@ -20,6 +20,7 @@ __all__ = [
     "OPERATOR_CLUSTER_RULES",
     "OPERATOR_NAMESPACE_RULES",
     "RENEWAL_BINDING",
+    "cluster_identity",
     "core_rules",
     "node_lease_rules",
     "node_pod_rules",
@@ -33,6 +34,7 @@ NODE_LEASE_ROLE: Final = f"{NODE_ROLE}-lease"
 NODE_PODS_ROLE: Final = f"{NODE_ROLE}-pods"
 CORE_ROLE: Final = "paddock-cluster-api"
 RENEWAL_BINDING: Final = "paddock-node-renewals"
+CLUSTER_IDENTITY: Final = "paddock-cluster-identity"
 
 _MACHINES = ScalewayAppleSiliconMachine.RESOURCE
 _HOSTS = ScalewayAppleSiliconHost.RESOURCE
@@ -185,9 +187,17 @@ OPERATOR_NAMESPACE_RULES: Final = (
 )
 """The operator's rights in its own namespace, and in every other one that holds Machines."""
 
+_WHICH_CLUSTER: Final = Rule(
+    "The uid of kube-system says which cluster this is: a Mac that was moved lets the old cluster's jobs finish.",
+    "",
+    ("namespaces",),
+    ("get",),
+    names=("kube-system",),
+)
 _NODE_RULES: Final = (
     Rule("A Mac's agent registers its Node and keeps its labels.", "", ("nodes",), ("get", "create", "patch")),
     Rule("Heartbeats.", "", ("nodes/status",), ("patch",)),
+    _WHICH_CLUSTER,
 )
 _NODE_LEASE_RULES: Final = (
     Rule("Heartbeats.", "coordination.k8s.io", ("leases",), ("get", "create", "patch", "update")),
@@ -201,7 +211,7 @@ _NODE_POD_RULES: Final = (
 
 
 def node_rules() -> Role:
-    """What an account of a Mac may do in the whole cluster; a Mac with a certificate needs no role at all."""
+    """What an account of a Mac may do in the whole cluster; a Mac with a certificate needs `cluster_identity` alone."""
     return Role(NODE_ROLE, _NODE_RULES)
 
 
@@ -225,6 +235,20 @@ def renewal_binding() -> dict[str, Any]:
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
         "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": "system:nodes"}],
     }
+
+
+def cluster_identity() -> list[dict[str, Any]]:
+    """Every node may read which cluster this is; the Node authorizer shows it no namespace."""
+    return [
+        Role(CLUSTER_IDENTITY, (_WHICH_CLUSTER,)).manifest(),
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": CLUSTER_IDENTITY},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": CLUSTER_IDENTITY},
+            "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": "system:nodes"}],
+        },
+    ]
 
 
 def node_roles() -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import httpx2
 
 from paddock.base.backoff import Backoff
-from paddock.base.clock import Clock
+from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack
@@ -23,6 +23,7 @@ from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.store import CacheChange
+from paddock.node.cluster import cluster_uid
 from paddock.node.context import Context
 from paddock.node.files import Files
 from paddock.node.goldens import PRESSURE, Goldens
@@ -125,6 +126,7 @@ class Agent:
         )
         heartbeat = Heartbeat(context, await self._tart_version())
         await self._not_taken(heartbeat)
+        await self._read_cluster()
         goldens.changed = self._wake_all
         informer = Informer(
             world.client,
@@ -209,6 +211,12 @@ class Agent:
 
     # The Node
 
+    async def _read_cluster(self) -> None:
+        try:
+            self.context.cluster = await cluster_uid(self._world.client)
+        except KubeError as error:
+            log.warning("which cluster this is cannot be told now; the sweep asks again", why=str(error))
+
     async def _not_taken(self, heartbeat: Heartbeat) -> None:
         try:
             taken = await heartbeat.taken()
@@ -262,6 +270,10 @@ class Agent:
             long_uptime=f"the Mac is up for {days:.0f} days: reboot it when it is idle" if long else "",
             clock_skew=_SKEWED if self._clock_is_wrong else "",
             journal_unreadable=context.journal.complaint,
+            other_cluster=tuple(
+                f"{each.namespace}/{each.name} (VM {each.vm}, since {rfc3339(each.handed_at or each.accepted_at)})"
+                for each in context.other_cluster_work
+            ),
         )
 
     async def _sweep(self, sweep: Sweep) -> None:

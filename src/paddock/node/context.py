@@ -28,7 +28,8 @@ FIELD_MANAGER = "paddock-node-agent"
 
 @dataclass(slots=True)
 class Context:
-    """`pods` is the cache by uid; `gone` holds the uids that are proven gone; `orphans` counts VMs without an entry.
+    """`pods` is the cache by uid; `gone` holds the uids that are proven gone; `orphans` counts VMs without an entry; `cluster` is
+    the cluster that was last asked, empty while that is not known.
 
     `seats` is held while a seat is given away: between the look and the journal's write nobody else may take it.
     """
@@ -48,6 +49,7 @@ class Context:
     pods: dict[str, Pod] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     orphans: set[str] = field(default_factory=set)
+    cluster: str = ""
     session_problem: str = ""
     slots_leaked: str = ""
     clock_skew: float | None = None
@@ -57,6 +59,23 @@ class Context:
     def offer(self) -> Offer:
         reserve = self.settings.reserve_memory_mb * 1024**2
         return Offer(self.host.cpus * 1000, max(0, self.host.memory_bytes - reserve), self.settings.max_vms)
+
+    def of_another_cluster(self, entry: Entry) -> bool:
+        """Whether the entry is not known to be of the cluster that is asked."""
+        return not self.cluster or entry.cluster != self.cluster
+
+    @property
+    def other_cluster_work(self) -> list[Entry]:
+        """Jobs that another cluster began here: a `clusterctl move` takes the Mac along, and not its Pods."""
+        return [
+            each
+            for each in self.journal.entries()
+            if each.holds_seat
+            and each.handed_at is not None
+            and each.uid not in self.pods
+            and self.of_another_cluster(each)
+            and (each.uid in self.gone or (self.cluster and each.cluster))
+        ]
 
     def shares(self, uid: str) -> Shares:
         root = self.settings.shares

@@ -96,6 +96,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     unreadable_for: float = 0.0
     halt_asked: bool = False
     outcome: Drained | Refused | None = None
+    other_cluster: bool = False
+    """The entry is not known to belong to the cluster that the agent asks: what that one does not know proves little."""
     unreadable: bool = False
     """The journal has an entry for this Pod that does not decode: what was begun is not known."""
 
@@ -196,7 +198,7 @@ def _ending(facts: Facts, entry: Entry) -> Stop | None:
     if pod is not None and pod.metadata.deletion_timestamp is not None:
         grace = pod.metadata.deletion_grace_period_seconds
         return Stop(StopReason.DELETED, GONE_GRACE if grace is None else float(grace), "the Pod is being deleted")
-    if facts.gone:
+    if facts.gone and not (facts.other_cluster and _works(facts, entry)):
         return Stop(StopReason.POD_GONE, GONE_GRACE, "the Pod is gone: the API server said so twice")
     if facts.guest.state == "done" and facts.guest.rc is not None and facts.since_done >= HALT_LIMIT:
         said = f"the guest said that it is done ({facts.guest.rc}) and did not halt within {HALT_LIMIT:.0f} s"
@@ -215,6 +217,11 @@ def _ending(facts: Facts, entry: Entry) -> Stop | None:
         said = f"said {facts.guest.state!r} only" if facts.guest.state else "said nothing"
         return Stop(StopReason.NEVER_READY, 0.0, f"the guest {said} within {BOOT_LIMIT:.0f} s")
     return None
+
+
+def _works(facts: Facts, entry: Entry) -> bool:
+    """Whether the guest has a job and has not said that it is done; a share that cannot be read has not said so."""
+    return (facts.handed or entry.handed_at is not None) and facts.guest.state != "done"
 
 
 def _dead(facts: Facts, entry: Entry) -> Action:

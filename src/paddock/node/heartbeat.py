@@ -8,7 +8,7 @@ from paddock.kube.builtin import Lease, LeaseSpec, Node
 from paddock.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from paddock.kube.objects import ObjectMeta, OwnerReference
 from paddock.node.context import FIELD_MANAGER, Context
-from paddock.node.node_object import Health, conditions, label_changes, new_node, node_status
+from paddock.node.node_object import OTHER_CLUSTER_VMS, Health, conditions, label_changes, new_node, node_status
 
 __all__ = ["Heartbeat", "NodeTakenError"]
 
@@ -30,6 +30,7 @@ class Heartbeat:
         self._lease: Lease | None = None
         self._sent: dict[str, Any] = {}
         self._sent_at = float("-inf")
+        self._told_other_cluster = False
 
     async def beat(self, health: Health) -> None:
         """Raises KubeError where the API server is away: the next beat begins anew. After a 401 nothing is created."""
@@ -38,6 +39,14 @@ class Heartbeat:
         self._context.client.connection.server_date = None
         await self._renew(node)
         self._compare_clocks()
+        if health.other_cluster and not self._told_other_cluster:
+            message = next(
+                each["message"]
+                for each in conditions(health, (), self._context.clock.now())
+                if each["type"] == OTHER_CLUSTER_VMS
+            )
+            self._context.events.record(node, "Warning", OTHER_CLUSTER_VMS, message)
+        self._told_other_cluster = bool(health.other_cluster)
         await self._tell(node, health)
 
     def _compare_clocks(self) -> None:

@@ -69,7 +69,8 @@ class Exit(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One Pod's VM. `attempt` counts runs; `boot_id` is the host's at the newest run.
 
-    `ready_at` is when the guest first said so, `asking_at` since when dispatch is asked for its job, `cut_off_at` since when
+    `cluster` is the uid of the cluster whose Pod this is, empty until it is known: another cluster's word that the Pod does
+    not exist says nothing. `ready_at` is when the guest first said so, `asking_at` since when dispatch is asked for its job, `cut_off_at` since when
     dispatch cannot be reached any more.
     """
 
@@ -81,6 +82,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vm: str
     stage: Stage
     accepted_at: datetime
+    cluster: str = ""
     cpu: int | None = None
     memory_mb: int | None = None
     attempt: int = 0

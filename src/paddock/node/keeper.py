@@ -97,12 +97,22 @@ class Keeper:
         facts = await self._observer.gather(
             cloned=self._cloned, halt_asked=self._halt_asked, outcome=self._attendance.outcome
         )
+        facts = await self._with_cluster(facts)
         action = decide(facts)
         if action.do not in _QUIET:
             log.info("pod", uid=self._uid, do=action.do.value, why=action.why)
         await self._perform(action, facts)
         await self._status.tell(action, facts)
         return action
+
+    async def _with_cluster(self, facts: Facts) -> Facts:
+        """An entry whose Pod the asked cluster shows belongs to that cluster; said once, and never said anew."""
+        entry, cluster = facts.entry, self._context.cluster
+        if entry is None or facts.pod is None or entry.cluster or not cluster:
+            return facts
+        entry = replace(entry, cluster=cluster)
+        await self._put(entry)
+        return replace(facts, entry=entry, other_cluster=False)
 
     # Actions
 
@@ -118,7 +128,7 @@ class Keeper:
             case Do.ACCEPT if pod is not None:
                 async with self._context.seats:
                     if self._context.refusal(pod) is None:
-                        await self._put(accepted(pod, facts.now))
+                        await self._put(replace(accepted(pod, facts.now), cluster=self._context.cluster))
             case Do.ADOPT if pod is not None:
                 await self._adopt(pod, facts)
             case Do.FINISH_DELETION if pod is not None:
@@ -239,6 +249,7 @@ class Keeper:
             replace(
                 entry,
                 stage=Stage.RUNNING,
+                cluster=context.cluster,
                 attempt=attempt,
                 boot_id=context.host.boot_id,
                 started_at=entry.accepted_at,

@@ -13,9 +13,10 @@ from paddock.node.names import GOLDEN_LABEL
 from paddock.node.pods import VM_RESOURCE, Offer
 from paddock.node.settings import AgentSettings
 
-__all__ = ["Health", "conditions", "label_changes", "new_node", "node_labels", "node_status"]
+__all__ = ["OTHER_CLUSTER_VMS", "Health", "conditions", "label_changes", "new_node", "node_labels", "node_status"]
 
 Json = dict[str, Any]
+OTHER_CLUSTER_VMS: Final = "OtherClusterVMs"
 _PODS: Final = 10
 """More than VMs: Pods that only wait, and DaemonSets' Pods, take places, too. `tuist.dev/vm` is what is scarce."""
 
@@ -29,6 +30,8 @@ class Health(msgspec.Struct, frozen=True):
     long_uptime: str = ""
     clock_skew: str = ""
     journal_unreadable: str = ""
+    other_cluster: tuple[str, ...] = ()
+    """The jobs of another cluster that run here, each with its Pod, VM and time."""
 
 
 def node_labels(settings: AgentSettings, goldens: Iterable[str]) -> dict[str, str]:
@@ -118,7 +121,20 @@ def conditions(health: Health, before: Iterable[NodeCondition], now: datetime) -
             "EntryUnreadable" if health.journal_unreadable else "AllReadable",
             health.journal_unreadable or "every entry of the agent's journal can be read",
         ),
+        condition(OTHER_CLUSTER_VMS, bool(health.other_cluster), *_other_cluster(health.other_cluster)),
     ]
+
+
+def _other_cluster(jobs: tuple[str, ...]) -> tuple[str, str]:
+    if not jobs:
+        return "NoJob", "no job of another cluster runs here"
+    return (
+        "OneJob" if len(jobs) == 1 else f"{len(jobs)}Jobs",
+        (
+            f"a job that another cluster began runs on: {', '.join(jobs)}; it keeps its seat, is let finish, and is removed then; "
+            "to end it now, run `tart stop` with the VM's name on the Mac"
+        ),
+    )
 
 
 def node_status(settings: AgentSettings, host: HostFacts, offer: Offer, tart: str, disk_bytes: int) -> Json:

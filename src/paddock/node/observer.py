@@ -50,6 +50,7 @@ class VmObserver:
             booted_at=context.host.booted_at,
             pod=pod,
             gone=self._uid in context.gone,
+            other_cluster=entry is not None and context.of_another_cluster(entry),
             entry=entry,
             cloned=cloned,
             halt_asked=halt_asked,

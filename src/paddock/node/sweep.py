@@ -6,6 +6,7 @@ from paddock.base.logs import get_logger
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.errors import ForbiddenError, NotFoundError
+from paddock.node.cluster import cluster_uid
 from paddock.node.context import Context
 from paddock.node.journal import Entry
 from paddock.node.machines import Liveness, TartError
@@ -42,7 +43,11 @@ class Sweep:
         node = context.settings.node_name
         listed = await context.client.list(Pod, context.settings.namespace, field_selector=f"spec.nodeName={node}")
         present = {pod.metadata.uid for pod in listed.items}
-        for entry in context.journal.entries():
+        entries = context.journal.entries()
+        if not context.cluster or any(entry.holds_seat and entry.uid not in present for entry in entries):
+            # Read anew before anything follows from an absence: the same address may lead to another cluster by now.
+            context.cluster = await cluster_uid(context.client)
+        for entry in entries:
             if entry.uid in present:
                 self._absences.pop(entry.uid, None)
             elif entry.uid not in context.gone:

@@ -28,7 +28,7 @@ from paddock.hosts.bootstrap.node_certificate import (
     node_key_and_request,
 )
 from paddock.hosts.controllers.certificate_requests import CertificateRequests
-from paddock.hosts.roles import node_roles, renewal_binding
+from paddock.hosts.roles import cluster_identity, node_roles, renewal_binding
 from paddock.kube.builtin import (
     ConfigMap,
     Event,
@@ -90,7 +90,7 @@ async def world() -> AsyncIterator[World]:
         running_cluster(
             clock=clock,
             definitions=definitions,
-            roles=[*node_roles(), renewal_binding()],
+            roles=[*node_roles(), renewal_binding(), *cluster_identity()],
             machines=f"{MACHINES.plural}.{MACHINES.group}",
         ) as cluster,
         cluster.client() as admin,

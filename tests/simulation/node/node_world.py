@@ -112,6 +112,7 @@ class NodeWorld:
             self.store, self.clock, world.rng("api"), admin_token=ADMIN, signing_key=generate_key()
         )
         self.ready = asyncio.Event()
+        self.server = "api"
         world.process("api", self._serve)
         world.process("dispatch", self._forever)
         self.api = self.client(faults=False)
@@ -158,16 +159,29 @@ class NodeWorld:
         self.tart.vms[golden_name(image)] = _Machine(golden_name(image), image)
 
     async def _serve(self) -> None:
-        async with self.plane.running():
-            self.ready.set()
+        plane, ready = self.plane, self.ready
+        async with plane.running():
+            ready.set()
             await asyncio.Event().wait()
+
+    async def move(self) -> None:
+        """The Mac is given to another cluster, as `clusterctl move` and an update do it; the old one goes on without it."""
+        self.store = GlassStore()
+        rng = self.world.rng("api of the new cluster")
+        self.plane = ControlPlane(self.store, self.clock, rng, admin_token=ADMIN, signing_key=generate_key())
+        self.ready = asyncio.Event()
+        self.server = "new api"
+        self.world.process("new api", self._serve)
+        await self.ready.wait()
+        self.api = self.client(faults=False)
+        self.world.processes["agent"].crash()
 
     async def _forever(self) -> None:
         await asyncio.Event().wait()
 
     def client(self, *, faults: bool = True, token: Secret = ADMIN) -> Client:
         transport = self.world.transport(
-            self.plane.app, host=self.world.processes["api"], latency=(0.001, 0.01), faults=faults, purpose="kube"
+            self.plane.app, host=self.world.processes[self.server], latency=(0.001, 0.01), faults=faults, purpose="kube"
         )
         return Client(Config("https://api", credentials=FixedIdentity(Identity(token=token))), transport, timeout=5.0)
 

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from unit.hosts.made import NOW, later
 
 from paddock.base.clock import rfc3339
@@ -179,3 +180,18 @@ def test_jobs_are_counted_by_node() -> None:
 )
 def test_what_a_deletion_may_end(decided: Any, ends: bool, back: bool) -> None:
     assert (may_end_jobs(decided), gives_back(decided)) == (ends, back)
+
+
+@pytest.mark.parametrize(("reason", "count"), [("OneJob", 1), ("2Jobs", 2), ("of a version to come", 1)])
+def test_jobs_that_came_with_a_moved_mac_count_by_the_condition_of_its_node(reason: str, count: int) -> None:
+    moved = node()
+    said = NodeCondition("OtherClusterVMs", "True", reason=reason)
+    moved = replace(moved, status=replace(moved.status, conditions=(*moved.status.conditions, said)))
+    seen = occupancy(moved, [], NOW)
+    assert isinstance(seen, Busy)
+    assert [job.account for job in seen.jobs] == ["another cluster"] * count
+    step = drain_step(seen, moved, since=None, now=NOW)
+    assert isinstance(step, Wait)
+    assert "OtherClusterVMs" in step.message
+    over = replace(moved, status=replace(moved.status, conditions=(replace(said, status="False"),)))
+    assert occupancy(over, [], NOW) == Idle()

@@ -39,6 +39,7 @@ def _ready_machine() -> ScalewayAppleSiliconMachine:
         (_bad("VMSlotsLeaked"), "VMSlotsLeaked for 5 min: this is wrong: do that", False),
         (_bad("ClockSkewed"), "ClockSkewed for 5 min: this is wrong: do that", False),
         (_bad("JournalUnreadable"), "JournalUnreadable for 5 min: this is wrong: do that", False),
+        (_bad("OtherClusterVMs"), "OtherClusterVMs for 5 min: this is wrong: do that", True),
         (_bad("LongUptime"), "LongUptime for 5 min: this is wrong: do that", True),
     ],
 )
