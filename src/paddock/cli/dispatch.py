@@ -13,6 +13,7 @@ import click
 from paddock.cli.limit_flag import limit_flag
 from paddock.cli.listeners import BindAddress, metrics_route, probe_routes
 from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
+from paddock.cli.output import say
 from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ async def _run(
     from paddock.kube.metrics import KubeMetrics
     from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
     from paddock.runners.processes.dispatch import RunnerContext, RunnerService
+    from paddock.web.guard import LOOPBACK, guarded_routes
     from paddock.web.reading import ReadingPage
 
     clock, rng, registry = SystemClock(), unseeded(), CollectorRegistry()
@@ -155,7 +157,7 @@ async def _run(
                 routes = [
                     metrics_route(registry),
                     *probe_routes(lambda: _alive(running), lambda: _ready(service, stop)),
-                    *service.readable,
+                    *guarded_routes(service.readable, {*LOOPBACK, *page_hosts}),
                     Mount("/", page.app),
                 ]
                 socket_ = bind(metrics_address[1], "--metrics-bind-address", metrics_address[0])
@@ -167,7 +169,7 @@ async def _run(
             # While the server still answers: what is being served gets out, everybody else is told to ask again.
             await service.stop()
     except (ConfigError, LedgerError, PortInUseError, SettingsError) as error:
-        click.echo(f"paddock: {error}", err=True)
+        say(f"paddock: {error}", err=True)
         return 1
     return 0
 

@@ -14,6 +14,7 @@ import click
 from paddock.cli.host_flags import fleet_config, host_flags, host_settings, missing_from_fleet
 from paddock.cli.listeners import BindAddress, metrics_app, probes_app
 from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
+from paddock.cli.output import say
 
 if TYPE_CHECKING:
     import random
@@ -111,7 +112,7 @@ def command(
     # A process that leads without a lease has no successor whose acts its own could meet.
     fleet = fleet_config({**flags, "runner_dispatch_url": runner_dispatch_url, "dispatch_url": dispatch_url})
     for flag, problem in missing_from_fleet(flags).items():
-        click.echo(f"paddock: {flag}: {problem}", err=True)
+        say(f"paddock: {flag}: {problem}", err=True)
     lease = {} if leader_elect else {"lease_duration": 0.0}
     settings = host_settings(
         flags,
@@ -238,7 +239,7 @@ async def _run(
             when_told_to_stop(manager.stop)
             await manager.run()
     except (ConfigError, PortInUseError, SettingsError) as error:
-        click.echo(f"paddock: {error}", err=True)
+        say(f"paddock: {error}", err=True)
         return 1
     return 0
 
