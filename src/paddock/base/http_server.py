@@ -13,13 +13,15 @@ from typing import Any
 import uvicorn
 
 from paddock.base.client_certificate import with_client_certificate
+from paddock.base.clock import Clock
 from paddock.base.connection_limits import ConnectionLimits, with_limits
 from paddock.base.logs import get_logger
 
-__all__ = ["PortInUseError", "Tls", "bind", "bind_unix", "listening"]
+__all__ = ["PortInUseError", "Tls", "bind", "bind_unix", "listening", "serving_when_there"]
 
 _STOP_WITHIN = 1.5
 _BACKLOG = 2048
+_LOOK_EVERY = 5.0  # seconds between two looks at the files of a certificate
 _KEPT_FREE = 256  # file descriptors for everything but connections
 
 _log = get_logger("http")
@@ -36,6 +38,10 @@ class Tls:
     clients: Path | None = None
     """The authority of client certificates. Clients may show one; one of another authority, or one that has expired, ends
     the handshake."""
+
+    def there(self) -> bool:
+        """Whether certificate and key can be read and belong together."""
+        return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self)
 
 
 class _Server(uvicorn.Server):
@@ -132,8 +138,10 @@ async def listening(
         server_header=False,
         date_header=date,
     )
+    config.load()
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[sock]))
+    renewing = asyncio.create_task(_renewed(config.ssl, tls)) if tls is not None and config.ssl is not None else None
     try:
         while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn offers a flag, not an event
             await asyncio.sleep(0.01)
@@ -141,6 +149,8 @@ async def listening(
             task.result()
         yield
     finally:
+        if renewing is not None:
+            renewing.cancel()
         server.should_exit = True
         done, _ = await asyncio.wait({task}, timeout=_STOP_WITHIN)
         if not done:
@@ -148,3 +158,45 @@ async def listening(
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         sock.close()
+
+
+async def serving_when_there(app: Any, sock: socket.socket, tls: Tls, clock: Clock) -> None:
+    """Serve until cancelled, from the moment on at which there is a certificate. Until then the socket takes connections and
+    answers none: whoever asks waits, or gives up, and asks again.
+    """
+    said = False
+    while not tls.there():
+        if not said:
+            _log.warning("there is no certificate yet; it is waited for", file=str(tls.certificate))
+            said = True
+        await clock.sleep(1.0)
+    async with listening(app, sock, tls):
+        await asyncio.Event().wait()
+
+
+async def _renewed(context: ssl.SSLContext, tls: Tls) -> None:
+    """Show the certificate that is in the files now: connections that begin later get a renewed one, and nothing restarts."""
+    shown = _content(tls)
+    while True:
+        await asyncio.sleep(_LOOK_EVERY)
+        found = _content(tls)
+        # Tried on another context first: one that was given half of a new pair would serve nobody.
+        if found is not None and found != shown and tls.there() and _loaded(context, tls):
+            shown = found
+            _log.info("a renewed certificate is shown", file=str(tls.certificate))
+
+
+def _content(tls: Tls) -> bytes | None:
+    try:
+        return tls.certificate.read_bytes() + tls.key.read_bytes()
+    except OSError:
+        return None
+
+
+def _loaded(context: ssl.SSLContext, tls: Tls) -> bool:
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+    except OSError as error:  # ssl.SSLError among them
+        _log.debug("the certificate cannot be used", file=str(tls.certificate), error=type(error).__name__)
+        return False
+    return True

@@ -3,12 +3,16 @@
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["readable", "selected"]
+__all__ = ["readable", "selected", "shown"]
 
 
 def readable(raw: bytes) -> str:
     """The text, whatever the bytes are. Escape sequences lose their escape, and so their power."""
-    text = raw.decode("utf-8", "replace")
+    return shown(raw.decode("utf-8", "replace"))
+
+
+def shown(text: str) -> str:
+    """The text without what a terminal obeys: control characters, and those that turn the direction of writing."""
     if text.isprintable():
         return text
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C")

@@ -3,7 +3,7 @@
 import click
 
 from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
-from paddock.cli.output import confirmed
+from paddock.cli.output import confirmed, say
 
 __all__ = ["command"]
 
@@ -48,9 +48,9 @@ async def _adopt(prefix: str, reach: Reach, *, from_names: bool, apply: bool, ye
         wanted = [each for each in found if isinstance(each, Adopt)]
         if not apply or not wanted:
             for line in plan:
-                click.echo(line)
+                say(line)
             rest = "" if apply or not wanted else "; nothing was changed: add --apply"
-            click.echo(f"{len(wanted)} of {len(found)} hosts without a machine can be taken up again{rest}")
+            say(f"{len(wanted)} of {len(found)} hosts without a machine can be taken up again{rest}")
             return 0
         if not confirmed(plan, "Go on?", yes=yes):
             return DECLINED
@@ -59,5 +59,5 @@ async def _adopt(prefix: str, reach: Reach, *, from_names: bool, apply: bool, ye
                 await client.create(each.machine)
             except AlreadyExistsError:
                 continue  # made before, by this command or by somebody else
-            click.echo(f"machine {each.machine.metadata.name} is made")
+            say(f"machine {each.machine.metadata.name} is made")
         return 0

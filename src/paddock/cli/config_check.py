@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from paddock.cli.connections import TROUBLE
-from paddock.cli.output import Column, listed, output_flag
+from paddock.cli.output import Column, listed, output_flag, say
 
 __all__ = ["Value", "command", "effective"]
 
@@ -68,7 +68,7 @@ def check_command(process: str, flags: tuple[str, ...], fleet_config: str, outpu
     given = {"operator": [*flags, *(["--fleet-config", fleet_config] if fleet_config else [])], "dispatch": [*flags]}
     names = _PROCESSES if process == "all" else (process,)
     found = [value for name in names for value in effective(name, given[name], os.environ)]
-    click.echo(
+    say(
         listed(
             found,
             output,
@@ -80,10 +80,10 @@ def check_command(process: str, flags: tuple[str, ...], fleet_config: str, outpu
     )
     wrong = [value for value in found if value.problem]
     if output in ("table", "wide"):
-        click.echo("")
+        say("")
         for value in wrong:
-            click.echo(f"✗ {value.process}: {value.field}: {value.problem}")
-        click.echo(f"{len(found)} settings, {len(wrong)} problem{'' if len(wrong) == 1 else 's'}.")
+            say(f"✗ {value.process}: {value.field}: {value.problem}")
+        say(f"{len(found)} settings, {len(wrong)} problem{'' if len(wrong) == 1 else 's'}.")
     raise SystemExit(TROUBLE if wrong else 0)
 
 

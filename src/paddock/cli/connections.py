@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
+from paddock.cli.output import say
+
 if TYPE_CHECKING:
     from paddock.kube.client import Client
     from paddock.kube.config import Config
@@ -183,16 +185,19 @@ def _kubeconfig(reach: Reach) -> Path | None:
 async def _ledger(reach: Reach, client: "Client", namespace: str) -> AsyncIterator[LedgerApi]:
     import httpx2
 
+    from paddock.base.client_header import CLIENT_HEADER
+
     server = reach.server or _server_here(client)
     if not server:
 
         async def through_cluster(below: str) -> bytes:
             path = await _service_proxy(client, namespace)
-            return await client.connection.request("GET", path + below, timeout=10.0)
+            return await client.connection.request("GET", path + below, timeout=10.0, headers=[(CLIENT_HEADER, "cli")])
 
         yield LedgerApi(through_cluster, f"{client.config.server}, through its service proxy")
         return
-    async with httpx2.AsyncClient(base_url=server.rstrip("/"), timeout=10.0) as http:
+    headers = {CLIENT_HEADER: "cli"}
+    async with httpx2.AsyncClient(base_url=server.rstrip("/"), timeout=10.0, headers=headers) as http:
 
         async def directly(below: str) -> bytes:
             from paddock.kube.errors import NotFoundError
@@ -271,7 +276,7 @@ def run(work: Coroutine[Any, Any, int]) -> NoReturn:
     try:
         code = asyncio.run(work)
     except (Problem, KubeError) as error:
-        click.echo(f"paddock: {error}{_remedy(error)}", err=True)
+        say(f"paddock: {error}{_remedy(error)}", err=True)
         code = FAILED
     except KeyboardInterrupt:
         code = 130

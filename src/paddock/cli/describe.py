@@ -10,7 +10,7 @@ from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.description import Description, drawn, events_of, facts_of, plain
 from paddock.cli.finding import read_busy_pods, read_mac
-from paddock.cli.output import as_json, as_yaml
+from paddock.cli.output import as_json, as_yaml, say
 from paddock.cli.progress import showing
 from paddock.cli.why import explanation_of, one_of
 
@@ -49,11 +49,11 @@ async def _describe(kind: str, name: str, output: str, reach: Reach) -> int:
     now: datetime = SystemClock().now()
     match output:
         case "json":
-            click.echo(as_json(plain(said)))
+            say(as_json(plain(said)))
         case "yaml":
-            click.echo(as_yaml(plain(said)))
+            say(as_yaml(plain(said)))
         case _:
-            click.echo(drawn(said, now))
+            say(drawn(said, now))
     return 0
 
 

@@ -13,7 +13,7 @@ import click
 
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, FAILED, Problem, Reach, connected, reach_flags, run
-from paddock.cli.output import confirmed
+from paddock.cli.output import confirmed, say
 from paddock.cli.progress import showing
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ async def _detach(name: str, reach: Reach, *, yes: bool, timeout: float) -> int:
     async with connected(reach) as reached:
         async with showing(f"looking at machine {name}"):
             intended = await plan(reached.client, name, reached.namespace)
-        click.echo(f"To detach machine {reached.namespace}/{name}:")
+        say(f"To detach machine {reached.namespace}/{name}:")
         if not confirmed(intended.steps, "Go on?", yes=yes, afterwards=intended.afterwards):
             return DECLINED
-        return 0 if await detach(reached.client, intended, SystemClock(), timeout, click.echo) else FAILED
+        return 0 if await detach(reached.client, intended, SystemClock(), timeout, say) else FAILED
 
 
 async def plan(client: "Client", name: str, namespace: str) -> Detachment:

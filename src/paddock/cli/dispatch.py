@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import click
 from paddock.cli.limit_flag import limit_flag
 from paddock.cli.listeners import BindAddress, metrics_route, probe_routes
 from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
+from paddock.cli.output import say
 from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
@@ -48,6 +50,19 @@ __all__ = ["command"]
     show_default=True,
     help="For operators only: the page, /metrics, /healthz, /readyz and what `paddock status` reads.",
 )
+@click.option(
+    "--internal-bind-address",
+    type=BindAddress(),
+    default="0",
+    show_default=True,
+    help="Where the operator comes in, with TLS; then nowhere else. 0: at --bind-address, without.",
+)
+@click.option(
+    "--tls-cert-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The certificate for --internal-bind-address; waited for while it is missing, shown anew when it is renewed.",
+)
+@click.option("--tls-key-file", type=click.Path(dir_okay=False, path_type=Path), help="Its key.")
 @click.option("--page-host", multiple=True, help="A host name under which operators open the page, besides localhost.")
 @click.option(
     "--hold", default=25.0, show_default=True, type=click.FloatRange(1, 300), help="Longest wait of a Pod's request."
@@ -63,6 +78,9 @@ def command(
     controller: str,
     bind_address: tuple[str, int] | None,
     metrics_bind_address: tuple[str, int] | None,
+    internal_bind_address: tuple[str, int] | None,
+    tls_cert_file: Path | None,
+    tls_key_file: Path | None,
     page_host: tuple[str, ...],
     hold: float,
     report_only: tuple[str, ...],
@@ -90,22 +108,34 @@ def command(
         limits=limits,
         retention=retention,
     )
-    sys.exit(asyncio.run(_run(dsn, settings, kubeconfig, bind_address, metrics_bind_address, page_host)))
+    if internal_bind_address is not None and (tls_cert_file is None or tls_key_file is None):
+        raise click.UsageError("--internal-bind-address needs --tls-cert-file and --tls-key-file")
+    certificate = (tls_cert_file, tls_key_file) if tls_cert_file is not None and tls_key_file is not None else None
+    listeners = _Listeners(bind_address, metrics_bind_address, internal_bind_address, certificate)
+    sys.exit(asyncio.run(_run(dsn, settings, kubeconfig, listeners, page_host)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Listeners:
+    strangers: tuple[str, int]
+    metrics: tuple[str, int] | None
+    internal: tuple[str, int] | None
+    certificate: tuple[Path, Path] | None
+    """Of the internal listener, with its key."""
 
 
 async def _run(
     dsn: str,
     settings: "DispatchSettings",
     kubeconfig: Path | None,
-    address: tuple[str, int],
-    metrics_address: tuple[str, int] | None,
+    listeners: _Listeners,
     page_hosts: tuple[str, ...],
 ) -> int:
     from starlette.applications import Starlette
     from starlette.routing import Mount
 
     from paddock.base.clock import SystemClock
-    from paddock.base.http_server import PortInUseError, bind, listening
+    from paddock.base.http_server import PortInUseError, Tls, bind, listening, serving_when_there
     from paddock.base.metrics import CollectorRegistry
     from paddock.base.rng import unseeded
     from paddock.clients.github import GitHubClient, GitHubSettings, SettingsError
@@ -115,6 +145,7 @@ async def _run(
     from paddock.kube.metrics import KubeMetrics
     from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
     from paddock.runners.processes.dispatch import RunnerContext, RunnerService
+    from paddock.web.guard import LOOPBACK, guarded_routes
     from paddock.web.reading import ReadingPage
 
     clock, rng, registry = SystemClock(), unseeded(), CollectorRegistry()
@@ -142,7 +173,7 @@ async def _run(
             when_told_to_stop(stop.set)
             running = asyncio.create_task(service.run(), name="runners")
             stack.push_async_callback(_ended, running)
-            if metrics_address is not None:
+            if (metrics_address := listeners.metrics) is not None:
                 # What shows names of accounts and repositories is here, where no runner Pod and no stranger comes.
                 page = ReadingPage(
                     service,
@@ -155,19 +186,27 @@ async def _run(
                 routes = [
                     metrics_route(registry),
                     *probe_routes(lambda: _alive(running), lambda: _ready(service, stop)),
-                    *service.readable,
+                    *guarded_routes(service.readable, {*LOOPBACK, *page_hosts}),
                     Mount("/", page.app),
                 ]
                 socket_ = bind(metrics_address[1], "--metrics-bind-address", metrics_address[0])
                 await stack.enter_async_context(listening(Starlette(routes=routes), socket_))
                 stack.callback(page.end)
-            app = Starlette(routes=service.routes)
+            routes = service.routes
+            if listeners.internal is not None and listeners.certificate is not None:
+                routes = service.strangers
+                tls = Tls(*listeners.certificate)
+                door = bind(listeners.internal[1], "--internal-bind-address", listeners.internal[0])
+                internal = serving_when_there(Starlette(routes=service.operators), door, tls, clock)
+                stack.push_async_callback(_ended, asyncio.create_task(internal, name="internal"))
+            address = listeners.strangers
+            app = Starlette(routes=routes)
             await stack.enter_async_context(listening(app, bind(address[1], "--bind-address", address[0])))
             await stop.wait()
             # While the server still answers: what is being served gets out, everybody else is told to ask again.
             await service.stop()
     except (ConfigError, LedgerError, PortInUseError, SettingsError) as error:
-        click.echo(f"paddock: {error}", err=True)
+        say(f"paddock: {error}", err=True)
         return 1
     return 0
 

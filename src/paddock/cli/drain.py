@@ -8,7 +8,7 @@ import click
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.finding import read_busy_pods, read_mac
-from paddock.cli.output import confirmed
+from paddock.cli.output import confirmed, say
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Node
@@ -55,7 +55,7 @@ async def _drain(name: str, reach: Reach, *, yes: bool, on: bool) -> int:
                 return DECLINED
             change = {"metadata": {"uid": node.metadata.uid}, "spec": {"unschedulable": on or None}}
             await reached.client.merge_patch(Node, node.metadata.name, change)
-            click.echo(f"Node {node.metadata.name} takes {'no more jobs' if on else 'jobs again'}")
+            say(f"Node {node.metadata.name} takes {'no more jobs' if on else 'jobs again'}")
             return 0
         try:
             pod = await reached.client.get(Pod, name, reached.namespace)
@@ -71,7 +71,7 @@ async def _drain(name: str, reach: Reach, *, yes: bool, on: bool) -> int:
             return DECLINED
         marked = {"metadata": {"uid": pod.metadata.uid, "labels": {OPERATOR_DRAIN_LABEL: "true"}}}
         await reached.client.merge_patch(Pod, name, marked, namespace=pod.metadata.namespace)
-        click.echo(f"Pod {name} is given no job any more")
+        say(f"Pod {name} is given no job any more")
         return 0
 
 

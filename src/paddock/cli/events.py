@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from paddock.cli.connections import Reach, Reached, connected, reach_flags, run
-from paddock.cli.output import Column, listed, output_flag
+from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
 
 __all__ = ["command"]
@@ -54,7 +54,7 @@ async def _events(about: str, limit: int, output: str, reach: Reach, *, watch: b
         async with showing("reading events"):
             shown = await _read(reached, about)
         if shown or not watch:
-            click.echo(_shown(shown[-limit:], output, about))
+            say(_shown(shown[-limit:], output, about))
         seen = {(event.metadata.uid, event.count) for event in shown}
         while watch:
             from paddock.base.clock import SystemClock
@@ -63,7 +63,7 @@ async def _events(about: str, limit: int, output: str, reach: Reach, *, watch: b
             for event in await _read(reached, about):
                 if (event.metadata.uid, event.count) not in seen:
                     seen.add((event.metadata.uid, event.count))
-                    click.echo(_shown([event], output, about))
+                    say(_shown([event], output, about))
     return 0
 
 

@@ -11,7 +11,7 @@ from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.kind import Kind
 from paddock.cli.kinds import ALL_KINDS, kind_called, kinds
-from paddock.cli.output import Column, Form, listed, output_flag, row_of
+from paddock.cli.output import Column, Form, listed, output_flag, row_of, say
 from paddock.cli.progress import showing
 
 __all__ = ["command"]
@@ -65,7 +65,7 @@ async def _get(
         if missing := [name for name in names if name not in {kind.title(item) for item in items}]:
             raise Problem(f"no {kind.name} called {', '.join(missing)}: `paddock get {kind.name}` lists what there is")
         if shown := _shown(kind, items, output, clock.now()):
-            click.echo(shown)
+            say(shown)
         before = {kind.title(item): _seen(kind, item, output, clock.now()) for item in items}
         while watch:
             await clock.sleep(_LOOK_EVERY)
@@ -74,10 +74,10 @@ async def _get(
             seen = {kind.title(item): _seen(kind, item, output, now) for item in items}
             changed = [item for item in items if before.get(kind.title(item)) != seen[kind.title(item)]]
             if changed:
-                click.echo(_again(kind, items, changed, output, now))
+                say(_again(kind, items, changed, output, now))
             if output in ("table", "wide"):
                 for name in sorted(before.keys() - seen.keys()):
-                    click.echo(f"{kind.aliases[0]}/{name} is gone")
+                    say(f"{kind.aliases[0]}/{name} is gone")
             before = seen
     return 0
 

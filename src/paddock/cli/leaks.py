@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
-from paddock.cli.output import Column, listed, output_flag
+from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
 
 __all__ = ["Suspect", "command"]
@@ -45,7 +45,7 @@ async def _leaks(output: str, reach: Reach) -> int:
     async with connected(reach) as reached, showing("comparing the ledgers"):
         of_the_ledger, orphaned = await asyncio.gather(_suspects(reached), _orphaned(reached))
     found = sorted([*of_the_ledger, *orphaned], key=lambda one: (not one.proven, -one.seconds, one.subject))
-    click.echo(
+    say(
         listed(
             found,
             output,

@@ -14,6 +14,7 @@ import click
 
 from paddock.cli.listeners import BindAddress, metrics_app
 from paddock.cli.long_running import when_told_to_stop
+from paddock.cli.output import say
 
 if TYPE_CHECKING:
     from paddock.node.settings import AgentSettings
@@ -256,7 +257,7 @@ async def _run(flags: dict[str, Any]) -> int:
             if not work.cancelled():
                 work.result()
     except (AlreadyRunningError, ConfigError, NodeTakenError, OSError, PortInUseError) as error:
-        click.echo(f"paddock: {error}", err=True)
+        say(f"paddock: {error}", err=True)
         return 1
     return 0
 
@@ -271,6 +272,6 @@ async def _check(flags: dict[str, Any], image: str) -> int:
     home, wrong = _tart_home(flags), 0
     tart, host = TartProcess(flags["tart"], home), MacHost(home if home.exists() else Path("/"))
     async for finding in check_mac(tart, host, DiskFiles(), flags["data"] / "check", image, SystemClock()):
-        click.echo(f"{'wrong' if finding.problem else 'ok':6}{finding.what}: {finding.problem or finding.seen}")
+        say(f"{'wrong' if finding.problem else 'ok':6}{finding.what}: {finding.problem or finding.seen}")
         wrong += bool(finding.problem)
     return 3 if wrong else 0

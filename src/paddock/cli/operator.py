@@ -8,12 +8,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
 from paddock.cli.host_flags import fleet_config, host_flags, host_settings, missing_from_fleet
 from paddock.cli.listeners import BindAddress, metrics_app, probes_app
 from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
+from paddock.cli.output import say
 
 if TYPE_CHECKING:
     import random
@@ -71,6 +73,16 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
     help="The token that dispatch is shown: of this account, for the audience paddock-dispatch-operator; read again as it is renewed.",
 )
 @click.option(
+    "--dispatch-ca-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The authority by which dispatch's certificate is checked, and no other; read again as it is renewed.",
+)
+@click.option(
+    "--dispatch-certificate-secret",
+    default="",
+    help="The Secret in --namespace with dispatch's certificate, which the leader makes and renews; its authority is in NAME-ca.",
+)
+@click.option(
     "--runner-dispatch-url",
     default="",
     help="Where runner Pods find it, if that is another address than --dispatch-url.",
@@ -96,6 +108,8 @@ def command(
     api_server_url: str,
     dispatch_url: str,
     dispatch_token_file: Path,
+    dispatch_ca_file: Path | None,
+    dispatch_certificate_secret: str,
     runner_dispatch_url: str,
     runners_namespace: str,
     poller_image: str,
@@ -111,7 +125,7 @@ def command(
     # A process that leads without a lease has no successor whose acts its own could meet.
     fleet = fleet_config({**flags, "runner_dispatch_url": runner_dispatch_url, "dispatch_url": dispatch_url})
     for flag, problem in missing_from_fleet(flags).items():
-        click.echo(f"paddock: {flag}: {problem}", err=True)
+        say(f"paddock: {flag}: {problem}", err=True)
     lease = {} if leader_elect else {"lease_duration": 0.0}
     settings = host_settings(
         flags,
@@ -130,7 +144,15 @@ def command(
         runner_dispatch_url or dispatch_url,
         runners_namespace or flags["namespace"],
         poller_image,
+        dispatch_ca_file,
+        dispatch_certificate_secret,
     )
+    if dispatch_url and urlsplit(dispatch_url).scheme != "https":
+        say(
+            "paddock: --dispatch-url is without TLS: whoever listens on the way can retire Pods until the token ends; "
+            "give dispatch --internal-bind-address and a certificate",
+            err=True,
+        )
     macs = _Macs(api_server_url, flags["ssh_port"])
     sys.exit(asyncio.run(_run(settings, fleet, macs, kubeconfig, leader_elect, addresses, runners)))
 
@@ -152,6 +174,8 @@ class _Runners:
     for_pods: str
     namespace: str
     poller_image: str
+    authority: Path | None = None
+    certificate_secret: str = ""
 
 
 async def _run(
@@ -184,6 +208,7 @@ async def _run(
     from paddock.kube.manager import Manager
     from paddock.kube.metrics import KubeMetrics
     from paddock.runners.http.retirement_client import HttpRetirementApi
+    from paddock.runners.tls.trust import TrustedAuthority
     from paddock.views.dispatch_word import DispatchWord
 
     clock, rng, metrics = SystemClock(), unseeded(), KubeMetrics(CollectorRegistry())
@@ -197,7 +222,12 @@ async def _run(
             cloud = await stack.enter_async_context(ScalewayClient(at_scaleway, clock, rng))
             elector = _elector(client, settings, clock, rng, metrics) if elect else None
             manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector)
-            retirement = HttpRetirementApi(runners.url, TokenFile(runners.token, clock)) if runners.url else None
+            trust = TrustedAuthority(runners.authority, clock) if runners.authority is not None else None
+            retirement = (
+                HttpRetirementApi(runners.url, TokenFile(runners.token, clock), trust=trust, clock=clock)
+                if runners.url
+                else None
+            )
             if retirement is not None:
                 stack.push_async_callback(retirement.close)
             identities = NodeAccessSettings(
@@ -227,6 +257,7 @@ async def _run(
             )
             if retirement is not None:
                 _add_runners(manager, client, retirement, runners, clock, rng, metrics)
+                _add_certificate(manager, client, runners, settings.namespace, clock)
             apps = {
                 "--metrics-bind-address": metrics_app(metrics.registry),
                 "--health-probe-bind-address": probes_app(manager.healthz, manager.readyz),
@@ -238,7 +269,7 @@ async def _run(
             when_told_to_stop(manager.stop)
             await manager.run()
     except (ConfigError, PortInUseError, SettingsError) as error:
-        click.echo(f"paddock: {error}", err=True)
+        say(f"paddock: {error}", err=True)
         return 1
     return 0
 
@@ -260,6 +291,18 @@ def _add_runners(
         dispatch_url=runners.for_pods, namespace=runners.namespace, poller_image=runners.poller_image
     )
     RunnerOperator(manager, client, retirement, settings, clock=clock, rng=rng, metrics=metrics)
+
+
+def _add_certificate(manager: "Manager", client: "Client", runners: _Runners, namespace: str, clock: "Clock") -> None:
+    """The leader keeps dispatch's certificate, if it is told in which Secret."""
+    from paddock.runners.tls.keeper import EVERY, CertificateKeeper
+
+    host = urlsplit(runners.url).hostname
+    if runners.certificate_secret and host:
+        # A Service has several names, and which of them a Pod's resolver completes is not ours to say.
+        names = [host, f"{host}.cluster.local"] if host.endswith(".svc") else [host]
+        keeper = CertificateKeeper(client, clock, namespace=namespace, name=runners.certificate_secret, hosts=names)
+        manager.add_periodic("dispatch certificate", keeper.ensure, every=EVERY)
 
 
 def _elector(

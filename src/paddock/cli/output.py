@@ -7,6 +7,8 @@ from typing import Any, Generic, TypeVar
 
 import click
 
+from paddock.base.readable import shown
+
 __all__ = [
     "Column",
     "Form",
@@ -17,6 +19,7 @@ __all__ = [
     "listed",
     "output_flag",
     "row_of",
+    "say",
     "table",
 ]
 
@@ -34,6 +37,13 @@ class Column(Generic[T]):
     cell: Callable[[T], object]
     wide: bool = False
     ticking: bool = False
+
+
+def say(text: object = "", *, err: bool = False) -> None:
+    """Print text that may hold words of strangers. A terminal obeys none of them: control characters and those that
+    change the direction of writing are left out, newlines and tabs are not. Every command prints through here.
+    """
+    click.echo(shown(str(text)), err=err)
 
 
 def output_flag(command: F) -> F:
@@ -66,7 +76,9 @@ def listed(
 
 
 def as_json(plain: Any) -> str:
-    return json.dumps(plain, indent=2, ensure_ascii=False, default=str)
+    """What a terminal would obey is escaped, so that a program that reads this gets every character."""
+    text = json.dumps(plain, indent=2, ensure_ascii=False, default=str)
+    return text if shown(text) == text else json.dumps(plain, indent=2, default=str)
 
 
 def as_yaml(plain: Any) -> str:
@@ -94,7 +106,7 @@ def _text(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return " ".join(str(value).splitlines())
+    return shown(" ".join(str(value).splitlines()))
 
 
 def explained(answer: Any) -> str:
@@ -115,13 +127,13 @@ def explained(answer: Any) -> str:
 def confirmed(plan: Sequence[str], question: str, *, yes: bool, afterwards: Sequence[str] = ()) -> bool:
     """Print the plan and how things are afterwards, and ask unless told not to. All that destroys goes through here."""
     for number, step in enumerate(plan, 1):
-        click.echo(f"  {number}. {step}")
+        say(f"  {number}. {step}")
     for line in afterwards:
-        click.echo(f"  {line}")
+        say(f"  {line}")
     try:
         if yes or click.confirm(question):
             return True
     except click.Abort:  # there is no terminal to answer from, or Ctrl-C was the answer
-        click.echo("")
-    click.echo("Nothing was changed.")
+        say("")
+    say("Nothing was changed.")
     return False

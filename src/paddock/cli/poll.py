@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.cli.output import say
+
 if TYPE_CHECKING:
     from paddock.base.secrets import Secret
 
@@ -62,14 +64,14 @@ async def _poll(url: str, token_file: Path, jit_file: Path, wait: float) -> int:
             match await client.next():
                 case Served(config=config, owner=owner, job_id=job_id):
                     hand_over(config, jit_file)
-                    click.echo(f"job {job_id} of {owner}: its config is handed over")
+                    say(f"job {job_id} of {owner}: its config is handed over")
                 case Drained(reason=reason):
-                    click.echo(f"no job any more: {reason}")
+                    say(f"no job any more: {reason}")
                 case Refused(status=status, reason=reason):
-                    click.echo(f"paddock: the dispatch service refuses this Pod ({status}): {reason}", err=True)
+                    say(f"paddock: the dispatch service refuses this Pod ({status}): {reason}", err=True)
                     return 1
     except OSError as error:
-        click.echo(f"paddock: {error.filename or jit_file}: {error.strerror}", err=True)
+        say(f"paddock: {error.filename or jit_file}: {error.strerror}", err=True)
         return 1
     return 0
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.connections import FAILED, Problem, Reach, connected, names_cluster, reach_flags, run
+from paddock.cli.output import say
 
 if TYPE_CHECKING:
     from paddock.base.secrets import Password, Secret
@@ -141,17 +142,17 @@ async def _report(bootstrap: "Bootstrap", preparation: "Preparation", logins: "H
 
     async def progress(step: "StepProgress") -> None:
         if step.state != "started":
-            click.echo(f"  {step.step:<20} {_MARKS[step.state]}")
+            say(f"  {step.step:<20} {_MARKS[step.state]}")
 
     outcome = await prepare_host(bootstrap, preparation, logins, progress)
     if isinstance(outcome, Failed):
-        click.echo(f"\n{outcome.sentence}\n\n{recovery(outcome, preparation)}", err=True)
+        say(f"\n{outcome.sentence}\n\n{recovery(outcome, preparation)}", err=True)
         return FAILED
     for step, reason in outcome.skipped:
-        click.echo(f"  {step}: {reason}")
+        say(f"  {step}: {reason}")
     for note in outcome.notes:
-        click.echo(f"  {note}")
-    click.echo(f"\nThe host is prepared; its host key is {outcome.host_key}.")
+        say(f"  {note}")
+    say(f"\nThe host is prepared; its host key is {outcome.host_key}.")
     if logins is None or not preparation.machine:
-        click.echo("The fleet was not told the password (--machine does that).")
+        say("The fleet was not told the password (--machine does that).")
     return 0

@@ -7,7 +7,7 @@ import click
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
 from paddock.cli.finding import read_busy_pods, read_mac
-from paddock.cli.output import confirmed
+from paddock.cli.output import confirmed, say
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Pod
@@ -55,10 +55,10 @@ async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, termina
             raise Problem(_unowned(mac))
         busy = await read_busy_pods(reached, machine.metadata.name)
         verb = "terminate" if terminate else "release"
-        click.echo(f"To {verb} {machine.metadata.name}:")
+        say(f"To {verb} {machine.metadata.name}:")
         if busy and not force:
             for pod in busy:
-                click.echo(f"  {_job(pod)}")
+                say(f"  {_job(pod)}")
             raise Problem(
                 f"a job is running there: `paddock drain {machine.metadata.name}` lets it finish first, "
                 "--force-kill-job gives it up"
@@ -77,9 +77,7 @@ async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, termina
             await reached.client.delete(machine_resource(version), owner.name, meta.namespace, uid=owner.uid)
         else:
             await reached.client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
-        click.echo(
-            f"asked for; `paddock why host {mac.host.metadata.name if mac.host else meta.name}` says how far it is"
-        )
+        say(f"asked for; `paddock why host {mac.host.metadata.name if mac.host else meta.name}` says how far it is")
         return 0
 
 

@@ -8,7 +8,7 @@ import click
 
 from paddock.cli.connections import FAILED, Problem, Reach, connected, reach_flags, run
 from paddock.cli.ledger_kinds import Row, moment
-from paddock.cli.output import as_json, as_yaml, table
+from paddock.cli.output import as_json, as_yaml, say, table
 from paddock.cli.progress import showing
 
 __all__ = ["command", "when"]
@@ -67,11 +67,11 @@ async def _rewind(at: datetime, around: int, output: str, reach: Reach) -> int:
         raise Problem(f"the dispatch service at {reached.ledger.where} cannot rewind: update it")
     match output:
         case "json":
-            click.echo(as_json(found))
+            say(as_json(found))
         case "yaml":
-            click.echo(as_yaml(found))
+            say(as_yaml(found))
         case _:
-            click.echo("\n".join(_drawn(found)))
+            say("\n".join(_drawn(found)))
     return 0 if found["known"] else FAILED
 
 

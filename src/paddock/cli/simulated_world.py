@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paddock.cli.output import say
+
 if TYPE_CHECKING:
     from paddock.simulator.agents import AgentCommand
 
@@ -69,6 +71,6 @@ async def _run(flags: dict[str, Any]) -> int:
             why = await world.run(sockets)
             log.info("the simulated world ends", why=why)
     except WorldRunningError as error:
-        click.echo(f"paddock: {error}", err=True)
+        say(f"paddock: {error}", err=True)
         return 1
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
-from paddock.cli.output import as_json, as_yaml
+from paddock.cli.output import as_json, as_yaml, say
 from paddock.cli.progress import showing
 
 if TYPE_CHECKING:
@@ -80,16 +80,16 @@ async def _status(output: str, reach: Reach, *, everything: bool, watch: bool) -
             look = await _looked(reached, clock.now())
         if output != "text":
             plain = {**asdict(look.health), "changes": look.changes}
-            click.echo(as_json(plain) if output == "json" else as_yaml(plain))
+            say(as_json(plain) if output == "json" else as_yaml(plain))
             return 0 if look.health.ok else TROUBLE
         most = None if everything else _WORST
         while True:
             if watch:
                 click.clear()  # which does nothing in a pipe
-            click.echo(_screen(look, clock.now(), most=most))
+            say(_screen(look, clock.now(), most=most))
             if not watch:
                 return 0 if look.health.ok else TROUBLE
-            click.echo(f"\n{clock.now():%H:%M:%S} UTC; Ctrl-C ends it")
+            say(f"\n{clock.now():%H:%M:%S} UTC; Ctrl-C ends it")
             await clock.sleep(_LOOK_EVERY)
             look = await _looked(reached, clock.now())
 

@@ -8,7 +8,7 @@ import click
 
 from paddock.cli.connections import Reach, connected, reach_flags, run
 from paddock.cli.operators_flags import sweeping
-from paddock.cli.output import Column, listed, output_flag
+from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ async def _sweep(
     if claim_name_prefix is None:
         claim_name_prefix = told.claim_name_prefix if told is not None else ""
     found = survey(hosts, machines, pool_prefix=pool_prefix, claim_name_prefix=claim_name_prefix)
-    click.echo(_shown([one for one in found if not states or one.state in states], output, explain=explain))
+    say(_shown([one for one in found if not states or one.state in states], output, explain=explain))
     return 0
 
 

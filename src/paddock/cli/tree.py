@@ -13,6 +13,7 @@ import click
 
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.output import say
 from paddock.cli.progress import showing
 
 __all__ = ["Branch", "command", "drawn", "folded"]
@@ -44,7 +45,7 @@ async def _tree(fleet: str | None, reach: Reach, *, everything: bool) -> int:
         raise Problem("there is nothing to show: no fleet, no machine and no host")
     for root in roots:
         for line in drawn(root if everything else folded(root)):
-            click.echo(line)
+            say(line)
     return 0
 
 

@@ -14,6 +14,7 @@ from paddock.cli.host_flags import Duration, fleet_config, host_flags, host_sett
 from paddock.cli.limit_flag import limit_flag
 from paddock.cli.listeners import BindAddress
 from paddock.cli.long_running import log_level_flag, when_told_to_stop
+from paddock.cli.output import say
 from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def command(**flags: Any) -> None:
     if not flags["simulate"]:
         _check_credentials()
         for flag, problem in (missing_from_fleet(flags) | _unreachable(flags)).items():
-            click.echo(f"paddock: {flag}: {problem}", err=True)
+            say(f"paddock: {flag}: {problem}", err=True)
     # Simulated Macs always have an agent; real ones have one if the fleet's file names it.
     expect_nodes = flags["simulate"] or fleet.agent is not None
     options = Options(
@@ -181,7 +182,7 @@ def _check_credentials() -> None:
         if os.environ.get("PADDOCK_GITHUB_APP_ID"):
             github.GitHubSettings.from_env(os.environ)
     except (scaleway.SettingsError, github.SettingsError) as error:
-        click.echo(f"paddock: {error}; or give --simulate, which needs no account", err=True)
+        say(f"paddock: {error}; or give --simulate, which needs no account", err=True)
         sys.exit(1)
 
 
@@ -243,15 +244,15 @@ async def _run(options: "Options") -> int:
         async with all_in_one(options) as running:
             _announce(running.page, running.kubeconfig, simulate=options.simulate)
             await stop.wait()
-            click.echo("\nstopping…")
+            say("\nstopping…")
     except (PortInUseError, PostgresError, SettingsError, StoreError, WorldError) as error:
-        click.echo(f"paddock: {error}", err=True)
+        say(f"paddock: {error}", err=True)
         return 1
     except PermissionError as error:
         told = f"{error.filename or options.data}: {error.strerror}"
-        click.echo(f"paddock: {told}: the data folder must be yours to write; choose another with --data", err=True)
+        say(f"paddock: {told}: the data folder must be yours to write; choose another with --data", err=True)
         return 1
-    click.echo(f"stopped; everything is kept in {options.data}")
+    say(f"stopped; everything is kept in {options.data}")
     return 0
 
 
@@ -265,7 +266,7 @@ def _program() -> str:
 
 
 def _announce(page: str, kubeconfig: Path, *, simulate: bool) -> None:
-    click.echo(f"""
+    say(f"""
   Paddock is up{" with a simulated cloud" if simulate else ""}.
 
   page        {page}
@@ -274,5 +275,5 @@ def _announce(page: str, kubeconfig: Path, *, simulate: bool) -> None:
   or          {_program()} status
 """)
     if shutil.which("kubectl") is None:
-        click.echo("  (kubectl is not installed here; the page shows the same objects)\n")
-    click.echo("  Ctrl-C stops it.\n")
+        say("  (kubectl is not installed here; the page shows the same objects)\n")
+    say("  Ctrl-C stops it.\n")

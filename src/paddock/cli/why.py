@@ -7,7 +7,7 @@ import click
 from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.finding import read_mac
-from paddock.cli.output import as_json, as_yaml, explained
+from paddock.cli.output import as_json, as_yaml, explained, say
 from paddock.cli.progress import showing
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def one_of(kinds: tuple[str, ...], kind: str | None, name: str | None, such: str
 async def _why(kind: str, name: str, output: str, reach: Reach) -> int:
     async with connected(reach) as reached, showing(f"asking about {kind} {name}"):
         answer = await explanation_of(reached, kind, name)
-    click.echo(_shown(answer, output))
+    say(_shown(answer, output))
     return 0 if answer.healthy else TROUBLE
 
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -61,6 +61,7 @@ class KubeConnection:
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
+        headers: Sequence[tuple[str, str]] = (),
     ) -> bytes:
         """The body of a successful answer, after at most `timeout` seconds in all; otherwise an error of `errors`."""
         loop = asyncio.get_running_loop()
@@ -68,7 +69,9 @@ class KubeConnection:
         try:
             async with asyncio.timeout(timeout):
                 for may_retry in (True, False):
-                    request = await self._request(method, path, params, body, content_type, httpx2.Timeout(timeout))
+                    request = await self._request(
+                        method, path, params, body, content_type, httpx2.Timeout(timeout), headers
+                    )
                     response = await self._client().send(request)
                     code = str(response.status_code)
                     self.server_date = _date_of(response)
@@ -142,6 +145,7 @@ class KubeConnection:
         body: bytes | None,
         content_type: str,
         timeout: httpx2.Timeout,
+        more: Sequence[tuple[str, str]] = (),
     ) -> httpx2.Request:
         identity = await self.config.credentials.current()
         if self._http is None or (identity.certificate, identity.key) != self._shown:
@@ -150,7 +154,7 @@ class KubeConnection:
             self._http = self._open(identity)
             self._shown = (identity.certificate, identity.key)
         # As kubectl: some documents (the keys of tokens) are JSON under another name, and JSON alone is refused there.
-        headers = [("Accept", "application/json, */*"), *self.config.impersonate]
+        headers = [("Accept", "application/json, */*"), *self.config.impersonate, *more]
         if identity.token is not None:
             token = identity.token.reveal()
             if not (token.isascii() and token.isprintable() and " " not in token):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.connections import TROUBLE, Reach, connected, reach_flags, run
-from paddock.cli.output import Column, listed, output_flag
+from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def command(as_operator: bool, as_dispatch: bool, account_namespace: str, output
 async def _doctor(accounts: list[str], account_namespace: str, output: str, reach: Reach) -> int:
     async with showing("examining"):
         checks = await examined(reach, accounts, account_namespace, os.environ)
-    click.echo(_shown(checks, output))
+    say(_shown(checks, output))
     return TROUBLE if any(check.state == "problem" for check in checks) else 0
 
 

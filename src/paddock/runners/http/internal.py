@@ -6,6 +6,7 @@ progress and log are a Pod's own word about itself, whose uid is taken from its 
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final, Protocol
 
@@ -30,6 +31,7 @@ __all__ = [
     "AppendLog",
     "AtWork",
     "Authenticator",
+    "InternalRoutes",
     "Load",
     "PodIsStopped",
     "PodsAskedAbout",
@@ -118,6 +120,18 @@ class Load(Struct, frozen=True):
         return PoolSignals(pool=values.pop("fleet"), **values)
 
 
+@dataclass(frozen=True, slots=True)
+class InternalRoutes:
+    """`operators` may be given a listener of their own, with TLS; `pods` come where strangers come, too."""
+
+    operators: list[Route]
+    pods: list[Route]
+
+    @property
+    def all(self) -> list[Route]:
+        return [*self.operators, *self.pods]
+
+
 class _Mark(Struct, frozen=True):
     mark: Annotated[str, Meta(min_length=1, max_length=LONGEST_MARK, pattern=r"^[^\x00]*$")] | int
 
@@ -128,7 +142,7 @@ def internal_routes(
     progress: Progress,
     append_log: AppendLog,
     settings: DispatchSettings,
-) -> list[Route]:
+) -> InternalRoutes:
     """The routes. Errors of ours are 503 with Retry-After: whoever asks keeps everything as it is and asks again."""
 
     async def desired_replicas(request: Request) -> Response:
@@ -183,14 +197,18 @@ def internal_routes(
     async def _body(request: Request) -> bytes:
         return await read_body(request, limit=settings.body_limit, seconds=settings.body_timeout)
 
-    return [
-        Route(f"{PREFIX}/desired_replicas", guarded(desired_replicas, *_AWAY), methods=["GET"]),
-        Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
-        Route(f"{PREFIX}/pods/at-work", guarded(at_work, *_AWAY), methods=["POST"]),
-        Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
-        Route(f"{PREFIX}/pods/log", guarded(add_log, *_AWAY), methods=["POST"]),
-        Route(f"{PREFIX}/pods/progress", guarded(note_progress, *_AWAY), methods=["POST"]),
-    ]
+    return InternalRoutes(
+        operators=[
+            Route(f"{PREFIX}/desired_replicas", guarded(desired_replicas, *_AWAY), methods=["GET"]),
+            Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
+            Route(f"{PREFIX}/pods/at-work", guarded(at_work, *_AWAY), methods=["POST"]),
+            Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
+        ],
+        pods=[
+            Route(f"{PREFIX}/pods/log", guarded(add_log, *_AWAY), methods=["POST"]),
+            Route(f"{PREFIX}/pods/progress", guarded(note_progress, *_AWAY), methods=["POST"]),
+        ],
+    )
 
 
 async def _principal(request: Request, identity: Authenticator, audience: str) -> Principal:

@@ -1,5 +1,6 @@
 """The pool controller's retirement API over HTTP: how `paddock operator` asks `paddock dispatch`."""
 
+import ssl
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -7,13 +8,15 @@ from typing import Any, TypeVar
 import httpx2
 import msgspec
 
-from paddock.base.clock import rfc3339_micro
+from paddock.base.clock import Clock, SystemClock, rfc3339_micro
 from paddock.base.tls import default_tls
 from paddock.kube.credentials import Credentials
 from paddock.kube.errors import ConfigError
 from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, AtWork, Load, Retired
 from paddock.runners.ledger import Pod, PoolSignals
 from paddock.runners.pools.retirement import RetirementUnavailableError
+from paddock.runners.tls.problems import refused_token, tls_problem
+from paddock.runners.tls.trust import TrustedAuthority
 
 __all__ = ["HttpRetirementApi"]
 
@@ -23,7 +26,8 @@ T = TypeVar("T")
 class HttpRetirementApi:
     """`RetirementApi` of the dispatch process at `url`, shown a token of the operator's account for dispatch alone.
 
-    Every call ends within `seconds`, and every answer but the right one is RetirementUnavailableError: a wrong token, a wrong
+    With `trust`, dispatch proves by a certificate of that authority, and of no other, that it is dispatch, before it is shown
+    anything. Every call ends within `seconds`, and every answer but the right one is RetirementUnavailableError: a wrong token, a wrong
     address and a dispatch process that is down all mean that nothing is known. The client is closed by `close`.
     """
 
@@ -34,18 +38,43 @@ class HttpRetirementApi:
         *,
         seconds: float = 5.0,
         transport: httpx2.AsyncBaseTransport | None = None,
+        trust: TrustedAuthority | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        self._url = url.rstrip("/") + PREFIX
         self._credentials = credentials
-        self._client = httpx2.AsyncClient(
-            base_url=url.rstrip("/") + PREFIX,
-            timeout=seconds,
-            verify=default_tls(),
-            transport=transport,
-            follow_redirects=False,
-        )
+        self._seconds = seconds
+        self._transport = transport
+        self._trust = trust
+        self._clock = clock or SystemClock()
+        self._context: ssl.SSLContext | None = None
+        self._clients: list[httpx2.AsyncClient] = []
+        """The last one is in use; calls in flight end on those before it, of which there is one a renewed authority."""
 
     async def close(self) -> None:
-        await self._client.aclose()
+        for client in self._clients:
+            await client.aclose()
+
+    def _client(self) -> httpx2.AsyncClient:
+        context = default_tls() if self._trust is None else self._trust.context()
+        if context is None:
+            assert self._trust is not None
+            raise RetirementUnavailableError(
+                f"dispatch's authority is not in {self._trust.path}: the leading operator makes it, and the kubelet shows it "
+                "within two minutes"
+            )
+        if not self._clients or context is not self._context:
+            self._context = context
+            self._clients.append(
+                httpx2.AsyncClient(
+                    base_url=self._url,
+                    timeout=self._seconds,
+                    verify=context,
+                    transport=self._transport,
+                    follow_redirects=False,
+                )
+            )
+        return self._clients[-1]
 
     async def signals(self, pool: str) -> PoolSignals:
         response = await self._ask("GET", "/desired_replicas", params={"fleet": pool})
@@ -78,6 +107,8 @@ class HttpRetirementApi:
         response = await self._send(method, path, body, params)
         if response.status_code == 401 and self._credentials.rejected():
             response = await self._send(method, path, body, params)
+        if response.status_code == 401:
+            raise RetirementUnavailableError(refused_token(response.headers.get("date", ""), self._clock.now()))
         if response.status_code not in (200, 204):
             raise RetirementUnavailableError(f"dispatch answered {response.status_code} to {method} {path}")
         return response
@@ -92,8 +123,12 @@ class HttpRetirementApi:
             headers["Authorization"] = f"Bearer {token.reveal()}"
         content = None if body is None else msgspec.json.encode(body)
         try:
-            return await self._client.request(method, path, content=content, params=params, headers=headers)
+            return await self._client().request(method, path, content=content, params=params, headers=headers)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            if problem := tls_problem(error):
+                if self._trust is not None:
+                    self._trust.doubted()
+                raise RetirementUnavailableError(problem) from error
             # The class alone: the text of some of these quotes what was sent.
             raise RetirementUnavailableError(f"dispatch cannot be asked: {type(error).__name__}") from error
 

@@ -110,13 +110,18 @@ class RunnerService:
         self.explainer = Explainer(ledger, self.dispatch.pods.reader, self.pools.reader, settings, clock)
         registry.register(self.queue)
         self.retention = RetentionWorker(ledger, settings.retention, clock, registry)
-        self.routes: list[Route] = [
+        internal = internal_routes(
+            self.retirement, self.dispatch.tokens, ledger.progress.note, ledger.runner_logs.append, settings
+        )
+        self.strangers: list[Route] = [
             webhook_route(ledger, context.secrets, settings, wake=self.webhooks.wake, registry=registry),
             *self.dispatch.routes,
-            *internal_routes(
-                self.retirement, self.dispatch.tokens, ledger.progress.note, ledger.runner_logs.append, settings
-            ),
+            *internal.pods,
         ]
+        """What GitHub and Pods come to."""
+        self.operators: list[Route] = internal.operators
+        """What the operator asks, and nobody else may: where it has a listener of its own, it is served there alone."""
+        self.routes: list[Route] = [*self.strangers, *self.operators]
         self.readable: list[Route] = [
             *readonly_routes(ledger, self.queue.summary),
             *why_routes(self.explainer),

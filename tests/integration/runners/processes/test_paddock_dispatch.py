@@ -107,7 +107,14 @@ async def test_it_serves_strangers_and_operators_at_doors_of_their_own(running: 
         assert (await http.post(f"{running.door}/webhooks/github", content=body, headers=hook)).status_code == 403
         assert (await http.post(f"{running.door}/api/internal/runners/dispatch", json={})).status_code == 401
         # The page answers to its own names alone, so that no other site can make a browser read it.
-        assert (await http.get(f"{running.operators}/", headers={"Host": "evil.example"})).status_code == 421
+        for read in ("/", "/api/v1/strip", "/api/v1/queue"):
+            refused = await http.get(running.operators + read, headers={"Host": "evil.example"})
+            assert (refused.status_code, "--page-host" in refused.text) == (421, True), read
+        # The commands come through the API server's proxy, under the name that their kubeconfig has for it.
+        through_proxy = {"Host": "cluster.example:6443", "Sec-Paddock-Client": "cli"}
+        assert (await http.get(f"{running.operators}/api/v1/strip", headers=through_proxy)).status_code == 200
+        # Prometheus and the kubelet come by address.
+        assert (await http.get(f"{running.operators}/metrics", headers={"Host": "10.0.0.7:8081"})).status_code == 200
     assert SECRET not in running.output.read_text()
 
 

@@ -60,7 +60,7 @@ class Office:
         app = Starlette(
             routes=internal_routes(
                 self.direct, self.identity, self._progress, bench.ledger.runner_logs.append, SETTINGS
-            )
+            ).all
         )
         self.transport = InProcessTransport(app)
         self.client = httpx2.AsyncClient(transport=self.transport, base_url="http://dispatch/api/internal/runners")

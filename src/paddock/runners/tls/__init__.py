@@ -1,0 +1,1 @@
+"""TLS between the operator and dispatch: certificates that we make, renew and explain."""
