@@ -14,7 +14,7 @@ _MOST_AT_ONCE = 256
 
 ENROL = """
 -- enrol: the account and both of its limits in one statement, so that no account is ever without them;
--- limits that a person has set are left as they are.
+-- limits that a person has set are left as they are. The list shows an account under the login that it has now.
 WITH account AS (
     INSERT INTO accounts (account_id, login, installation_id, enrolled_at)
     VALUES (%(account_id)s, %(login)s, %(installation_id)s, %(now)s)
@@ -25,6 +25,9 @@ WITH account AS (
     SELECT account.account_id, d.platform, d.vcpus, d.memory_mb, %(now)s
     FROM account, unnest(%(platforms)s::text[], %(vcpus)s::integer[], %(memory)s::integer[]) AS d (platform, vcpus, memory_mb)
     ON CONFLICT DO NOTHING
+), renamed AS (
+    UPDATE allow_list SET name = account.login FROM account
+    WHERE allow_list.account_id = account.account_id AND repository_id = 0 AND name <> account.login
 )
 SELECT account_id, login, installation_id, enrolled_at FROM account
 """

@@ -23,15 +23,15 @@ SELECT job_id FROM unnest(%s::bigint[]) AS said (job_id) WHERE pg_try_advisory_x
 INSERT_QUEUED = """
 -- insert_queued_jobs: those that are not known and have not finished
 INSERT INTO jobs (job_id, account_id, pool, platform, vcpus, memory_mb, status, repository, workflow_run_id, workflow_name,
-    run_attempt, job_name, head_branch, head_sha, label, enqueued_at, changed_at, changed_by, changed_why)
+    run_attempt, job_name, head_branch, head_sha, label, enqueued_at, changed_at, changed_by, changed_why, repository_id)
 SELECT job_id, account_id, pool, platform, vcpus, memory_mb, 'queued', repository, workflow_run_id, workflow_name,
-    run_attempt, job_name, head_branch, head_sha, label, enqueued_at, %(now)s, by, %(why)s
+    run_attempt, job_name, head_branch, head_sha, label, enqueued_at, %(now)s, by, %(why)s, repository_id
 FROM unnest(%(job_id)s::bigint[], %(account_id)s::bigint[], %(pool)s::text[], %(platform)s::text[], %(vcpus)s::integer[],
     %(memory_mb)s::integer[], %(repository)s::text[], %(workflow_run_id)s::bigint[], %(workflow_name)s::text[],
     %(run_attempt)s::integer[], %(job_name)s::text[], %(head_branch)s::text[], %(head_sha)s::text[], %(label)s::text[],
-    %(enqueued_at)s::timestamptz[], %(by)s::text[])
+    %(enqueued_at)s::timestamptz[], %(by)s::text[], %(repository_id)s::bigint[])
     AS said (job_id, account_id, pool, platform, vcpus, memory_mb, repository, workflow_run_id, workflow_name,
-             run_attempt, job_name, head_branch, head_sha, label, enqueued_at, by)
+             run_attempt, job_name, head_branch, head_sha, label, enqueued_at, by, repository_id)
 WHERE NOT EXISTS (SELECT FROM completions WHERE completions.job_id = said.job_id)
 ORDER BY job_id
 ON CONFLICT (job_id) DO NOTHING

@@ -23,10 +23,11 @@ INSERT = """
 -- insert_job: nothing happens if the job is known or has finished
 INSERT INTO jobs (job_id, account_id, pool, platform, vcpus, memory_mb, status, conclusion, repository, workflow_run_id,
     workflow_name, run_attempt, job_name, head_branch, head_sha, label, enqueued_at, started_at, completed_at, runner_name,
-    changed_at, changed_by, changed_why)
+    changed_at, changed_by, changed_why, repository_id)
 SELECT %(job_id)s, %(account_id)s, %(pool)s, %(platform)s, %(vcpus)s, %(memory_mb)s, %(status)s, %(conclusion)s,
     %(repository)s, %(workflow_run_id)s, %(workflow_name)s, %(run_attempt)s, %(job_name)s, %(head_branch)s, %(head_sha)s,
-    %(label)s, %(enqueued_at)s, %(started_at)s, %(completed_at)s, %(runner_name)s, %(now)s, %(by)s, %(why)s
+    %(label)s, %(enqueued_at)s, %(started_at)s, %(completed_at)s, %(runner_name)s, %(now)s, %(by)s, %(why)s,
+    %(repository_id)s
 WHERE %(status)s <> 'queued' OR NOT EXISTS (SELECT FROM completions WHERE job_id = %(job_id)s)
 ON CONFLICT (job_id) DO NOTHING
 """

@@ -11,6 +11,7 @@ from paddock.base.clock import Clock
 from paddock.base.rng import unseeded
 from paddock.runners.ledger.accounts import Accounts
 from paddock.runners.ledger.advisory_locks import AdvisoryLocks
+from paddock.runners.ledger.allow_list import AllowList
 from paddock.runners.ledger.claims import Claims
 from paddock.runners.ledger.database import Database, Pool, make_pool, prepare
 from paddock.runners.ledger.deliveries import Deliveries
@@ -50,6 +51,7 @@ class Ledger:
         self.notifications = Notifications(database)
         self.accounts = Accounts(database, clock)
         self.limits = Limits(database, clock)
+        self.allow_list = AllowList(database, clock, self.notifications)
         self.deliveries = Deliveries(database, clock, rng)
         self.jobs = Jobs(database, clock, self.notifications)
         self.claims = Claims(database, clock, rng, self.notifications)

@@ -29,6 +29,12 @@ WITH before AS (
            coalesce((SELECT format('%%s %%s vCPU %%s MB', %(platform)s, before.vcpus, before.memory_mb) FROM before), ''),
            format('%%s %%s vCPU %%s MB', w.platform, w.vcpus, w.memory_mb), %(by)s, %(why)s
     FROM written w
+), audited AS (
+    INSERT INTO account_changes (at, account_id, name, subject, was, became, by, why)
+    SELECT %(now)s, w.account_id, a.login, 'limit',
+           coalesce((SELECT format('%%s %%s vCPU %%s MB', %(platform)s, before.vcpus, before.memory_mb) FROM before), ''),
+           format('%%s %%s vCPU %%s MB', w.platform, w.vcpus, w.memory_mb), %(by)s, %(why)s
+    FROM written w JOIN accounts a USING (account_id)
 )
 SELECT account_id, platform, vcpus, memory_mb FROM written
 """

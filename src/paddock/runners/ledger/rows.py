@@ -120,6 +120,8 @@ class NewJob(Struct, frozen=True, kw_only=True):
     head_branch: str = ""
     head_sha: str = ""
     label: str = ""
+    repository_id: int = 0
+    """GitHub's number of the repository, by which it is allowed and limited; 0 where it is not known."""
 
 
 class Job(Struct, frozen=True, kw_only=True):

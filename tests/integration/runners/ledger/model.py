@@ -36,6 +36,7 @@ class Model:
     fences: set[str] = field(default_factory=set)
     sessions: dict[str, bool] = field(default_factory=dict)  # open or not, by Pod
     finished: set[int] = field(default_factory=set)
+    turns: dict[int, int] = field(default_factory=dict)  # when each account was served last
 
     def held(self, account: int) -> int:
         return sum(claim.account == account for claim in self.claims.values())
@@ -45,13 +46,13 @@ class Model:
             self.jobs[number] = ModelJob(account, number)
 
     def next_job(self) -> int | None:
-        """The account with the smallest share of its limit first, then the oldest."""
+        """The account with the smallest share of its limit first, then who was served longest ago, then the oldest."""
         waiting = [
-            (self.held(job.account) / self.limits[job.account], job.order, number)
+            (self.held(job.account) / self.limits[job.account], self.turns.get(job.account, 0), job.order, number)
             for number, job in self.jobs.items()
             if job.status == "queued" and not job.resting and self.held(job.account) < self.limits[job.account]
         ]
-        return min(waiting)[2] if waiting else None
+        return min(waiting)[3] if waiting else None
 
     def verdict_on(self, pod: str) -> Outcome | None:
         if pod in self.fences:
@@ -64,6 +65,7 @@ class Model:
         job = self.jobs[number]
         job.status, job.pod, job.generation = "claimed", pod, generation
         self.claims[pod] = ModelClaim(generation, number, job.account)
+        self.turns[job.account] = max(self.turns.values(), default=0) + 1
 
     def commit(self, pod: str, generation: int, runner: str) -> str:
         claim = self.claims.get(pod)

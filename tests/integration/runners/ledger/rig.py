@@ -29,6 +29,7 @@ def job(
     memory_mb: int = 14_336,
     age: float = 0.0,
     repository: str = "",
+    repository_id: int = 0,
 ) -> NewJob:
     """A job of one Mac's size; `age` is how many seconds before the start it was announced."""
     return NewJob(
@@ -39,6 +40,7 @@ def job(
         vcpus=vcpus,
         memory_mb=memory_mb,
         repository=repository or f"org{account}/app",
+        repository_id=repository_id,
         enqueued_at=START - timedelta(seconds=age) + timedelta(microseconds=job_id),
         label="paddock-macos",
         workflow_name="build",
@@ -63,6 +65,7 @@ class Bench:
     async def accounts(self, *numbers: int, vcpus: int = 12, memory_mb: int = 28_672) -> None:
         for number in numbers:
             await self.ledger.accounts.enrol(number, f"org{number}", installation_id=1000 + number)
+            await self.ledger.allow_list.allow(number, f"org{number}", by="test", why="as the test needs it")
             for platform in ("macos", "linux"):
                 await self.ledger.limits.set(
                     number, platform, vcpus=vcpus, memory_mb=memory_mb, by="test", why="as the test needs it"
