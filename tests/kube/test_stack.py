@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 import yaml
+from doubles.github_judge import judge, seen
 from kube.stack import NAMESPACE, Stack, stack_folder, until
 from kube.stack_world import StackWorld
 from kube.supervision import ControlPlaneError
@@ -139,5 +140,7 @@ async def test_a_job_succeeds_once_whoever_is_killed_in_the_middle(stack: Stack,
 async def test_no_job_ran_twice_and_no_pod_ended_badly(stack: Stack):
     assert len(stack.world.accepted) == 6
     assert set(stack.world.accepted.values()) == {1}
+    # Nothing of ours was forced, so that every count is zero: GitHub must have lost nobody's runner either.
+    judge(seen(stack.world.github.state.jobs.values()), counted=0)
     assert [(end.exit_code, end.reason, end.message) for end in stack.pods.ends if end.exit_code] == []
     assert stack.mac.violations == []

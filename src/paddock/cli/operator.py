@@ -242,7 +242,7 @@ async def _run(
                 BootstrapContext(client=client, cloud=cloud, ssh=AsyncSsh(), clock=clock, rng=rng, access=access),
                 fleet,
                 port=macs.ssh_port,
-                sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
+                sequencing=Sequencing(clock, rng, parallel=4 * settings.workers, spread=settings.bootstrap_spread),
             )
             HostOperator(
                 manager,
