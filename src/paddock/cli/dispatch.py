@@ -18,8 +18,10 @@ from paddock.cli.output import say
 from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
+    from paddock.base.clock import Clock
     from paddock.kube.manager import HealthProbes
     from paddock.runners.api.settings import ConfiguredLimit, DispatchSettings, Retention
+    from paddock.runners.http.concerns import Concern
     from paddock.runners.processes.dispatch import RunnerService
 
 __all__ = ["command"]
@@ -136,6 +138,7 @@ async def _run(
 
     from paddock.base.clock import SystemClock
     from paddock.base.http_server import PortInUseError, Tls, bind, listening, serving_when_there
+    from paddock.base.logs import get_logger
     from paddock.base.metrics import CollectorRegistry
     from paddock.base.rng import unseeded
     from paddock.clients.github import GitHubClient, GitHubSettings, SettingsError
@@ -143,6 +146,7 @@ async def _run(
     from paddock.kube.client import Client
     from paddock.kube.errors import ConfigError
     from paddock.kube.metrics import KubeMetrics
+    from paddock.runners.http.concerns import concerns_route
     from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
     from paddock.runners.processes.dispatch import RunnerContext, RunnerService
     from paddock.web.guard import LOOPBACK, guarded_routes
@@ -168,6 +172,9 @@ async def _run(
                 kube_metrics=metrics,
                 name=socket.gethostname(),
             )
+            for concern in _concerns(dsn, listeners, clock):
+                if concern.fix:
+                    get_logger("dispatch").warning(concern.found, remedy=concern.fix)
             service = RunnerService(context, settings)
             stop = asyncio.Event()
             when_told_to_stop(stop.set)
@@ -186,7 +193,10 @@ async def _run(
                 routes = [
                     metrics_route(registry),
                     *probe_routes(lambda: _alive(running), lambda: _ready(service, stop)),
-                    *guarded_routes(service.readable, {*LOOPBACK, *page_hosts}),
+                    *guarded_routes(
+                        [*service.readable, concerns_route(lambda: _concerns(dsn, listeners, clock))],
+                        {*LOOPBACK, *page_hosts},
+                    ),
                     Mount("/", page.app),
                 ]
                 socket_ = bind(metrics_address[1], "--metrics-bind-address", metrics_address[0])
@@ -209,6 +219,13 @@ async def _run(
         say(f"paddock: {error}", err=True)
         return 1
     return 0
+
+
+def _concerns(dsn: str, listeners: _Listeners, clock: "Clock") -> "list[Concern]":
+    from paddock.runners.http.concerns import certificate_concern, database_concern
+
+    certificate = listeners.certificate[0] if listeners.internal and listeners.certificate else None
+    return [database_concern(dsn), certificate_concern(certificate, clock.now())]
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:
