@@ -73,7 +73,7 @@ class BoundName(Struct, frozen=True):
 SET = """
 -- set_list_entry: a line and its audit, or neither where nothing changes
 WITH before AS (
-    SELECT allowed FROM allow_list WHERE account_id = %(account_id)s AND repository_id = %(repository_id)s FOR UPDATE
+    SELECT allowed FROM allow_list WHERE account_id = %(account_id)s AND repository_id = %(repository_id)s
 ), written AS (
     INSERT INTO allow_list AS e (account_id, repository_id, allowed, name, changed_at, changed_by, changed_why)
     VALUES (%(account_id)s, %(repository_id)s, %(allowed)s, %(name)s, %(now)s, %(by)s, %(why)s)
@@ -126,7 +126,7 @@ REPOSITORY_LIMIT = """
 -- set_repository_limit: what is admitted already stays, even above a lowered limit
 WITH before AS (
     SELECT vcpus, memory_mb FROM repository_limits
-    WHERE account_id = %(account_id)s AND repository_id = %(repository_id)s AND platform = %(platform)s FOR UPDATE
+    WHERE account_id = %(account_id)s AND repository_id = %(repository_id)s AND platform = %(platform)s
 ), written AS (
     INSERT INTO repository_limits (account_id, repository_id, platform, name, vcpus, memory_mb, changed_at)
     VALUES (%(account_id)s, %(repository_id)s, %(platform)s, %(name)s, %(vcpus)s, %(memory_mb)s, %(now)s)
