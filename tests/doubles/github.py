@@ -170,6 +170,10 @@ class StubGitHub:
             raise self.refusals[delivery_id]
         self.redelivered.append(delivery_id)
 
+    def install(self, *installations: Installation) -> None:
+        """Where the App is installed from now on."""
+        self._installations = installations
+
     async def installations(self) -> list[Installation]:
         return list(self._installations)
 

@@ -133,17 +133,36 @@ class Handover:
 
     async def _prepare(self, waiter: Waiter, claim: Claim, progress: _Progress) -> MintedRunner:
         pool, account, whole = await self._look(waiter, claim, progress)
-        if account.installation_id is None:
-            why = f"the GitHub App is not installed for {account.login}"
+        installation_id = account.installation_id or await self._installed(account)
+        if installation_id is None:
+            why = f"the GitHub App is not installed for {account.login}: install it there, or lift its suspension"
             raise GivenUpError("not_installed", why, scope="account")
         self._still_there(waiter)
         name = runner_name(claim.pod_name, self._rng)
         async with self._timed("mint"):
-            progress.minted = await self._mint(account.installation_id, claim, pool, name, whole=whole)
+            progress.minted = await self._mint(installation_id, claim, pool, name, whole=whole)
         self._still_there(waiter)
         async with self._timed("commit"):
             await self._commit(claim, name)
         return progress.minted
+
+    async def _installed(self, account: Account) -> int | None:
+        """Where GitHub says now that the App may act for the account, which is noted; None where it may not.
+
+        A removal that was replayed or overtaken took the installation away here alone. The pause after each failure bounds how
+        often GitHub is asked.
+        """
+        try:
+            found = next(
+                (one for one in await self._github.installations() if one.account_id == account.account_id), None
+            )
+            if found is None or found.suspended:
+                return None
+            await self._ledger.accounts.enrol(account.account_id, found.login, found.installation_id)
+        except (github.GitHubError, LedgerError) as error:
+            log.warning("GitHub could not be asked for an installation", account=account.login, error=str(error))
+            return None
+        return found.installation_id
 
     async def _look(self, waiter: Waiter, claim: Claim, progress: _Progress) -> tuple[RunnerPool, Account, bool]:
         """Everything that must be known and done before the mint, at once. All of it is finished before any of it counts:
