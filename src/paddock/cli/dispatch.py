@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.limit_flag import limit_flag
+from paddock.cli.limit_flag import account_flag, limit_flag
 from paddock.cli.listeners import BindAddress, metrics_route, probe_routes
 from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
 from paddock.cli.output import say
@@ -70,6 +70,13 @@ __all__ = ["command"]
     "--hold", default=25.0, show_default=True, type=click.FloatRange(1, 300), help="Longest wait of a Pod's request."
 )
 @click.option("--report-only", multiple=True, help="A kind of disagreement that is reported and not healed; * for all.")
+@click.option(
+    "--accounts-principal",
+    default="system:serviceaccount:default:paddock-dispatch",
+    show_default=True,
+    help="Whose token a change of the allow list has to show; `paddock accounts` asks the cluster for one.",
+)
+@account_flag
 @limit_flag
 @retention_flags
 @kubeconfig_flag
@@ -86,6 +93,8 @@ def command(
     page_host: tuple[str, ...],
     hold: float,
     report_only: tuple[str, ...],
+    accounts_principal: str,
+    allow_accounts: tuple[str, ...],
     limits: "tuple[ConfiguredLimit, ...]",
     retention: "Retention",
     kubeconfig: Path | None,
@@ -102,14 +111,19 @@ def command(
         raise click.UsageError(f"--report-only {unknown[0]}: no such kind; use one of {', '.join(sorted(KINDS))}, or *")
     if bind_address is None:
         raise click.UsageError("--bind-address cannot be 0: Pods and GitHub have to come in somewhere")
-    settings = DispatchSettings(
-        namespace=runners_namespace,
-        controller=controller,
-        hold=hold,
-        healing=HealingSettings(report_only=frozenset(report_only)),
-        limits=limits,
-        retention=retention,
-    )
+    try:
+        settings = DispatchSettings(
+            namespace=runners_namespace,
+            controller=controller,
+            hold=hold,
+            healing=HealingSettings(report_only=frozenset(report_only)),
+            allow_accounts=allow_accounts,
+            accounts_principal=accounts_principal,
+            limits=limits,
+            retention=retention,
+        )
+    except ValueError as error:
+        raise click.UsageError(f"--accounts-principal {accounts_principal}: {error}") from error
     if internal_bind_address is not None and (tls_cert_file is None or tls_key_file is None):
         raise click.UsageError("--internal-bind-address needs --tls-cert-file and --tls-key-file")
     certificate = (tls_cert_file, tls_key_file) if tls_cert_file is not None and tls_key_file is not None else None

@@ -104,12 +104,12 @@ class LeftClaims:
         if installation_id is None or "/" not in repository:
             pass_report.refuse(f"claim of Pod {claim.pod_name}: no installation to unregister its runner with")
             return False
-        place, runners = await questions.runners(installation_id, repository)
-        if runners is None:
+        places = await questions.places(installation_id, repository, claim.runner_name or "")
+        if places is None:
             return False  # the trouble is in the report; the next pass asks again
-        found = runners.get(claim.runner_name or "")
-        if found is None:
+        if not places:
             return True
+        ((place, found),) = places
         if found.busy:
             pass_report.refuse(f"claim of Pod {claim.pod_name}: GitHub says that its runner is busy with another job")
             return False

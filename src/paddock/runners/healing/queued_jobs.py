@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime, timedelta
 
 from paddock.base.clock import Clock
-from paddock.clients.github import GitHub, GitHubJob
+from paddock.clients.github import GitHub, GitHubJob, Priority
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.inquiry import GitHubAnswer, Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
@@ -41,7 +41,8 @@ class LongQueued:
         self._ledger = ledger
         self._settings = settings
         self._clock = clock
-        self._inquiry = Inquiry(github, clock)
+        # The line is asked about with what proofs of leaks leave over: those give Macs back.
+        self._inquiry = Inquiry(github, clock, Priority.CLEAN_UP)
         self.every = settings.every
 
     async def heal(self) -> Report:

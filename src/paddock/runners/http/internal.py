@@ -109,6 +109,7 @@ class Load(Struct, frozen=True):
     withheld: int
     oldest_dispatchable_seconds: float
     p95_concurrent_last_hour: int
+    not_allowed: int = 0
 
     @classmethod
     def of(cls, signals: PoolSignals) -> "Load":

@@ -15,6 +15,8 @@ from paddock.runners.ledger.rows import FINISHED, Completion, Ended, Execution, 
 
 __all__ = ["Jobs"]
 
+_MOST_QUEUED = 10_000
+
 LOCK = """
 -- lock_job: orders everything that is said about one job
 SELECT pg_advisory_xact_lock(job_lock_key(%s))
@@ -104,9 +106,12 @@ SELECT {columns(HeldPod)}
 FROM claims WHERE job_id = %s
 """
 QUEUED = f"""
--- queued_jobs: oldest first
-SELECT {columns(Job)} FROM jobs WHERE status = 'queued' AND enqueued_at < %(before)s AND enqueued_at > %(after)s
-ORDER BY enqueued_at, job_id LIMIT %(limit)s
+-- queued_jobs: oldest first, so many of each account: however long the line of one is, it hides nobody else's
+SELECT {columns(Job)} FROM (
+    SELECT jobs.*, row_number() OVER (PARTITION BY account_id ORDER BY enqueued_at, job_id) AS nth
+    FROM jobs WHERE status = 'queued' AND enqueued_at < %(before)s AND enqueued_at > %(after)s
+) line
+WHERE nth <= %(limit)s ORDER BY nth, enqueued_at, job_id LIMIT %(most)s
 """
 RUNNING = f"""
 -- running_jobs: oldest first
@@ -289,8 +294,9 @@ class Jobs:
         return await self._database.row(Completion, COMPLETION, [job_id])
 
     async def queued(self, *, before: datetime, after: datetime, limit: int = 1000) -> list[Job]:
-        """Jobs that have waited since a moment between `after` and `before`, oldest first."""
-        return await self._database.rows(Job, QUEUED, {"before": before, "after": after, "limit": limit})
+        """Jobs that have waited since a moment between `after` and `before`, each account's oldest first, `limit` of each."""
+        params = {"before": before, "after": after, "limit": limit, "most": _MOST_QUEUED}
+        return await self._database.rows(Job, QUEUED, params)
 
     async def running(self, *, started_before: datetime, limit: int = 10_000) -> list[Job]:
         """Jobs that run since before that, oldest first."""

@@ -60,7 +60,7 @@ class QueueCollector(Collector):
         )
         jobs = GaugeMetricFamily(
             "paddock_queue_jobs",
-            "Jobs that wait: those that may run now, and those held back.",
+            "Jobs that wait: those that may run now, those over a limit, and those of nobody on the allow list.",
             labels=["pool", "state"],
         )
         claims = GaugeMetricFamily("paddock_claims", "Claims that are held.", labels=["pool"])
@@ -69,6 +69,7 @@ class QueueCollector(Collector):
             oldest.add_metric([pool], min(signals.oldest_dispatchable_seconds, waited))
             jobs.add_metric([pool, "dispatchable"], signals.queued)
             jobs.add_metric([pool, "withheld"], signals.withheld)
+            jobs.add_metric([pool, "not_allowed"], signals.not_allowed)
             claims.add_metric([pool], signals.claimed)
         yield from (oldest, jobs, claims)
         if self.backlog is not None:

@@ -156,6 +156,7 @@ class Job(Struct, frozen=True, kw_only=True):
     changed_at: datetime
     changed_by: str
     changed_why: str
+    repository_id: int = 0
 
 
 class Completion(Struct, frozen=True):

@@ -23,6 +23,7 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.service import DispatchContext, DispatchService
 from paddock.runners.healing.service import HealingContext, HealingService
+from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
@@ -33,6 +34,7 @@ from paddock.runners.ledger.configured_limits import ConfiguredLimits
 from paddock.runners.ledger.queue_metrics import QueueCollector
 from paddock.runners.ledger.retention import RetentionWorker
 from paddock.runners.pools.retirement import LedgerRetirementApi
+from paddock.runners.tenants.configured import ConfiguredAccounts
 from paddock.runners.webhooks.receive import webhook_route
 from paddock.runners.webhooks.reconciled import enqueue_from_github
 from paddock.runners.webhooks.worker import WebhookWorker
@@ -127,6 +129,7 @@ class RunnerService:
             *why_routes(self.explainer),
             leaks_route(self.healing.healer),
             rewind_route(ledger, clock),
+            *accounts_routes(ledger, github, self.dispatch.tokens, settings),
         ]
         """What only operators may reach: it shows names of every account."""
 
@@ -140,6 +143,7 @@ class RunnerService:
             "healing": self.healing.run,
             "retention": self.retention.run,
             "limits": ConfiguredLimits(self.ledger, self.settings.limits, self._clock).run,
+            "accounts": ConfiguredAccounts(self.ledger, self.github, self.settings.allow_accounts, self._clock).run,
         }
         async with asyncio.TaskGroup() as group:
             for name, run in work.items():

@@ -45,6 +45,7 @@ class Owner(Struct, frozen=True):
 class Repository(Struct, frozen=True):
     full_name: Annotated[str, Meta(min_length=1)]
     owner: Owner
+    id: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
 
 class InstallationId(Struct, frozen=True):

@@ -32,6 +32,7 @@ from paddock.simulator.github.state import (
     GitHubState,
     Run,
     SimulatedAccount,
+    SimulatedGroup,
     SimulatedJob,
     SimulatedRepository,
     SimulatedRunner,
@@ -214,6 +215,36 @@ class SimulatedGitHub:
         repository = SimulatedRepository(id=self.state.fresh_id(7), full_name=full_name, owner=owner.login)
         self.state.repositories[full_name.lower()] = repository
         return repository
+
+    def add_group(self, login: str, name: str, *repositories: str, allows_public: bool = True) -> SimulatedGroup:
+        """A runner group of the organisation, open to these repositories ("app", "web"), or to all where none is named."""
+        group = SimulatedGroup(
+            id=self.state.fresh_id(2),
+            name=name,
+            visibility="selected" if repositories else "all",
+            repositories=[f"{login}/{each}" for each in repositories],
+            allows_public=allows_public,
+        )
+        self.account(login).groups.append(group)
+        return group
+
+    def close_default_group(self, login: str, *but: str) -> None:
+        """The organisation's default group serves only these repositories from now on."""
+        group = self.account(login).group(1)
+        assert group is not None  # every organisation has it
+        group.visibility, group.repositories = "selected", [f"{login}/{each}" for each in but]
+
+    def rename_account(self, login: str, new: str) -> SimulatedAccount:
+        """The organisation takes another login; its number, installation and repositories stay. The old login is free."""
+        account = self.state.accounts.pop(login.lower())
+        self.state.accounts[new.lower()] = account
+        for key, repository in list(self.state.repositories.items()):
+            if repository.owner == account.login:
+                del self.state.repositories[key]
+                repository.owner, repository.full_name = new, f"{new}/{repository.name}"
+                self.state.repositories[repository.full_name.lower()] = repository
+        account.login = new
+        return account
 
     def account(self, login: str) -> SimulatedAccount:
         account = self.state.account(login)

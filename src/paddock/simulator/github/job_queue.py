@@ -51,7 +51,7 @@ class JobQueue:
         self._announce = announce
         self._stir = stir
         self._ready: dict[int, None] = {}
-        self._idle: dict[tuple[str, frozenset[str]], dict[int, None]] = {}
+        self._idle: dict[tuple[str, int, frozenset[str]], dict[int, None]] = {}
         self._completed: deque[SimulatedJob] = deque()
         self._restore()
 
@@ -201,9 +201,9 @@ class JobQueue:
         wanted = _lowered(job.labels)
         fitting = [
             runner_id
-            for (place, offered), group in self._idle.items()
-            if repository is not None and wanted <= offered and _sees(place, repository)
-            for runner_id in group
+            for (place, group_id, offered), idle in self._idle.items()
+            if repository is not None and wanted <= offered and self._sees(place, group_id, repository)
+            for runner_id in idle
         ]
         if fitting:
             self._make_offer(job, self.state.runners[self._rng.choice(fitting)], now)
@@ -216,12 +216,12 @@ class JobQueue:
         for job_id in self._ready:
             job = self.state.jobs[job_id]
             repository = self.state.repository(job.repository)
-            if job.offered_to or repository is None or not _sees(runner.place, repository):
+            if job.offered_to or repository is None or not self._sees(runner.place, runner.group_id, repository):
                 continue
             if _lowered(job.labels) <= offered:
                 self._make_offer(job, runner, now)
                 return
-        self._idle.setdefault((runner.place, offered), {})[runner.id] = None
+        self._idle.setdefault((runner.place, runner.group_id, offered), {})[runner.id] = None
 
     def _make_offer(self, job: SimulatedJob, runner: SimulatedRunner, now: datetime) -> None:
         self._not_idle(runner)
@@ -248,13 +248,22 @@ class JobQueue:
             if not runner.deaf:
                 self._seek(runner, self._clock.now())
 
+    def _sees(self, place: str, group_id: int, repository: SimulatedRepository) -> bool:
+        """Whether a runner registered there, in that group, serves that repository."""
+        if place.lower() == f"repos/{repository.full_name}".lower():
+            return True
+        owner = self.state.account(repository.owner)
+        group = owner.group(group_id) if owner is not None else None
+        return place.lower() == f"orgs/{repository.owner}".lower() and group is not None and group.open_to(repository)
+
     # Runners
 
-    def mint(self, place: str, name: str, labels: list[str], now: datetime) -> SimulatedRunner:
+    def mint(self, place: str, name: str, labels: list[str], now: datetime, group_id: int = 1) -> SimulatedRunner:
         runner = SimulatedRunner(
             id=self.state.fresh_id(self._rng.randint(1, 9)),
             name=name,
             place=place,
+            group_id=group_id,
             labels=labels,
             credential=new_uuid(self._rng),
             created_at=now,
@@ -353,7 +362,7 @@ class JobQueue:
             del names[runner.name.lower()]
 
     def _not_idle(self, runner: SimulatedRunner) -> None:
-        key = (runner.place, _lowered(runner.labels))
+        key = (runner.place, runner.group_id, _lowered(runner.labels))
         if (group := self._idle.get(key)) is not None:
             group.pop(runner.id, None)
             if not group:
@@ -378,8 +387,3 @@ def _goes_on(job: SimulatedJob) -> bool:
 
 def _lowered(labels: Iterable[str]) -> frozenset[str]:
     return frozenset(label.lower() for label in labels)
-
-
-def _sees(place: str, repository: SimulatedRepository) -> bool:
-    """Whether a runner registered there serves that repository."""
-    return place.lower() in {f"orgs/{repository.owner}".lower(), f"repos/{repository.full_name}".lower()}

@@ -27,6 +27,8 @@ _OPERATIONS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ("GET", "list_runners", _PLACE),
         ("GET", "get_runner", rf"{_PLACE}/(?P<runner_id>\d+)"),
         ("DELETE", "delete_runner", rf"{_PLACE}/(?P<runner_id>\d+)"),
+        ("GET", "list_groups", r"/orgs/(?P<org>[^/]+)/actions/runner-groups"),
+        ("GET", "get_repository", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"),
         ("GET", "get_job", rf"{_REPO}/jobs/(?P<job_id>\d+)"),
         ("GET", "list_runs", rf"{_REPO}/runs"),
         ("GET", "get_run", rf"{_REPO}/runs/(?P<run_id>\d+)"),

@@ -15,6 +15,7 @@ __all__ = [
     "Run",
     "Sighting",
     "SimulatedAccount",
+    "SimulatedGroup",
     "SimulatedJob",
     "SimulatedRepository",
     "SimulatedRunner",
@@ -29,6 +30,29 @@ Conclusion = Literal["success", "failure", "cancelled", "timed_out", "skipped", 
 _PERMISSIONS = {"actions": "read", "administration": "write", "organization_self_hosted_runners": "write"}
 
 
+class SimulatedGroup(msgspec.Struct, kw_only=True):
+    """A runner group of an organisation, and which of its repositories may use it."""
+
+    id: int
+    name: str
+    default: bool = False
+    visibility: Literal["all", "selected", "private"] = "all"
+    repositories: list[str] = msgspec.field(default_factory=list)
+    """Full names, for the visibility `selected`."""
+    allows_public: bool = True
+
+    def open_to(self, repository: "SimulatedRepository") -> bool:
+        if not repository.private and not self.allows_public:
+            return False
+        if self.visibility == "selected":
+            return repository.full_name.lower() in {name.lower() for name in self.repositories}
+        return self.visibility == "all" or repository.private
+
+
+def _default_group() -> "list[SimulatedGroup]":
+    return [SimulatedGroup(id=1, name="Default", default=True)]
+
+
 class SimulatedAccount(msgspec.Struct, kw_only=True):
     """An organisation or a person, and the App's installation there."""
 
@@ -39,6 +63,10 @@ class SimulatedAccount(msgspec.Struct, kw_only=True):
     installed: bool = True
     suspended_at: datetime | None = None
     permissions: dict[str, str] = msgspec.field(default_factory=lambda: dict(_PERMISSIONS))
+    groups: list[SimulatedGroup] = msgspec.field(default_factory=_default_group)
+
+    def group(self, group_id: int) -> SimulatedGroup | None:
+        return next((group for group in self.groups if group.id == group_id), None)
 
 
 class SimulatedRepository(msgspec.Struct, kw_only=True):
@@ -121,6 +149,7 @@ class SimulatedRunner(msgspec.Struct, kw_only=True):
     credential: str
     created_at: datetime
     os: str = "unknown"
+    group_id: int = 1
     used: bool = False
     online: bool = False
     assignable_at: datetime | None = None

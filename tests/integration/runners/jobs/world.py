@@ -107,6 +107,7 @@ class World:
                 Ledger.open(self.dsn, clock=self.clock, rng=self.rng, schema=self.schema)
             )
             await self.ledger.accounts.enrol(self.account.id, "acme", self.account.installation_id)
+            await self.ledger.allow_list.allow(self.account.id, "acme", by="test", why="as the test needs it")
             await self.ledger.limits.set(
                 self.account.id, "macos", vcpus=600, memory_mb=14_336_000, by="test", why="a large account"
             )
