@@ -19,6 +19,8 @@ KINDS: Final = frozenset(
         "queued_started",
         "queued_gave_up",
         "queued_found",
+        "approval_found",
+        "hold_found",
         "redelivered",
         "orphan_service_account",
         "offline_runner",

@@ -177,7 +177,7 @@ class OrphanedJobs:
         )
         verdict = judge_running(view, self._settings)
         if (
-            answer.said is JobSaid.QUEUED
+            answer.said in (JobSaid.QUEUED, JobSaid.WAITING)
             and verdict.action is Action.KEEP
             and not (case.executing and not view.pod_gone)
         ):

@@ -107,6 +107,8 @@ class Load(Struct, frozen=True):
     withheld: int
     oldest_dispatchable_seconds: float
     p95_concurrent_last_hour: int
+    resting: int = 0
+    held: int = 0
 
     @classmethod
     def of(cls, signals: PoolSignals) -> "Load":

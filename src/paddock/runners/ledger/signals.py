@@ -12,12 +12,18 @@ __all__ = ["InLine", "PoolSignals", "Signals"]
 _LONGEST_JOB = timedelta(hours=6)
 
 SIGNALS = """
--- pool_signals: queued jobs count only as far as their account may run them now
-WITH line AS (
-    SELECT j.account_id, j.platform, count(*) AS jobs, max(j.vcpus) AS vcpus, max(j.memory_mb) AS memory_mb,
-           min(j.enqueued_at) AS oldest
+-- pool_signals: queued jobs count only as far as their account may run them now; those that rest after a failed mint are no
+-- load, because no Pod could take them
+WITH waiting AS (
+    SELECT j.account_id, j.platform, j.vcpus, j.memory_mb, j.enqueued_at,
+           coalesce(j.not_before > %(now)s, false) OR EXISTS (
+               SELECT FROM setbacks s WHERE s.account_id = j.account_id AND s.repository IN ('', j.repository)
+                                        AND s.not_before > %(now)s) AS rests
     FROM jobs j WHERE j.status = 'queued' AND j.pool = %(pool)s AND j.enqueued_at > %(now)s - interval '7 days'
-    GROUP BY j.account_id, j.platform
+), line AS (
+    SELECT account_id, platform, count(*) AS jobs, max(vcpus) AS vcpus, max(memory_mb) AS memory_mb,
+           min(enqueued_at) AS oldest
+    FROM waiting WHERE NOT rests GROUP BY account_id, platform
 ), room AS (
     SELECT line.jobs, line.oldest, greatest(0, least(
                (l.vcpus - coalesce(used.vcpus, 0)) / line.vcpus,
@@ -50,7 +56,9 @@ SELECT %(pool)s AS pool, held.claimed, greatest(held.claimed, occupying.pods) AS
        queue.raw - queue.queued AS withheld,
        coalesce(extract(epoch FROM %(now)s - queue.oldest), 0)::float8 AS oldest_dispatchable_seconds,
        coalesce((SELECT percentile_disc(0.95) WITHIN GROUP (ORDER BY sessions) FROM minutes), 0)::integer
-           AS p95_concurrent_last_hour
+           AS p95_concurrent_last_hour,
+       (SELECT count(*) FROM waiting WHERE rests)::integer AS resting,
+       (SELECT count(*) FROM jobs WHERE status = 'waiting' AND pool = %(pool)s)::integer AS held
 FROM queue, held, occupying
 """
 
@@ -61,6 +69,9 @@ WITH line AS (
     SELECT j.pool, j.account_id, j.platform, min(j.vcpus) AS vcpus, min(j.memory_mb) AS memory_mb,
            min(j.enqueued_at) AS oldest
     FROM jobs j WHERE j.status = 'queued' AND j.enqueued_at > %(now)s - interval '7 days'
+      AND NOT coalesce(j.not_before > %(now)s, false)
+      AND NOT EXISTS (SELECT FROM setbacks s WHERE s.account_id = j.account_id AND s.repository IN ('', j.repository)
+                                               AND s.not_before > %(now)s)
     GROUP BY j.pool, j.account_id, j.platform
 )
 SELECT line.pool, line.account_id, line.platform, line.oldest,
@@ -69,6 +80,12 @@ SELECT line.pool, line.account_id, line.platform, line.oldest,
 FROM line LEFT JOIN limits l USING (account_id, platform)
 LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb FROM claims c
                    WHERE c.limit_id = l.limit_id) used ON true
+"""
+
+
+UNSERVED = """
+-- unserved_jobs
+SELECT count(*)::integer FROM jobs WHERE status = 'unserved'
 """
 
 
@@ -83,7 +100,10 @@ class InLine(Struct, frozen=True):
 
 
 class PoolSignals(Struct, frozen=True):
-    """`queued` may run now, `withheld` is over its account's limit; `occupied` counts Pods that are still tearing down."""
+    """`queued` may run now, `withheld` is over its account's limit; `occupied` counts Pods that are still tearing down.
+
+    No load at all: `resting` backs off after a failed mint, `held` waits for somebody's approval.
+    """
 
     pool: str
     claimed: int
@@ -92,6 +112,8 @@ class PoolSignals(Struct, frozen=True):
     withheld: int
     oldest_dispatchable_seconds: float
     p95_concurrent_last_hour: int
+    resting: int = 0
+    held: int = 0
 
 
 class Signals:
@@ -105,6 +127,10 @@ class Signals:
         signals = await self._database.row(PoolSignals, SIGNALS, params)
         assert signals is not None  # aggregates without GROUP BY give one row
         return signals
+
+    async def unserved(self) -> int:
+        """How many jobs carry labels that no pool offers."""
+        return await self._database.value(UNSERVED) or 0
 
     async def line(self) -> list[InLine]:
         """Everybody who waits, by pool and account."""

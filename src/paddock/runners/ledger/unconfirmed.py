@@ -58,12 +58,12 @@ AND pod_uid IS NOT DISTINCT FROM %(pod_uid)s AND runner_name IS NOT DISTINCT FRO
 """
 STILL_QUEUED = f"""
 -- still_queued
-SELECT {columns(Job)} FROM jobs WHERE job_id = %s AND status = 'queued' FOR UPDATE
+SELECT {columns(Job)} FROM jobs WHERE job_id = %s AND status IN ('waiting', 'unserved', 'queued') FOR UPDATE
 """
 RENEW = """
 -- renew_place: a job that still waits as it was read counts as waiting since a later moment; the old are not handed out
 UPDATE jobs SET enqueued_at = %(since)s
-WHERE job_id = %(job_id)s AND status = 'queued' AND enqueued_at = %(read)s AND enqueued_at < %(since)s
+WHERE job_id = %(job_id)s AND status IN ('queued', 'unserved') AND enqueued_at = %(read)s AND enqueued_at < %(since)s
 """
 KNOWN = """
 -- known_jobs: announced here, or over
@@ -82,6 +82,7 @@ REPOSITORIES = """
 SELECT DISTINCT a.account_id, a.installation_id, seen.repository FROM (
     SELECT account_id, repository FROM sessions WHERE started_at > %(since)s
     UNION SELECT account_id, repository FROM jobs WHERE status = 'queued'
+    UNION SELECT account_id, repository FROM jobs WHERE status IN ('waiting', 'unserved')
     UNION SELECT account_id, repository FROM jobs WHERE status = 'running'
 ) seen JOIN accounts a USING (account_id)
 WHERE a.installation_id IS NOT NULL AND seen.repository LIKE '%%/%%'

@@ -35,6 +35,7 @@ from paddock.runners.ledger.retention import RetentionWorker
 from paddock.runners.pools.retirement import LedgerRetirementApi
 from paddock.runners.webhooks.receive import webhook_route
 from paddock.runners.webhooks.reconciled import enqueue_from_github
+from paddock.runners.webhooks.rerouting import Rerouter
 from paddock.runners.webhooks.worker import WebhookWorker
 
 __all__ = ["RunnerContext", "RunnerService"]
@@ -91,6 +92,7 @@ class RunnerService:
             settings,
         )
         self.webhooks = WebhookWorker(ledger, self._known_pools, clock, rng, registry)
+        self.rerouter = Rerouter(ledger, self._known_pools, clock)
         self.healing = HealingService(
             HealingContext(
                 ledger=ledger,
@@ -131,6 +133,7 @@ class RunnerService:
             "pools": self.pools.run,
             "dispatch": self.dispatch.run,
             "webhooks": self.webhooks.run,
+            "routing": self.rerouter.run,
             "queue metrics": self.queue.run,
             "healing": self.healing.run,
             "retention": self.retention.run,

@@ -1,0 +1,1 @@
+-- The number of the tenants' tables, which come from their own change: at a merge their file stands, not this line.
