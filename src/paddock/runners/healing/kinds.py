@@ -8,6 +8,7 @@ KINDS: Final = frozenset(
     {
         "stale_claim",
         "completed_claim",
+        "displaced_claim",
         "orphan_requeued",
         "orphan_completed",
         "orphaned_stamped_pod",

@@ -68,11 +68,11 @@ RETURNING pool
 """
 DISPLACE = """
 -- displace_claim: its job went to another runner; the Pod stays reserved, for it may be given any other job
-UPDATE claims SET job_id = NULL, executing_since = NULL WHERE generation = %s
+UPDATE claims SET job_id = NULL, executing_since = NULL, displaced_at = coalesce(displaced_at, %s) WHERE generation = %s
 """
 EXECUTES = """
 -- claim_executes: GitHub proved which job this runner executes
-UPDATE claims SET job_id = %(job_id)s, executing_since = coalesce(executing_since, %(started_at)s)
+UPDATE claims SET job_id = %(job_id)s, executing_since = coalesce(executing_since, %(started_at)s), displaced_at = NULL
 WHERE generation = %(generation)s
 """
 RUNS = """
@@ -170,7 +170,7 @@ class Jobs:
             await connection.execute(JOBS_CONCERNED, [concerned])
             for claim in claims:
                 if mine is None or claim.generation != mine.generation:
-                    await connection.execute(DISPLACE, [claim.generation])
+                    await connection.execute(DISPLACE, [now, claim.generation])
             if mine is not None and mine.job_id is not None and mine.job_id != job.job_id:
                 displaced = {**words, "job_id": mine.job_id, "generation": mine.generation}
                 displaced["why"] = f"its runner was given job {job.job_id} instead"
@@ -243,7 +243,7 @@ class Jobs:
                 mine = [c for c in claims if (c.account_id, c.runner_name) == (account_id, runner_name)]
                 for claim in claims:
                     if claim not in mine and claim.state == "running":
-                        await connection.execute(DISPLACE, [claim.generation])
+                        await connection.execute(DISPLACE, [now, claim.generation])
             else:
                 mine = []
             concerned = [job_id, *(claim.job_id for claim in mine if claim.job_id is not None)]

@@ -229,6 +229,8 @@ class HeldPod(Struct, frozen=True, kw_only=True):
     missing_since: datetime | None
     by: str
     why: str
+    displaced_at: datetime | None = None
+    """Since when its job has been another runner's; None while it has one."""
 
 
 class Ended(Struct, frozen=True, kw_only=True):

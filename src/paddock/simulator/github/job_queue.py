@@ -116,7 +116,7 @@ class JobQueue:
         return job
 
     def enqueue(self, job: SimulatedJob, now: datetime) -> None:
-        job.status = "queued"
+        job.status, job.queued_at = "queued", now
         self._announce(job, "queued", now)
         self._await_runner(job, self._soon(now))
         self._stir()
@@ -165,7 +165,7 @@ class JobQueue:
     def _await_runner(self, job: SimulatedJob, moment: datetime) -> None:
         job.assignable_at = moment
         self.timers.at(moment, partial(self._offer, job), partial(_waits, job))
-        limit = moment + timedelta(seconds=self.state.behaviour.queue_limit)
+        limit = (job.queued_at or job.created_at) + timedelta(seconds=self.state.behaviour.queue_limit)
         self.timers.at(limit, partial(self._tire, job), partial(_waits, job))
 
     def _give_up_at(self, job: SimulatedJob, moment: datetime) -> None:

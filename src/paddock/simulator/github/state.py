@@ -86,6 +86,7 @@ class SimulatedJob(msgspec.Struct, kw_only=True):
     cancelled_at: datetime | None = None
     flapping_until: datetime | None = None
     environment: str = ""
+    queued_at: datetime | None = None
     starts: int = 0
     """How often a runner took it up: more than one is a bug of somebody's."""
 

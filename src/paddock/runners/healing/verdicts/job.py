@@ -143,6 +143,9 @@ def _no_runner_has_it(job: RunningJobFacts, settings: HealingSettings) -> JobVer
     """GitHub has given the job to no runner; can the runner that we meant it for still take it?"""
     if job.pod is PodSaid.ENDED:
         return _requeue("its Pod has ended and GitHub still has it queued")
+    waits_in_vain = job.said is JobSaid.WAITING and job.runner is RunnerSaid.ONLINE and not job.executing
+    if waits_in_vain and job.age >= settings.registration_deadline:
+        return _requeue("GitHub holds it back until somebody approves it, and its runner waits for nothing")
     if job.runner is RunnerSaid.ONLINE:
         return _keep("its runner is online and may take it, or works on another job")
     if job.pod is PodSaid.ABSENT:
