@@ -47,6 +47,8 @@ class HealingSettings:
     assignment_grace: timedelta = timedelta(minutes=5)
     registration_deadline: timedelta = timedelta(minutes=5)
     finished_grace: timedelta = timedelta(minutes=3)
+    displaced_grace: timedelta = timedelta(minutes=3)
+    """A runner whose job went to another may be given any other; after so long without one it is given up."""
     progress_grace: timedelta = timedelta(minutes=2)
     listener_grace: timedelta = timedelta(seconds=60)
     """A listener without a worker whose mark stands still for so long, and that GitHub gives nothing to do, hangs."""

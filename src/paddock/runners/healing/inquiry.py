@@ -73,12 +73,12 @@ class Inquiry:
     def last_asked(self, job_id: int) -> datetime:
         return self.asked.get(job_id, _NEVER)
 
-    def believed(self, job_id: int, age: timedelta) -> bool:
-        """Whether the last answer is fresh enough: for a tenth of the job's age, at most five minutes.
+    def believed(self, job_id: int, age: timedelta, longest: timedelta = _LONGEST_BELIEF) -> bool:
+        """Whether the last answer is fresh enough: for a tenth of the job's age, at most five minutes (or `longest`).
 
         GitHub sends an event for each change of a job; asking again is for events that were lost.
         """
-        return self.clock.now() - self.last_asked(job_id) < min(age / 10, _LONGEST_BELIEF)
+        return self.clock.now() - self.last_asked(job_id) < min(age / 10, longest)
 
 
 class Questions:
@@ -125,7 +125,7 @@ class Questions:
         memory.asked[job_id] = now
         memory.missing.pop(job_id, None)
         self._answering[installation_id, repository] = True
-        return GitHubAnswer(JobSaid.QUEUED if job.status == "waiting" else JobSaid(job.status), job)
+        return GitHubAnswer(JobSaid(job.status), job)
 
     async def runner(self, installation_id: int | None, repository: str, name: str | None) -> RunnerSaid:
         """Whether a runner of that name is online, by a complete list of the place where it must be registered."""

@@ -46,6 +46,23 @@ def why_job(
             healthy=False,
         )
     what = f"{job.repository} · {job.job_name or job.workflow_name or '?'}"
+    if job.status == "waiting":
+        return Explanation(
+            about=about,
+            sentence=f"{what} waits for somebody's approval {ago(job.changed_at, now)}: GitHub gives it to no runner before",
+            evidence=evidence,
+            next="GitHub says when it is approved; then it gets its place in the line.",
+        )
+    if job.status == "unserved":
+        return Explanation(
+            about=about,
+            sentence=f"{what} has waited {span(now - job.enqueued_at)}, and no pool runs it: {job.changed_why}",
+            evidence=evidence,
+            next=f"It is queued as soon as a pool offers its labels ({', '.join(job.labels or (job.label,))}).",
+            commands=("paddock get pools",),
+            runbook="PaddockJobsUnserved",
+            healthy=False,
+        )
     if job.status == "queued":
         waiting = page.waiting
         said = waiting.why if waiting is not None else "its turn has just come"

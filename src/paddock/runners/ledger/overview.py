@@ -78,18 +78,25 @@ SELECT coalesce(extract(epoch FROM %(now)s - min(oldest) FILTER (WHERE headroom 
        (SELECT count(*) FROM jobs WHERE status = 'running')::integer AS running,
        (SELECT count(*) FROM sessions WHERE ended_at IS NULL)::integer AS sessions_open,
        (SELECT count(*) FROM completions WHERE completed_at > %(now)s - interval '1 hour')::integer AS completed_last_hour,
-       coalesce(sum(not_allowed), 0)::integer AS not_allowed
+       coalesce(sum(not_allowed), 0)::integer AS not_allowed,
+       (SELECT count(*) FROM jobs WHERE status = 'waiting')::integer AS held,
+       (SELECT count(*) FROM jobs WHERE status = 'unserved')::integer AS unserved,
+       coalesce((SELECT changed_why FROM jobs WHERE status = 'unserved' ORDER BY changed_at, job_id LIMIT 1), '')
+           AS unserved_why,
+       (SELECT min(changed_at) FROM jobs WHERE status = 'unserved') AS unserved_since
 FROM room
 """
 IN_LINE = """
--- in_line: the jobs that have waited longest
+-- in_line: the jobs that have waited longest, and as many of those that are outside of the line
 WITH line AS (
-    SELECT * FROM jobs WHERE status = 'queued' ORDER BY enqueued_at, job_id LIMIT %(limit)s
+    (SELECT * FROM jobs WHERE status = 'queued' ORDER BY enqueued_at, job_id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM jobs WHERE status IN ('waiting', 'unserved') ORDER BY enqueued_at, job_id LIMIT %(limit)s)
 )"""
 THE_JOB = """
 -- the_job: one job, if it waits
 WITH line AS (
-    SELECT * FROM jobs WHERE job_id = %(job_id)s AND status = 'queued'
+    SELECT * FROM jobs WHERE job_id = %(job_id)s AND status IN ('waiting', 'unserved', 'queued')
 )"""
 WHY_IT_WAITS = """
 -- why_it_waits: each waiting job beside everything that may hold it up; its place is the one that claiming would give it
@@ -99,7 +106,8 @@ WHY_IT_WAITS = """
     CROSS JOIN LATERAL unnest(next_jobs(of_pool.pool, %(deep)s, %(now)s, '{}')) WITH ORDINALITY AS place (job_id, number)
 )
 SELECT line.job_id, line.account_id, a.login, line.repository, line.workflow_name, line.job_name, line.pool,
-       line.platform, line.label, line.vcpus, line.memory_mb, line.enqueued_at, line.mint_failures, line.not_before,
+       line.platform, line.label, line.labels, line.status, line.vcpus, line.memory_mb, line.enqueued_at, line.changed_at,
+       line.mint_failures, line.not_before,
        line.changed_why, l.vcpus AS limit_vcpus, l.memory_mb AS limit_memory_mb,
        coalesce(used.vcpus, 0)::integer AS used_vcpus, coalesce(used.memory_mb, 0)::integer AS used_memory_mb,
        setback.repository AS setback_repository, setback.not_before AS setback_until, setback.why AS setback_why,

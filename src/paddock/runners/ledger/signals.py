@@ -12,12 +12,18 @@ __all__ = ["InLine", "PoolSignals", "Signals"]
 _LONGEST_JOB = timedelta(hours=6)
 
 SIGNALS = """
--- pool_signals: queued jobs count only as far as they are allowed and their repository and account may run them now
-WITH repositories AS (
-    SELECT j.account_id, j.platform, j.repository_id, j.repository, count(*) AS jobs, max(j.vcpus) AS vcpus,
-           max(j.memory_mb) AS memory_mb, min(j.enqueued_at) AS oldest
+-- pool_signals: queued jobs count only as far as they are allowed and their repository and account may run them now;
+-- those that rest after a failed mint are no load, because no Pod could take them
+WITH waiting AS (
+    SELECT j.account_id, j.platform, j.repository_id, j.repository, j.vcpus, j.memory_mb, j.enqueued_at,
+           coalesce(j.not_before > %(now)s, false) OR EXISTS (
+               SELECT FROM setbacks s WHERE s.account_id = j.account_id AND s.repository IN ('', j.repository)
+                                        AND s.not_before > %(now)s) AS rests
     FROM jobs j WHERE j.status = 'queued' AND j.pool = %(pool)s AND j.enqueued_at > %(now)s - interval '7 days'
-    GROUP BY j.account_id, j.platform, j.repository_id, j.repository
+), repositories AS (
+    SELECT account_id, platform, repository_id, repository, count(*) AS jobs, max(vcpus) AS vcpus, max(memory_mb) AS memory_mb,
+           min(enqueued_at) AS oldest
+    FROM waiting WHERE NOT rests GROUP BY account_id, platform, repository_id, repository
 ), line AS (
     SELECT r.account_id, r.platform, sum(r.jobs) AS raw, coalesce(sum(r.jobs) FILTER (WHERE NOT is_ok), 0) AS not_allowed,
            coalesce(sum(least(r.jobs, room.jobs)) FILTER (WHERE is_ok), 0) AS jobs, max(r.vcpus) AS vcpus,
@@ -59,7 +65,9 @@ SELECT %(pool)s AS pool, held.claimed, greatest(held.claimed, occupying.pods) AS
        coalesce(extract(epoch FROM %(now)s - queue.oldest), 0)::float8 AS oldest_dispatchable_seconds,
        coalesce((SELECT percentile_disc(0.95) WITHIN GROUP (ORDER BY sessions) FROM minutes), 0)::integer
            AS p95_concurrent_last_hour,
-       queue.not_allowed
+       queue.not_allowed,
+       (SELECT count(*) FROM waiting WHERE rests)::integer AS resting,
+       (SELECT count(*) FROM jobs WHERE status = 'waiting' AND pool = %(pool)s)::integer AS held
 FROM queue, held, occupying
 """
 
@@ -74,6 +82,9 @@ WITH line AS (
         SELECT j.pool, j.account_id, j.platform, j.repository_id, j.repository, min(j.vcpus) AS vcpus,
                min(j.memory_mb) AS memory_mb, min(j.enqueued_at) AS oldest
         FROM jobs j WHERE j.status = 'queued' AND j.enqueued_at > %(now)s - interval '7 days'
+          AND NOT coalesce(j.not_before > %(now)s, false)
+          AND NOT EXISTS (SELECT FROM setbacks s WHERE s.account_id = j.account_id AND s.repository IN ('', j.repository)
+                                                   AND s.not_before > %(now)s)
         GROUP BY j.pool, j.account_id, j.platform, j.repository_id, j.repository
     ) j CROSS JOIN LATERAL (
         SELECT is_allowed(j.account_id, j.repository_id, j.repository) AND NOT EXISTS (
@@ -91,6 +102,12 @@ LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb F
 """
 
 
+UNSERVED = """
+-- unserved_jobs
+SELECT count(*)::integer FROM jobs WHERE status = 'unserved'
+"""
+
+
 class InLine(Struct, frozen=True):
     """The jobs of one account that wait in one pool: since when the oldest does, and whether one may run now."""
 
@@ -102,7 +119,11 @@ class InLine(Struct, frozen=True):
 
 
 class PoolSignals(Struct, frozen=True):
-    """`queued` may run now, `withheld` is over a limit, `not_allowed` is of nobody on the list; `occupied` counts Pods that are still tearing down."""
+    """`queued` may run now, `withheld` is over a limit; `occupied` counts Pods that are still tearing down.
+
+    No load at all: `not_allowed` is of nobody on the list, `resting` backs off after a failed mint, `held` waits for
+    somebody's approval.
+    """
 
     pool: str
     claimed: int
@@ -112,6 +133,8 @@ class PoolSignals(Struct, frozen=True):
     oldest_dispatchable_seconds: float
     p95_concurrent_last_hour: int
     not_allowed: int = 0
+    resting: int = 0
+    held: int = 0
 
 
 class Signals:
@@ -125,6 +148,10 @@ class Signals:
         signals = await self._database.row(PoolSignals, SIGNALS, params)
         assert signals is not None  # aggregates without GROUP BY give one row
         return signals
+
+    async def unserved(self) -> int:
+        """How many jobs carry labels that no pool offers."""
+        return await self._database.value(UNSERVED) or 0
 
     async def line(self) -> list[InLine]:
         """Everybody who waits, by pool and account."""

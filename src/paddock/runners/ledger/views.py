@@ -20,8 +20,8 @@ __all__ = [
 ]
 
 Reason = Literal[
-    "too_old", "not_allowed", "resting", "repository_resting", "account_resting", "limit_missing", "larger_than_limit", "limit_reached",
-    "repository_limit_reached",     "in_line", "behind_its_account", "far_back",
+    "approval", "no_pool", "too_old", "not_allowed", "resting", "repository_resting", "account_resting", "limit_missing", "larger_than_limit",
+    "limit_reached", "repository_limit_reached", "in_line", "behind_its_account", "far_back",
 ]  # fmt: skip
 
 _LONGEST_WAIT = timedelta(days=7)
@@ -29,7 +29,8 @@ _LONGEST_WAIT = timedelta(days=7)
 
 class QueueSummary(Struct, frozen=True):
     """`dispatchable` may run as soon as a Pod is free, `withheld` is over a limit, `resting` backs off, `not_allowed` is of
-    nobody on the allow list.
+    nobody on the allow list, `held` waits for somebody's approval, `unserved` carries labels that no pool offers, for the
+    reason `unserved_why`.
     """
 
     oldest_dispatchable_seconds: float
@@ -41,6 +42,13 @@ class QueueSummary(Struct, frozen=True):
     sessions_open: int
     completed_last_hour: int
     not_allowed: int = 0
+    held: int = 0
+    unserved: int = 0
+    unserved_why: str = ""
+    unserved_since: datetime | None = None
+    dispatchable_by_pool: dict[str, int] = {}
+    oldest_by_pool: dict[str, float] = {}
+    """Of each pool: how many jobs may run now, and how long the oldest of them has waited since it may."""
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -55,9 +63,12 @@ class Waiting(Struct, frozen=True, kw_only=True):
     pool: str
     platform: str
     label: str
+    labels: tuple[str, ...]
+    status: str
     vcpus: int
     memory_mb: int
     enqueued_at: datetime
+    changed_at: datetime
     mint_failures: int
     not_before: datetime | None
     changed_why: str
@@ -180,6 +191,12 @@ def explain(job: Waiting, now: datetime, *, ranked_at_most: int) -> WaitingJob:
 
 def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, str, datetime | None]:
     who = f"account {job.login}"
+    if job.status == "waiting":
+        why = f"GitHub holds it back since {rfc3339(job.changed_at)} until somebody approves its deployment: no runner can take it."
+        return "approval", why, None
+    if job.status == "unserved":
+        labels = ", ".join(job.labels or (job.label,))
+        return "no_pool", f"No pool runs a job with the labels {labels}: {job.changed_why}.", None
     if job.enqueued_at <= now - _LONGEST_WAIT:
         return "too_old", "It has waited for more than a week and is not in the line any more.", None
     if not job.allowed:

@@ -37,6 +37,7 @@ from paddock.runners.pools.retirement import LedgerRetirementApi
 from paddock.runners.tenants.configured import ConfiguredAccounts
 from paddock.runners.webhooks.receive import webhook_route
 from paddock.runners.webhooks.reconciled import enqueue_from_github
+from paddock.runners.webhooks.rerouting import Rerouter
 from paddock.runners.webhooks.worker import WebhookWorker
 
 __all__ = ["RunnerContext", "RunnerService"]
@@ -93,6 +94,7 @@ class RunnerService:
             settings,
         )
         self.webhooks = WebhookWorker(ledger, self._known_pools, clock, rng, registry)
+        self.rerouter = Rerouter(ledger, self._known_pools, clock)
         self.healing = HealingService(
             HealingContext(
                 ledger=ledger,
@@ -139,6 +141,7 @@ class RunnerService:
             "pools": self.pools.run,
             "dispatch": self.dispatch.run,
             "webhooks": self.webhooks.run,
+            "routing": self.rerouter.run,
             "queue metrics": self.queue.run,
             "healing": self.healing.run,
             "retention": self.retention.run,

@@ -14,7 +14,7 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Account, Delivery, InvalidEntryError, Ledger, NewJob, Platform
 from paddock.runners.webhooks import payload
 from paddock.runners.webhooks.payload import InstallationEvent, JobEvent, MalformedError, Owner, moment, storable
-from paddock.runners.webhooks.routing import Chosen, choose, offered
+from paddock.runners.webhooks.routing import Chosen, Ignored, choose, offered
 
 __all__ = ["Handled", "Tenants", "announces_a_new_job", "handle_event"]
 
@@ -172,12 +172,19 @@ class _JobTeller:
                 return await self._queued()
 
     async def _queued(self) -> Handled:
-        if not isinstance(self._choice, Chosen):
-            return self._ignored(self._choice.reason, self._choice.sentence)
-        place = await self._chosen_place(self._choice)
+        choice, status, why = self._choice, "waiting" if self._event.held_back else "queued", ""
+        if isinstance(choice, Ignored):
+            if choice.nearest is None:
+                return self._ignored(choice.reason, choice.sentence)
+            # It carries a dispatch label of ours, so that nobody else will run it: known, shown, and routed once a pool
+            # offers what it asks for.
+            status, why = ("waiting", "") if self._event.held_back else ("unserved", choice.sentence)
+            choice = Chosen(choice.nearest, choice.nearest.spec.dispatch_label)
+        place = await self._chosen_place(choice)
         if place is None:
             return self._ignored("no_account")
-        return self._told(await self._ledger.jobs.enqueue(self._new_job(place)))
+        moved = await self._ledger.jobs.enqueue(self._new_job(place), status=status, why=why)
+        return Handled(self._event.action, str(moved), sentence=why)
 
     async def _in_progress(self) -> Handled:
         runner_name = self._event.runner_name
@@ -271,6 +278,7 @@ class _JobTeller:
             head_branch=storable(job.head_branch),
             head_sha=storable(job.head_sha),
             label=place.label,
+            labels=tuple(storable(label) for label in job.labels),
         )
 
     def _told(self, outcome: str) -> Handled:

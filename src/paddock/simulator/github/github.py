@@ -273,10 +273,11 @@ class SimulatedGitHub:
         conclusion: Conclusion = "success",
         run_id: int | None = None,
         waiting: bool = False,
+        environment: str = "",
     ) -> SimulatedJob:
         """A new job, in a run of its own or in the given one. `duration` is divided by the speed.
 
-        With `waiting` it needs an `approve()` before it is queued.
+        With `waiting`, or for an environment that is protected (`protect`), it needs an `approve()` before it is queued.
         """
         known = self.state.repository(repository)
         if known is None:
@@ -284,7 +285,8 @@ class SimulatedGitHub:
         now = self.tick()
         run = self._new_run(known, workflow, branch, now) if run_id is None else self.state.runs[run_id]
         job = self._queue.submit(run, name=name, labels=labels, duration=duration, planned=conclusion)
-        if waiting:
+        job.environment = environment
+        if waiting or environment in known.protected:
             self._queue.hold(job, now)
         else:
             self._queue.enqueue(job, now)
@@ -308,6 +310,17 @@ class SimulatedGitHub:
         job = self.job(job_id)
         if job.status == "waiting":
             self._queue.enqueue(job, self._clock.now())
+
+    def reject(self, job_id: int) -> None:
+        """Refuse the deployment of a waiting job: it fails, and no runner ever sees it."""
+        self._queue.reject(self.job(job_id), self._clock.now())
+
+    def protect(self, repository: str, environment: str) -> None:
+        """Jobs of this environment need somebody's approval from now on."""
+        known = self.state.repository(repository)
+        if known is None:
+            raise SimulationError(f"this GitHub has no repository {repository!r}: add it with add_repository")
+        known.protected.append(environment)
 
     def cancel(self, job_id: int) -> None:
         """Somebody cancels the job: at once while it waits, when its runner obeys once it runs."""

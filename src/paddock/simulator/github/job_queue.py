@@ -69,6 +69,9 @@ class JobQueue:
             if job.status == "queued":
                 job.offered_to = 0
                 self._await_runner(job, job.assignable_at or now)
+            elif job.status == "waiting":
+                limit = job.created_at + timedelta(seconds=self.state.behaviour.approval_limit)
+                self.timers.at(limit, partial(self.reject, job), partial(_held, job))
             elif job.lost_since is not None:
                 self._fail_if_lost(job, job.lost_since)
         over = (job for job in self.state.jobs.values() if job.completed_at is not None)
@@ -113,7 +116,7 @@ class JobQueue:
         return job
 
     def enqueue(self, job: SimulatedJob, now: datetime) -> None:
-        job.status = "queued"
+        job.status, job.queued_at = "queued", now
         self._announce(job, "queued", now)
         self._await_runner(job, self._soon(now))
         self._stir()
@@ -121,8 +124,18 @@ class JobQueue:
     def hold(self, job: SimulatedJob, now: datetime) -> None:
         """The job waits for somebody's approval."""
         job.status = "waiting"
+        behaviour = self.state.behaviour
+        if behaviour.queued_before_approval > 0 and self._rng.random() < behaviour.queued_before_approval:
+            self._announce(job, "queued", now)
         self._announce(job, "waiting", now)
+        limit = now + timedelta(seconds=behaviour.approval_limit)
+        self.timers.at(limit, partial(self.reject, job), partial(_held, job))
         self._stir()
+
+    def reject(self, job: SimulatedJob, now: datetime) -> None:
+        """Nobody lets the job into the queue: it fails without having begun."""
+        if job.status == "waiting":
+            self.complete(job, "failure", now)
 
     def cancel(self, job: SimulatedJob, now: datetime) -> None:
         """Ask for the end of a job: at once while it waits, when its runner obeys (or a while later) once it runs."""
@@ -152,7 +165,7 @@ class JobQueue:
     def _await_runner(self, job: SimulatedJob, moment: datetime) -> None:
         job.assignable_at = moment
         self.timers.at(moment, partial(self._offer, job), partial(_waits, job))
-        limit = job.created_at + timedelta(seconds=self.state.behaviour.queue_limit)
+        limit = (job.queued_at or job.created_at) + timedelta(seconds=self.state.behaviour.queue_limit)
         self.timers.at(limit, partial(self._tire, job), partial(_waits, job))
 
     def _give_up_at(self, job: SimulatedJob, moment: datetime) -> None:
@@ -379,6 +392,10 @@ class JobQueue:
 
 def _waits(job: SimulatedJob) -> bool:
     return job.status == "queued"
+
+
+def _held(job: SimulatedJob) -> bool:
+    return job.status == "waiting"
 
 
 def _goes_on(job: SimulatedJob) -> bool:

@@ -74,6 +74,8 @@ class SimulatedRepository(msgspec.Struct, kw_only=True):
     full_name: str
     owner: str
     private: bool = True
+    protected: list[str] = msgspec.field(default_factory=list)
+    """Environments whose deployments somebody must approve."""
 
     @property
     def name(self) -> str:
@@ -111,6 +113,8 @@ class SimulatedJob(msgspec.Struct, kw_only=True):
     lost_since: datetime | None = None
     cancelled_at: datetime | None = None
     flapping_until: datetime | None = None
+    environment: str = ""
+    queued_at: datetime | None = None
     starts: int = 0
     """How often a runner took it up: more than one is a bug of somebody's."""
 
