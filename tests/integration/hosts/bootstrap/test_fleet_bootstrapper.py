@@ -152,7 +152,7 @@ async def test_a_reboot_forgives_the_dials_that_failed(world: World):
 
     async def fail() -> None:
         async with made.dials.turn(host.status.ip, 22):
-            raise Unreachable("silence")
+            raise Unreachable("silence", address=host.status.ip, port=22)
 
     with pytest.raises(Unreachable):
         await fail()
