@@ -101,7 +101,7 @@ class HostOperator:
             work=work,
         )
         self.inventory = Inventory(self.context, self.zones)
-        self.sweep = Sweep(self.context, self.zones, SweepMetrics(metrics.registry))
+        self.sweep = Sweep(self.context, self.zones, SweepMetrics(metrics.registry, lambda: lease_left() > 0))
         metrics.registry.register(HostCollector(self.machines.reader.list, self.hosts.reader.list))
         manager.add_runnable("events", recorder.run)
         manager.add_periodic("catalogue", catalogue.refresh, every=_CATALOGUE_EVERY)

@@ -107,6 +107,9 @@ class HostReconciler:
                 await self._remove(host)
             case Abandon(reason):
                 context.recorder.record(host, "Warning", "ReleaseAbandoned", reason)
+                # Others may install it anew, unseen by us: the key of the disk that we knew says nothing any more. Died in
+                # between: the release is still recorded, and this is repeated.
+                host = await self._save(host, {"hostKey": None, "firstContact": None}, guarded=True)
                 await context.free_host(host)
             case Wait():
                 pass
@@ -135,6 +138,7 @@ class HostReconciler:
         evidence = f"the wipe that was asked for at {asked:%Y-%m-%d %H:%M} UTC ended" if asked else "its wipe ended"
         begun = {"openedAt": rfc3339(now), "until": rfc3339(now + WINDOW), "evidence": evidence, "seenAt": None}
         host = await self._save(host, {"hostKey": None, "firstContact": begun}, guarded=True)
+        context.bootstrapper.forgive(host)
         host = await self._judge_record(host)
         await context.free_host(host)
         context.recorder.record(host, "Normal", "Released", "wiped and back in the pool")
