@@ -31,6 +31,10 @@ class Health(msgspec.Struct, frozen=True):
     journal_unreadable: str = ""
 
 
+SOFTNET_LABEL: Final = "tuist.dev/softnet"
+"""Whether VMs run behind Softnet: pools that several accounts share look at it."""
+
+
 def node_labels(settings: AgentSettings, goldens: Iterable[str]) -> dict[str, str]:
     return {
         **settings.labels,
@@ -38,6 +42,7 @@ def node_labels(settings: AgentSettings, goldens: Iterable[str]) -> dict[str, st
         "kubernetes.io/arch": "arm64",
         "kubernetes.io/hostname": settings.node_name,
         "tuist.dev/runtime": "tart",
+        SOFTNET_LABEL: "true" if settings.use_softnet else "false",
         **dict.fromkeys(goldens, "true"),
     }
 

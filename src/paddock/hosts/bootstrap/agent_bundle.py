@@ -100,7 +100,7 @@ def default_fleet(bundle: AgentBundle | None, tart: Tart | None, *, dispatch_url
             )
         )
     if bundle is not None:
-        payloads.append(_agent(bundle, dispatch_url, virtual_machines.shares_volume))
+        payloads.append(_agent(bundle, dispatch_url, virtual_machines.shares_volume, virtual_machines.softnet))
     labels = (("tuist.dev/runtime", "tart"),) if bundle else ()
     return FleetConfig(payloads=tuple(payloads), virtual_machines=virtual_machines, node_labels=labels)
 
@@ -121,7 +121,7 @@ def missing_parts(bundle: AgentBundle | None, tart: Tart | None, where: Path) ->
     return found
 
 
-def _agent(bundle: AgentBundle, dispatch_url: str, shares: str) -> Payload:
+def _agent(bundle: AgentBundle, dispatch_url: str, shares: str, softnet: str) -> Payload:
     arguments = [
         AGENT,
         "--node-name={node_name}",
@@ -137,6 +137,8 @@ def _agent(bundle: AgentBundle, dispatch_url: str, shares: str) -> Payload:
     if shares:
         # What guests write lies on the volume with a quota: a guest that writes and writes fills that one alone.
         arguments.append(f"--shares=/Volumes/{shares}")
+    if softnet:
+        arguments.append(f"--softnet={softnet}")
     if dispatch_url:
         # Braces would be taken for one of the host's values.
         arguments.append(f"--dispatch-url={dispatch_url.replace('{', '{{').replace('}', '}}')}")
