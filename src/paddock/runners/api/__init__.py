@@ -15,6 +15,7 @@ from paddock.runners.api.labels import (
     POOL_LABEL,
     RUNNER,
     RUNNER_LABEL,
+    SOFTNET_LABEL,
     VM_RESOURCE,
 )
 from paddock.runners.api.runner_pool import (
@@ -44,6 +45,7 @@ __all__ = [
     "POOL_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
+    "SOFTNET_LABEL",
     "VM_RESOURCE",
     "Autoscaling",
     "Platform",

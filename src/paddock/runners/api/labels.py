@@ -16,6 +16,7 @@ __all__ = [
     "POOL_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
+    "SOFTNET_LABEL",
     "VM_RESOURCE",
 ]
 
@@ -49,5 +50,7 @@ POLLER: Final = "poller"
 """The init container of a Linux Pod that waits for a job; the only one with a token."""
 RUNNER: Final = "runner"
 """The container that runs the job."""
+SOFTNET_LABEL: Final = "tuist.dev/softnet"
+"""Of a Mac's Node: `true` where its agent runs VMs behind Softnet."""
 VM_RESOURCE: Final = "tuist.dev/vm"
 """What the node agent of a Mac offers, and what each macOS Pod asks for: one of the VMs that the Mac may run at a time."""
