@@ -14,6 +14,7 @@ from paddock.runners.api.labels import (
     POOL_LABEL,
     RUNNER,
     RUNNER_LABEL,
+    UNDISTURBED,
     VM_RESOURCE,
 )
 from paddock.runners.api.runner_pool import (
@@ -42,6 +43,7 @@ __all__ = [
     "POOL_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
+    "UNDISTURBED",
     "VM_RESOURCE",
     "Autoscaling",
     "Platform",
