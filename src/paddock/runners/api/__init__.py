@@ -16,6 +16,7 @@ from paddock.runners.api.labels import (
     RUNNER,
     RUNNER_LABEL,
     SOFTNET_LABEL,
+    UNDISTURBED,
     VM_RESOURCE,
 )
 from paddock.runners.api.runner_pool import (
@@ -46,6 +47,7 @@ __all__ = [
     "RUNNER",
     "RUNNER_LABEL",
     "SOFTNET_LABEL",
+    "UNDISTURBED",
     "VM_RESOURCE",
     "Autoscaling",
     "Platform",

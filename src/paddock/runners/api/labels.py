@@ -17,6 +17,7 @@ __all__ = [
     "RUNNER",
     "RUNNER_LABEL",
     "SOFTNET_LABEL",
+    "UNDISTURBED",
     "VM_RESOURCE",
 ]
 
@@ -36,6 +37,12 @@ OWNER_LABEL: Final = "tuist.dev/runner-pool-owner"
 """The assignment: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
 ACCOUNT_LABEL: Final = "tuist.dev/runner-account"
 """The account's id, only after the dispatch was committed."""
+UNDISTURBED: Final = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+"""Annotations of a Pod that is assigned: whoever removes Nodes by themselves leaves this one alone until its Pod has ended.
+The PodDisruptionBudget of the chart says the same to `kubectl drain`, by the assignment label."""
 DRAIN_ELIGIBLE_LABEL: Final = "tuist.dev/drain-eligible"
 """`true` on an idle Pod of an older image whose turn in the roll has come: dispatch answers it 410."""
 OPERATOR_DRAIN_LABEL: Final = "tuist.dev/runner-operator-drain"
