@@ -39,6 +39,7 @@ from paddock.clients.github.model import (
     runner_page,
 )
 from paddock.clients.github.paging import PAGE_SIZE, read_all
+from paddock.clients.github.scaleset_client import ScaleSetClient
 from paddock.clients.github.settings import GitHubSettings
 
 __all__ = ["GitHubClient"]
@@ -68,6 +69,7 @@ class GitHubClient:
     ) -> None:
         self._clock = clock
         self._connection = GitHubConnection(settings, clock, rng, transport)
+        self.scale_sets = ScaleSetClient(settings, self._connection, clock, transport)
         self._no_organisation: dict[str, float] = {}
 
     async def __aenter__(self) -> Self:
@@ -79,6 +81,7 @@ class GitHubClient:
         await self.aclose()
 
     async def aclose(self) -> None:
+        await self.scale_sets.aclose()
         await self._connection.aclose()
 
     def budgets(self) -> list[BudgetView]:
@@ -158,6 +161,11 @@ class GitHubClient:
                 continue  # the run was deleted since it was listed, and its jobs with it
             waiting.update((job.id, job_of(job)) for job in jobs if job.status in WAITING)
         return list(waiting.values())
+
+    async def run_jobs(self, installation_id: int, repository: str, run_id: int) -> list[GitHubJob]:
+        path = f"{_repository(repository)}/actions/runs/{_number('run_id', run_id)}/jobs"
+        call = _get(installation_id, Priority.VERIFY, path, {"filter": "latest"})
+        return [job_of(wire) for wire in await read_all(self._connection, call, job_page)]
 
     # The App
 

@@ -19,12 +19,14 @@ from paddock.runners.api.labels import (
 from paddock.runners.api.runner_pool import (
     KINDS,
     Autoscaling,
+    JobSource,
     Platform,
     Provisioning,
     Rollout,
     RunnerPool,
     RunnerPoolSpec,
     RunnerPoolStatus,
+    ScaleSetSource,
 )
 
 __all__ = [
@@ -44,10 +46,12 @@ __all__ = [
     "RUNNER_LABEL",
     "VM_RESOURCE",
     "Autoscaling",
+    "JobSource",
     "Platform",
     "Provisioning",
     "Rollout",
     "RunnerPool",
     "RunnerPoolSpec",
     "RunnerPoolStatus",
+    "ScaleSetSource",
 ]
