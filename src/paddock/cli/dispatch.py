@@ -167,6 +167,7 @@ async def _run(
                 registry=registry,
                 kube_metrics=metrics,
                 name=socket.gethostname(),
+                scale_sets=github.scale_sets,
             )
             service = RunnerService(context, settings)
             stop = asyncio.Event()
