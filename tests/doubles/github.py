@@ -138,6 +138,11 @@ class StubGitHub:
             return GitHubJob(job_id=job_id, status=self._unknown_jobs)
         return _given(self.jobs.get(job_id, NotFound(f"job {job_id}", status=404)))
 
+    async def run_jobs(self, installation_id: int, repository: str, run_id: int) -> list[GitHubJob]:
+        self._asked("run_jobs", run_id)
+        found = [_given(job) for job in self.jobs.values()]
+        return [job for job in found if job.run_id == run_id]
+
     async def waiting_jobs(self, installation_id: int, repository: str) -> list[GitHubJob]:
         self._asked("waiting_jobs", repository)
         return _given(self.waiting.get(repository, NotFound(repository, status=404)))

@@ -185,6 +185,7 @@ async def _run(
                 registry=registry,
                 kube_metrics=metrics,
                 name=socket.gethostname(),
+                scale_sets=github.scale_sets,
             )
             for concern in _concerns(dsn, listeners, clock):
                 if concern.fix:

@@ -30,6 +30,13 @@ from paddock.clients.github.errors import (
     Unauthenticated,
     Unavailable,
 )
+from paddock.clients.github.scaleset import (
+    QueueMessage,
+    QueueSession,
+    ScaleSet,
+    ScaleSets,
+    ScaleSetStatistics,
+)
 from paddock.clients.github.settings import DEFAULT_API_URL, GitHubSettings
 from paddock.clients.github.signature import verify
 
@@ -56,9 +63,14 @@ __all__ = [
     "MintedRunner",
     "NotFound",
     "Priority",
+    "QueueMessage",
+    "QueueSession",
     "RateLimited",
     "RunnerPlace",
     "RunnerScope",
+    "ScaleSet",
+    "ScaleSetStatistics",
+    "ScaleSets",
     "SettingsError",
     "Unauthenticated",
     "Unavailable",

@@ -43,6 +43,7 @@ from paddock.clients.github.model import (
     runner_page,
 )
 from paddock.clients.github.paging import PAGE_SIZE, read_all
+from paddock.clients.github.scaleset_client import ScaleSetClient
 from paddock.clients.github.settings import GitHubSettings
 
 __all__ = ["GitHubClient"]
@@ -74,6 +75,7 @@ class GitHubClient:
         self._connection = GitHubConnection(settings, clock, rng, transport)
         self._groups = RunnerGroups(self._connection, clock)
         self._refused: dict[str, float] = {}
+        self.scale_sets = ScaleSetClient(settings, self._connection, clock, transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,6 +86,7 @@ class GitHubClient:
         await self.aclose()
 
     async def aclose(self) -> None:
+        await self.scale_sets.aclose()
         await self._connection.aclose()
 
     def budgets(self) -> list[BudgetView]:
@@ -194,6 +197,11 @@ class GitHubClient:
                 continue  # the run was deleted since it was listed, and its jobs with it
             waiting.update((job.id, job_of(job)) for job in jobs if job.status in WAITING)
         return list(waiting.values())
+
+    async def run_jobs(self, installation_id: int, repository: str, run_id: int) -> list[GitHubJob]:
+        path = f"{_repository(repository)}/actions/runs/{_number('run_id', run_id)}/jobs"
+        call = _get(installation_id, Priority.VERIFY, path, {"filter": "latest"})
+        return [job_of(wire) for wire in await read_all(self._connection, call, job_page)]
 
     # The App
 

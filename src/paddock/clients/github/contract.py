@@ -179,6 +179,10 @@ class GitHub(Protocol):
         """One job, read now. NotFound where GitHub does not know it (any more)."""
         ...
 
+    async def run_jobs(self, installation_id: int, repository: str, run_id: int) -> list[GitHubJob]:
+        """The jobs of one run in its latest attempt. Complete, or IncompleteList. Priority VERIFY."""
+        ...
+
     async def waiting_jobs(self, installation_id: int, repository: str) -> list[GitHubJob]:
         """The repository's jobs that are queued now: the second source beside webhooks. Priority CLEAN_UP."""
         ...

@@ -79,11 +79,12 @@ class GitHubResponse(msgspec.Struct, frozen=True):
 class Bearer(httpx2.Auth):
     """Puts the credential into the request at the last moment, so that nothing else ever holds it as text."""
 
-    def __init__(self, credential: Secret) -> None:
+    def __init__(self, credential: Secret, scheme: str = "Bearer") -> None:
         self._credential = credential
+        self._scheme = scheme
 
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
-        request.headers["Authorization"] = f"Bearer {self._credential.reveal()}"
+        request.headers["Authorization"] = f"{self._scheme} {self._credential.reveal()}"
         yield request
 
 

@@ -22,12 +22,14 @@ from paddock.runners.api.labels import (
 from paddock.runners.api.runner_pool import (
     KINDS,
     Autoscaling,
+    JobSource,
     Platform,
     Provisioning,
     Rollout,
     RunnerPool,
     RunnerPoolSpec,
     RunnerPoolStatus,
+    ScaleSetSource,
 )
 
 __all__ = [
@@ -50,10 +52,12 @@ __all__ = [
     "UNDISTURBED",
     "VM_RESOURCE",
     "Autoscaling",
+    "JobSource",
     "Platform",
     "Provisioning",
     "Rollout",
     "RunnerPool",
     "RunnerPoolSpec",
     "RunnerPoolStatus",
+    "ScaleSetSource",
 ]

@@ -11,16 +11,22 @@ from paddock.kube.resource import Column, Resource, Scale
 __all__ = [
     "KINDS",
     "Autoscaling",
+    "JobSource",
     "Platform",
     "Provisioning",
     "Rollout",
     "RunnerPool",
     "RunnerPoolSpec",
     "RunnerPoolStatus",
+    "ScaleSetSource",
 ]
 
 Platform = Literal["linux", "macos"]
 """What a job counts against: the limits of an account are per platform."""
+
+
+JobSource = Literal["Webhook", "ScaleSet"]
+"""How a pool hears of its jobs: GitHub calls us, or we ask GitHub. See docs/design/scale-sets.md."""
 
 
 class Autoscaling(Struct, frozen=True):
@@ -45,6 +51,18 @@ class Rollout(Struct, frozen=True):
     max_concurrent_percent: Annotated[
         int, Meta(ge=1, le=100, description="How much of the pool may be replaced at once after the image changed.")
     ] = 5
+
+
+class ScaleSetSource(Struct, frozen=True):
+    """Which scale sets a pool with `jobSource: ScaleSet` listens to: one for each account, or for each repository."""
+
+    runner_group: Annotated[
+        str, Meta(min_length=1, description="The runner group that the scale sets belong to; it must exist.")
+    ] = "Default"
+    repositories: Annotated[
+        tuple[str, ...],
+        Meta(description="owner/name of repositories of personal accounts; an organisation needs none."),
+    ] = ()
 
 
 class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
@@ -92,6 +110,13 @@ class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0)] | None,
         Meta(description="A registered runner without a job stops after this; 0 never."),
     ] = None
+    job_source: Annotated[
+        JobSource,
+        Meta(
+            description="Webhook: GitHub calls dispatch. ScaleSet: dispatch asks GitHub, and needs no public address."
+        ),
+    ] = "Webhook"
+    scale_set: ScaleSetSource = ScaleSetSource()
     autoscaling: Autoscaling = Autoscaling()
     provisioning: Provisioning = Provisioning()
     rollout: Rollout = Rollout()

@@ -30,6 +30,8 @@ from paddock.runners.dispatch.metrics import DispatchMetrics
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
 from paddock.runners.dispatch.waiting_pods import HandedJob, PollAnswer, Waiter, later
 from paddock.runners.ledger import Account, Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
+from paddock.runners.ledger.scale_sets import is_scale_set_job
+from paddock.runners.scale_sets.minting import ScaleSetMinting
 
 __all__ = ["LONGEST_NAME", "GivenUpError", "Handover", "ServingContext", "labels_of", "runner_name", "work_folder"]
 
@@ -86,9 +88,17 @@ class ServingContext:
 class Handover:
     """Serves one claim a call, any number at once."""
 
-    def __init__(self, context: ServingContext, github: GitHub, tokens: Tokens, assignments: Assignments) -> None:
+    def __init__(
+        self,
+        context: ServingContext,
+        github: GitHub,
+        tokens: Tokens,
+        assignments: Assignments,
+        scale_sets: ScaleSetMinting | None = None,
+    ) -> None:
         self._ledger = context.ledger
         self._github = github
+        self._scale_sets = scale_sets
         self._tokens = tokens
         self._assignments = assignments
         self._observations = context.observations
@@ -140,7 +150,7 @@ class Handover:
         self._still_there(waiter)
         name = runner_name(claim.pod_name, self._rng)
         async with self._timed("mint"):
-            progress.minted = await self._mint(installation_id, claim, pool, name, whole=whole)
+            progress.minted = await self._mint(account, installation_id, claim, pool, name, whole=whole)
         self._still_there(waiter)
         async with self._timed("commit"):
             await self._commit(claim, name)
@@ -206,12 +216,17 @@ class Handover:
             raise GivenUpError("no_account", f"account {claim.account_id} is not enrolled any more", scope="job")
         return pool, account, whole
 
-    async def _mint(self, installation: int, claim: Claim, pool: RunnerPool, name: str, *, whole: bool) -> MintedRunner:
+    async def _mint(
+        self, account: Account, installation: int, claim: Claim, pool: RunnerPool, name: str, *, whole: bool
+    ) -> MintedRunner:
         scope = pool.spec.runner_scope
         if not whole and not pool.spec.runner_group:
             # GitHub gives an organisation's runner the job of any of its repositories, and not all of them are allowed.
             scope = "repository"
         try:
+            if self._scale_sets is not None and is_scale_set_job(claim.job_id):
+                # Only a runner of the set that announced the job is given it.
+                return await self._scale_sets.mint(claim.job_id, account, name=name, work_folder=work_folder(pool))
             return await self._github.mint(
                 installation,
                 claim.repository,
@@ -295,7 +310,10 @@ class Handover:
         if progress.minted is not None:
             try:
                 async with asyncio.timeout(_UNDO_TIMEOUT):
-                    await self._github.remove_runner(progress.minted.place, progress.minted.runner_id)
+                    if self._scale_sets is not None and is_scale_set_job(claim.job_id):
+                        await self._scale_sets.remove(progress.minted)
+                    else:
+                        await self._github.remove_runner(progress.minted.place, progress.minted.runner_id)
             except (github.GitHubError, TimeoutError) as error:
                 # GitHub forgets a runner that never came within a day, and `offline_runner` before that.
                 log.info("an unused runner is left at GitHub", runner=progress.minted.name, error=str(error))

@@ -12,6 +12,7 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
 from paddock.clients.github.contract import GitHub
+from paddock.clients.github.scaleset import ScaleSets
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.informer import Informer
@@ -31,6 +32,7 @@ from paddock.runners.dispatch.pending_releases import PendingReleases
 from paddock.runners.dispatch.review_limits import ReviewLimits
 from paddock.runners.dispatch.waiting_pods import WaitingPods
 from paddock.runners.ledger import Ledger, Listener
+from paddock.runners.scale_sets.minting import ScaleSetMinting
 
 __all__ = ["DispatchContext", "DispatchService"]
 
@@ -51,6 +53,7 @@ class DispatchContext:
     registry: CollectorRegistry | None = None
     name: str = "dispatch"
     kube_metrics: KubeMetrics | None = None
+    scale_sets: ScaleSets | None = None
 
 
 class DispatchService:
@@ -129,7 +132,8 @@ class DispatchService:
             rng=rng,
             metrics=self.metrics,
         )
-        handover = Handover(serving, context.github, self.tokens, Assignments(client, clock))
+        minting = None if context.scale_sets is None else ScaleSetMinting(ledger, context.scale_sets)
+        handover = Handover(serving, context.github, self.tokens, Assignments(client, clock), minting)
         self.dispatcher = Dispatcher(serving, self.waiting, handover, self._heartbeat)
         self.pods.add_handler(self.dispatcher.see)
         self.nodes.add_handler(self.dispatcher.see_node)
@@ -165,6 +169,10 @@ class DispatchService:
                 finally:
                     for task in tasks:
                         task.cancel()
+
+    async def dispatcher_number(self) -> int:
+        """This process's number in the ledger, while it is believed to live."""
+        return await self._heartbeat.current()
 
     async def stop(self) -> None:
         """Claim nothing more, finish what is being served, tell everybody else to ask again. Bounded, repeatable."""

@@ -29,6 +29,7 @@ from paddock.runners.ledger.recovery import Recovery
 from paddock.runners.ledger.rerouting import Rerouting
 from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.runner_logs import RunnerLogs
+from paddock.runners.ledger.scale_sets import ScaleSetRows
 from paddock.runners.ledger.sessions import Sessions
 from paddock.runners.ledger.signals import Signals
 from paddock.runners.ledger.transitions import Transitions
@@ -58,6 +59,7 @@ class Ledger:
         self.claims = Claims(database, clock, rng, self.notifications)
         self.sessions = Sessions(database, clock)
         self.fences = Fences(database, clock)
+        self.scale_sets = ScaleSetRows(database, clock, rng)
         self.recovery = Recovery(database, clock, self.notifications, self.sessions)
         self.dispatchers = Dispatchers(database, clock)
         self.unconfirmed = UnconfirmedClaims(database, clock, self.notifications)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from paddock.base.clock import Clock
 from paddock.base.secrets import Secret
 from paddock.base.supervise import keep_running
-from paddock.clients.github import GitHub
+from paddock.clients.github import GitHub, ScaleSets
 from paddock.kube.client import Client
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
@@ -34,6 +34,9 @@ from paddock.runners.ledger.configured_limits import ConfiguredLimits
 from paddock.runners.ledger.queue_metrics import QueueCollector
 from paddock.runners.ledger.retention import RetentionWorker
 from paddock.runners.pools.retirement import LedgerRetirementApi
+from paddock.runners.scale_sets.github_view import GitHubView
+from paddock.runners.scale_sets.metrics import ScaleSetMetrics, SourceCollector
+from paddock.runners.scale_sets.service import Listeners, ListenersContext
 from paddock.runners.tenants.configured import ConfiguredAccounts
 from paddock.runners.webhooks.receive import webhook_route
 from paddock.runners.webhooks.reconciled import enqueue_from_github
@@ -57,6 +60,8 @@ class RunnerContext:
     registry: CollectorRegistry
     kube_metrics: KubeMetrics
     name: str = "dispatch"
+    scale_sets: ScaleSets | None = None
+    """Without it pools with `jobSource: ScaleSet` hear of no job."""
 
 
 class RunnerService:
@@ -90,6 +95,7 @@ class RunnerService:
                 registry=registry,
                 name=context.name,
                 kube_metrics=kube_metrics,
+                scale_sets=context.scale_sets,
             ),
             settings,
         )
@@ -98,7 +104,7 @@ class RunnerService:
         self.healing = HealingService(
             HealingContext(
                 ledger=ledger,
-                github=github,
+                github=GitHubView(github, ledger.scale_sets),
                 client=client,
                 announce=enqueue_from_github(ledger, self.pools.reader.list, clock),
                 clock=clock,
@@ -113,6 +119,9 @@ class RunnerService:
         self.queue = QueueCollector(ledger, lambda: [pool.metadata.name for pool in self.pools.reader.list()], clock)
         self.explainer = Explainer(ledger, self.dispatch.pods.reader, self.pools.reader, settings, clock)
         registry.register(self.queue)
+        self.sources = SourceCollector(ledger, clock)
+        registry.register(self.sources)
+        self.listeners = None if context.scale_sets is None else self._listeners(context, context.scale_sets)
         self.retention = RetentionWorker(ledger, settings.retention, clock, registry)
         internal = internal_routes(
             self.retirement, self.dispatch.tokens, ledger.progress.note, ledger.runner_logs.append, settings
@@ -147,10 +156,30 @@ class RunnerService:
             "retention": self.retention.run,
             "limits": ConfiguredLimits(self.ledger, self.settings.limits, self._clock).run,
             "accounts": ConfiguredAccounts(self.ledger, self.github, self.settings.allow_accounts, self._clock).run,
+            "job sources": self.sources.run,
         }
+        if self.listeners is not None:
+            work["scale sets"] = self.listeners.run
         async with asyncio.TaskGroup() as group:
             for name, run in work.items():
                 group.create_task(keep_running(name, run, self._clock, self._rng), name=name)
+
+    def _listeners(self, context: RunnerContext, scale_sets: ScaleSets) -> Listeners:
+        return Listeners(
+            ListenersContext(
+                ledger=context.ledger,
+                github=context.github,
+                scale_sets=scale_sets,
+                pools=self._known_pools,
+                dispatcher=self.dispatch.dispatcher_number,
+                clock=context.clock,
+                rng=context.rng,
+                metrics=ScaleSetMetrics(context.registry),
+                name=context.name,
+                every=self.settings.beat,
+                silent=self.settings.healing.silent_dispatcher,
+            )
+        )
 
     async def stop(self) -> None:
         """Claim nothing more, finish what is being served, send everybody else away with a word. Bounded."""

@@ -163,6 +163,9 @@ class _JobTeller:
         self._choice = choose(pools, event.workflow_job.labels)
 
     async def handle_event(self) -> Handled:
+        if isinstance(self._choice, Chosen) and self._choice.pool.spec.job_source == "ScaleSet":
+            # The scale set's queue announces it; its number there and here would be two jobs.
+            return self._ignored("scale_set")
         match self._event.action:
             case "in_progress":
                 return await self._in_progress()

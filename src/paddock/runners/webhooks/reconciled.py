@@ -19,7 +19,7 @@ def enqueue_from_github(
     async def announce(installation_id: int, repository: str, job: GitHubJob) -> bool:
         account = await ledger.accounts.of_installation(installation_id)
         choice = choose(pools() or (), job.labels)
-        if account is None or not isinstance(choice, Chosen):
+        if account is None or not isinstance(choice, Chosen) or choice.pool.spec.job_source == "ScaleSet":
             return False
         pool, now = choice.pool, clock.now()
         moved = await ledger.jobs.enqueue(

@@ -64,6 +64,24 @@ class GitHubBehaviour(msgspec.Struct, kw_only=True):
 
     queued_before_approval: float = 0.0
     """Jobs of protected environments of which a `queued` is sent beside the `waiting`, long before anybody approves."""
+    # Scale sets
+    acquire_flow: bool = False
+    """Jobs are offered and must be acquired, as at GHES; at github.com they are assigned."""
+    poll_hold: float = 50.0
+    assignment_life: float = 300.0
+    """An assignment that no runner takes within this is taken back, and made anew."""
+    gives_up_assigning: bool = False
+    """After three of them the job is stranded."""
+    session_life: float = 60.0
+    """A session that nobody polls counts as alive for so long, and keeps others out."""
+    admin_token_life: float = 1000.0
+    queue_token_life: float = 3000.0
+    custom_labels_dropped: bool = False
+    """A new set keeps its name as its only label, and the answer is 200 all the same (GHES before 3.21)."""
+    silent_cancel: bool = False
+    """A job that is cancelled before a runner took it brings no message."""
+    zero_statistics: bool = False
+    repeated_entries: bool = False
 
     # Calls
     server_error: float = 0.0

@@ -22,7 +22,8 @@ from paddock.simulator.github.faults import (
 )
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.limits import ApiLimits
-from paddock.simulator.github.requests import GitHubApiRequest, json_answer, operation_of
+from paddock.simulator.github.requests import SCALE_SET_OPERATIONS, GitHubApiRequest, json_answer, operation_of
+from paddock.simulator.github.scale_sets_api import ScaleSetsApi
 from paddock.simulator.service.audit import remember
 from paddock.simulator.service.response import ServiceResponse
 
@@ -54,6 +55,7 @@ class GitHubFront:
         faults: GitHubFaults,
         audit: list[AuditEntry] | None,
         stir: Callable[[], None],
+        scale_sets: ScaleSetsApi,
     ) -> None:
         self.limits = ApiLimits(queue.state.behaviour)
         self._queue = queue
@@ -65,6 +67,7 @@ class GitHubFront:
         self._faults = faults
         self._audit = audit
         self._stir = stir
+        self._scale_sets = scale_sets
 
     async def answer(self, request: GitHubApiRequest) -> ServiceResponse:
         operation, parts = operation_of(request)
@@ -72,6 +75,8 @@ class GitHubFront:
         try:
             fault = self._faults.for_call(operation, self._rng) or self._habit()
             await self._wait(fault)
+            if operation == "poll_messages":
+                await self._scale_sets.hold(request, parts)
             answer = self._disturbed(request, operation, parts, fault)
         finally:
             self.limits.leave(request.authorization)
@@ -114,6 +119,8 @@ class GitHubFront:
         try:
             if operation == "unknown":
                 raise problems.missing()
+            if operation in SCALE_SET_OPERATIONS:
+                return self._scale_sets.answer(request, operation, parts, now)
             account = authenticated(self._state, self._public_key, request, operation, now)
             call = GitHubCall(request, operation, parts, account, now)
             if operation != "rate_limit":

@@ -25,6 +25,8 @@ from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.jobs_api import JobsApi
 from paddock.simulator.github.network import asgi_app
 from paddock.simulator.github.runners_api import RunnersApi
+from paddock.simulator.github.scale_sets import ScaleSetQueue
+from paddock.simulator.github.scale_sets_api import ScaleSetsApi
 from paddock.simulator.github.sessions import RunnerSession, open_session
 from paddock.simulator.github.state import (
     Attempt,
@@ -85,10 +87,13 @@ class SimulatedGitHub:
         self._drivers = 0
         self._former_clients: list[httpx2.AsyncClient] = []
         self._webhooks = Webhooks(self.state, clock, rng, self.faults)
-        self._queue = JobQueue(self.state, clock, rng, self._webhooks.announce, self._woken.set)
+        self._queue = JobQueue(self.state, clock, rng, self._announce, self._woken.set)
+        self.scale_sets = ScaleSetQueue(self.state, self._queue, clock)
+        scale_sets_api = ScaleSetsApi(self._queue, self.scale_sets, clock, rng)
         handlers = {
             **AppApi(self.state, self._webhooks, rng).handlers(),
             **RunnersApi(self._queue).handlers(),
+            **scale_sets_api.handlers(),
             **JobsApi(self.state).handlers(),
         }
         self._front = GitHubFront(
@@ -100,6 +105,7 @@ class SimulatedGitHub:
             self.faults,
             self.audit if audit else None,
             self._effected,
+            scale_sets_api,
         )
         self.app: Starlette = asgi_app(self._front)
 
@@ -153,6 +159,10 @@ class SimulatedGitHub:
     @property
     def behaviour(self) -> GitHubBehaviour:
         return self.state.behaviour
+
+    def _announce(self, job: SimulatedJob, action: str, now: datetime) -> None:
+        self._webhooks.announce(job, action, now)
+        self.scale_sets.hear(job, action, now)
 
     def _effected(self) -> None:
         self._woken.set()

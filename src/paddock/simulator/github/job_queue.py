@@ -51,7 +51,7 @@ class JobQueue:
         self._announce = announce
         self._stir = stir
         self._ready: dict[int, None] = {}
-        self._idle: dict[tuple[str, int, frozenset[str]], dict[int, None]] = {}
+        self._idle: dict[tuple[str, int, frozenset[str], int], dict[int, None]] = {}
         self._completed: deque[SimulatedJob] = deque()
         self._restore()
 
@@ -66,7 +66,7 @@ class JobQueue:
             if runner.online:
                 self.disconnect(runner, now)
         for job in self.state.jobs.values():
-            if job.status == "queued":
+            if job.status == "queued" and (not job.scale_set_id or job.assigned_at is not None):
                 job.offered_to = 0
                 self._await_runner(job, job.assignable_at or now)
             elif job.status == "waiting":
@@ -118,8 +118,19 @@ class JobQueue:
     def enqueue(self, job: SimulatedJob, now: datetime) -> None:
         job.status, job.queued_at = "queued", now
         self._announce(job, "queued", now)
+        if not job.scale_set_id:  # else it waits until the set is assigned it
+            self._await_runner(job, self._soon(now))
+        self._stir()
+
+    def release(self, job: SimulatedJob, now: datetime) -> None:
+        """A scale set was assigned the job: its runners may be offered it."""
         self._await_runner(job, self._soon(now))
         self._stir()
+
+    def withhold(self, job: SimulatedJob) -> None:
+        """No runner is offered the job until it is released."""
+        self._ready.pop(job.id, None)
+        self._withdraw(job)
 
     def hold(self, job: SimulatedJob, now: datetime) -> None:
         """The job waits for somebody's approval."""
@@ -207,15 +218,18 @@ class JobQueue:
 
     def _offer(self, job: SimulatedJob, now: datetime) -> None:
         """Offer a waiting job to one of the idle runners that fit, drawn by lot."""
-        if job.status != "queued" or job.offered_to:
+        if job.status != "queued" or job.offered_to or (job.scale_set_id and job.assigned_at is None):
             return
         self._ready[job.id] = None
         repository = self.state.repository(job.repository)
         wanted = _lowered(job.labels)
         fitting = [
             runner_id
-            for (place, group_id, offered), idle in self._idle.items()
-            if repository is not None and wanted <= offered and self._sees(place, group_id, repository)
+            for (place, group_id, offered, scale_set_id), idle in self._idle.items()
+            if repository is not None
+            and scale_set_id == job.scale_set_id
+            and wanted <= offered
+            and self._sees(place, group_id, repository)
             for runner_id in idle
         ]
         if fitting:
@@ -229,12 +243,14 @@ class JobQueue:
         for job_id in self._ready:
             job = self.state.jobs[job_id]
             repository = self.state.repository(job.repository)
+            if job.scale_set_id != runner.scale_set_id:
+                continue
             if job.offered_to or repository is None or not self._sees(runner.place, runner.group_id, repository):
                 continue
             if _lowered(job.labels) <= offered:
                 self._make_offer(job, runner, now)
                 return
-        self._idle.setdefault((runner.place, runner.group_id, offered), {})[runner.id] = None
+        self._idle.setdefault((runner.place, runner.group_id, offered, runner.scale_set_id), {})[runner.id] = None
 
     def _make_offer(self, job: SimulatedJob, runner: SimulatedRunner, now: datetime) -> None:
         self._not_idle(runner)
@@ -375,7 +391,7 @@ class JobQueue:
             del names[runner.name.lower()]
 
     def _not_idle(self, runner: SimulatedRunner) -> None:
-        key = (runner.place, runner.group_id, _lowered(runner.labels))
+        key = (runner.place, runner.group_id, _lowered(runner.labels), runner.scale_set_id)
         if (group := self._idle.get(key)) is not None:
             group.pop(runner.id, None)
             if not group:

@@ -26,6 +26,7 @@ def asgi_app(front: Answering) -> Starlette:
                 query=dict(http.query_params),
                 authorization=http.headers.get("authorization", ""),
                 body=await http.body(),
+                headers={name.lower(): value for name, value in http.headers.items()},
             )
         )
 

@@ -8,10 +8,11 @@ import msgspec
 
 from paddock.simulator.service import response
 
-__all__ = ["APP_OPERATIONS", "GitHubApiRequest", "json_answer", "operation_of"]
+__all__ = ["APP_OPERATIONS", "SCALE_SET_OPERATIONS", "GitHubApiRequest", "json_answer", "operation_of"]
 
 _PLACE = r"/(?P<place>orgs/(?P<org>[^/]+)|repos/(?P<owner>[^/]+)/(?P<repo>[^/]+))/actions/runners"
 _REPO = r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)/actions"
+_SETS = r"/broker/rest/_apis/runtime/runnerscalesets"
 _OPERATIONS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
     (method, name, re.compile(pattern))
     for method, name, pattern in (
@@ -29,6 +30,21 @@ _OPERATIONS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ("DELETE", "delete_runner", rf"{_PLACE}/(?P<runner_id>\d+)"),
         ("GET", "list_groups", r"/orgs/(?P<org>[^/]+)/actions/runner-groups"),
         ("GET", "get_repository", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"),
+        ("POST", "registration_token", rf"{_PLACE}/registration-token"),
+        ("POST", "runner_registration", r"/actions/runner-registration"),
+        ("GET", "find_groups", r"/broker/rest/_apis/runtime/runnergroups/"),
+        ("GET", "find_scale_sets", _SETS),
+        ("POST", "create_scale_set", _SETS),
+        ("GET", "get_scale_set", rf"{_SETS}/(?P<scale_set_id>\d+)"),
+        ("DELETE", "delete_scale_set", rf"{_SETS}/(?P<scale_set_id>\d+)"),
+        ("POST", "mint_in_scale_set", rf"{_SETS}/(?P<scale_set_id>\d+)/generatejitconfig"),
+        ("POST", "acquire_jobs", rf"{_SETS}/(?P<scale_set_id>\d+)/acquirejobs"),
+        ("POST", "open_queue_session", rf"{_SETS}/(?P<scale_set_id>\d+)/sessions"),
+        ("PATCH", "renew_queue_session", rf"{_SETS}/(?P<scale_set_id>\d+)/sessions/(?P<session_id>[^/]+)"),
+        ("DELETE", "close_queue_session", rf"{_SETS}/(?P<scale_set_id>\d+)/sessions/(?P<session_id>[^/]+)"),
+        ("GET", "poll_messages", r"/broker/queue/(?P<session_id>[^/]+)"),
+        ("DELETE", "delete_message", r"/broker/queue/(?P<session_id>[^/]+)/(?P<message_id>\d+)"),
+        ("DELETE", "delete_agent", r"/broker/rest/_apis/distributedtask/pools/0/agents/(?P<runner_id>\d+)"),
         ("GET", "get_job", rf"{_REPO}/jobs/(?P<job_id>\d+)"),
         ("GET", "list_runs", rf"{_REPO}/runs"),
         ("GET", "get_run", rf"{_REPO}/runs/(?P<run_id>\d+)"),
@@ -50,6 +66,27 @@ APP_OPERATIONS = frozenset(
 """What needs the App's own JWT; everything else needs an installation's token."""
 
 
+SCALE_SET_OPERATIONS = frozenset(
+    {
+        "runner_registration",
+        "find_groups",
+        "find_scale_sets",
+        "create_scale_set",
+        "get_scale_set",
+        "delete_scale_set",
+        "mint_in_scale_set",
+        "acquire_jobs",
+        "open_queue_session",
+        "renew_queue_session",
+        "close_queue_session",
+        "poll_messages",
+        "delete_message",
+        "delete_agent",
+    }
+)
+"""What the service behind scale sets answers, by tokens of its own and outside the REST budget."""
+
+
 class GitHubApiRequest(msgspec.Struct, frozen=True):
     method: str
     base_url: str
@@ -57,6 +94,7 @@ class GitHubApiRequest(msgspec.Struct, frozen=True):
     query: dict[str, str]
     authorization: str
     body: bytes
+    headers: dict[str, str] = {}
 
     def fields(self) -> dict[str, Any] | None:
         """The JSON object in the body, empty where there is no body; None for a body that is no such thing."""

@@ -1,7 +1,7 @@
 """Everything the simulated GitHub remembers, as plain values that go to JSON and back."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,15 +13,18 @@ __all__ = [
     "GitHubState",
     "Outgoing",
     "Run",
+    "ServiceToken",
     "Sighting",
     "SimulatedAccount",
     "SimulatedGroup",
     "SimulatedJob",
     "SimulatedRepository",
     "SimulatedRunner",
+    "SimulatedScaleSet",
     "Status",
     "Step",
     "Token",
+    "WaitingMessage",
 ]
 
 Status = Literal["queued", "waiting", "in_progress", "completed"]
@@ -117,6 +120,11 @@ class SimulatedJob(msgspec.Struct, kw_only=True):
     queued_at: datetime | None = None
     starts: int = 0
     """How often a runner took it up: more than one is a bug of somebody's."""
+    scale_set_id: int = 0
+    """The scale set that it waits for; until it is assigned no runner is offered it."""
+    assigned_at: datetime | None = None
+    assignments: int = 0
+    request_id: int = 0
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -161,6 +169,7 @@ class SimulatedRunner(msgspec.Struct, kw_only=True):
     """It let an offer pass; it is offered nothing until it asks again."""
     job_id: int = 0
     delisted: bool = False
+    scale_set_id: int = 0
     removed: bool = False
     observations: list[Sighting] = msgspec.field(default_factory=list)
 
@@ -205,6 +214,42 @@ class Token(msgspec.Struct, kw_only=True):
     expires_at: datetime
 
 
+class ServiceToken(msgspec.Struct, kw_only=True):
+    """A token of the service behind scale sets: of registration, admin or queue."""
+
+    kind: str
+    place: str
+    expires_at: datetime
+
+
+class WaitingMessage(msgspec.Struct, kw_only=True):
+    """A message that was not deleted yet. `raw` stands in place of its entries where a test wants it unreadable."""
+
+    id: int
+    entries: list[dict[str, Any]]
+    raw: str = ""
+    deliveries: int = 0
+
+
+class SimulatedScaleSet(msgspec.Struct, kw_only=True):
+    """A runner scale set with its one session and its queue."""
+
+    id: int
+    name: str
+    group_id: int
+    place: str
+    labels: list[str]
+    next_message: int
+    session: str = ""
+    owner: str = ""
+    session_seen_at: datetime | None = None
+    capacity: int = 0
+    most_promised: int = 0
+    said: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """Entries that are in no message yet."""
+    messages: list[WaitingMessage] = msgspec.field(default_factory=list)
+
+
 class GitHubState(msgspec.Struct, kw_only=True):
     app_id: int
     app_key: str
@@ -225,6 +270,9 @@ class GitHubState(msgspec.Struct, kw_only=True):
     outgoing: list[Outgoing] = msgspec.field(default_factory=list)
     held: dict[int, Outgoing] = msgspec.field(default_factory=dict)
     """Deliveries that wait to be overtaken by the next one of their job."""
+    scale_sets: dict[int, SimulatedScaleSet] = msgspec.field(default_factory=dict)
+    runner_groups: dict[str, int] = msgspec.field(default_factory=lambda: {"Default": 1})
+    service_tokens: dict[str, ServiceToken] = msgspec.field(default_factory=dict)
     attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)
 
     def fresh_id(self, step: int = 1) -> int:

@@ -1,0 +1,157 @@
+"""The decisions about a scale set, without effects: whose it is, how much to ask for, what a failure means, who is a ghost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final
+
+from paddock.clients.github import errors as github
+from paddock.clients.github.contract import RunnerPlace
+from paddock.clients.github.scaleset import ScaleSet
+from paddock.runners.api import RunnerPool
+from paddock.runners.ledger.scale_sets import AssignedJob, Room, SourceState
+
+__all__ = [
+    "Failure",
+    "Found",
+    "GhostWatch",
+    "capacity",
+    "failure",
+    "judge_found",
+    "labels_dropped",
+    "no_group",
+    "not_ours",
+    "owner_label",
+    "set_labels",
+]
+
+_PRESENT: Final = timedelta(minutes=2)
+"""GitHub's statistics were zero beside assignments for some time: so young an assignment is no ghost."""
+_APART: Final = timedelta(seconds=60)
+
+
+class Found(Enum):
+    """What a look-up by name found."""
+
+    NONE = "none"
+    OURS = "ours"
+    ANOTHERS = "another's"
+
+
+def owner_label(owner: str) -> str:
+    """The label by which a set is known as ours, also when our row of it was lost."""
+    return f"paddock-{owner}"
+
+
+def set_labels(pool: RunnerPool, owner: str) -> tuple[str, ...]:
+    """What the set offers: nothing is implied with a scale set, so that all that jobs may ask for is said."""
+    labels: dict[str, str] = {}
+    for label in (pool.spec.dispatch_label, *pool.spec.runner_labels, owner_label(owner)):
+        labels.setdefault(label.lower(), label)
+    return tuple(labels.values())
+
+
+def judge_found(found: ScaleSet | None, *, recorded: int | None, owner: str) -> Found:
+    """Whose the set of that name is. It is ours by our row of its number, or by the label that we gave it.
+
+    A set of the right name proves nothing: another Paddock, or ARC, may have made it, and its jobs are theirs.
+    """
+    if found is None:
+        return Found.NONE
+    labelled = owner_label(owner).lower() in {label.lower() for label in found.labels}
+    return Found.OURS if labelled or found.scale_set_id == recorded else Found.ANOTHERS
+
+
+def labels_dropped(pool: RunnerPool, found: ScaleSet) -> tuple[str, ...]:
+    """Labels of the pool that the set does not have, in the pool's order."""
+    has = {label.lower() for label in found.labels}
+    wanted = (pool.spec.dispatch_label, *pool.spec.runner_labels)
+    return tuple(label for label in wanted if label.lower() not in has)
+
+
+def capacity(room: Room | None, pool: RunnerPool, *, draining: bool) -> int:
+    """How many jobs GitHub may have assigned at once: a promise, so never more than can start.
+
+    What the account's limit leaves for this pool, within an equal part of the pool's most Pods for each account that has
+    jobs there; at least 1, because GitHub shows nothing of an account whose capacity is 0. A source that ends asks for 0.
+    """
+    if draining:
+        return 0
+    if room is None:
+        return 1
+    spec = pool.spec
+    by_limit = min(
+        (room.vcpus - room.elsewhere_vcpus) // pool.vcpus,
+        (room.memory_mb - room.elsewhere_memory_mb) // spec.pod_memory_mb,
+    )
+    most = spec.autoscaling.max_replicas if spec.autoscaling.enabled else spec.replicas
+    return max(1, min(by_limit, most // (room.rivals + 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a failed call means for the source: the state it is in, the sentence, and when to try again."""
+
+    state: SourceState
+    sentence: str
+    again_in: float
+
+
+def failure(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> Failure:
+    """What GitHub's refusal means. What only a person can mend is asked again every five minutes, and not in a loop."""
+    if isinstance(error, github.RateLimited):
+        sentence = f"GitHub wants to be left alone for {error.retry_after:.0f} s: {error.message}"
+        return Failure("Lost", sentence, max(1.0, error.retry_after))
+    if isinstance(error, github.Unavailable):
+        return Failure("Lost", f"GitHub cannot be asked for jobs: {error.message}", min(15.0, 2.0 ** min(failures, 4)))
+    if isinstance(error, github.Conflict):
+        sentence = (
+            "another listener holds the queue: it is asked for again; end the other listener if one runs elsewhere"
+        )
+        return Failure("Conflict", f"{sentence} ({error.message})", 15.0)
+    right = "Administration: write" if place.repository else "Self-hosted runners: write"
+    if isinstance(error, github.Forbidden | github.Unauthenticated):
+        sentence = f"GitHub refuses the App at {place.path}: grant it {right!r} there and accept it ({error.message})"
+        return Failure("Refused", sentence, 300.0)
+    if isinstance(error, github.NotFound):
+        where = (
+            "name its repositories in scaleSet.repositories" if not place.repository else "check the repository's name"
+        )
+        sentence = f"GitHub shows no runners of {place.path} to the App: if it is a personal account, {where}"
+        return Failure("Refused", f"{sentence} ({error.message})", 300.0)
+    return Failure("Refused", f"GitHub does not accept the scale set: {error.message}", 300.0)
+
+
+def not_ours(name: str, group: str, place: RunnerPlace) -> str:
+    return (
+        f"scale set {name!r} exists in group {group!r} of {place.path} and was not made by this Paddock: give the pool "
+        "another dispatchLabel, or delete that set at GitHub"
+    )
+
+
+def no_group(group: str, place: RunnerPlace) -> str:
+    return (
+        f"there is no runner group {group!r} at {place.path} that the App may use: create it at GitHub, or set "
+        "scaleSet.runnerGroup to one that exists"
+    )
+
+
+class GhostWatch:
+    """Finds rows of jobs that GitHub does not count any more, by reads of the set's own statistics."""
+
+    def __init__(self) -> None:
+        self._zero_since: datetime | None = None
+
+    def ghosts(self, assigned: int, rows: Sequence[AssignedJob], now: datetime) -> list[AssignedJob]:
+        """Rows without a runner, once no job was assigned in two reads a minute apart; a read that shows one starts anew."""
+        if assigned > 0:
+            self._zero_since = None
+            return []
+        if self._zero_since is None:
+            self._zero_since = now
+        if now - self._zero_since < _APART:
+            return []
+        if any(now - row.assigned_at < _PRESENT for row in rows):
+            return []
+        return [row for row in rows if row.started_at is None]

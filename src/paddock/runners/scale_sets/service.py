@@ -1,0 +1,207 @@
+"""Which scale sets there must be, and who listens to each: one task a source, under its lease.
+
+Any number of processes may run this. Each tries for every source; a source belongs to whoever holds its lease, and the lease to
+a process that beats. Without an ingress nobody tells us of installations, so they are listed, too.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple
+
+from paddock.base.backoff import Backoff
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.clients.github import GitHub, GitHubError, RunnerPlace, ScaleSets
+from paddock.runners.api import RunnerPool
+from paddock.runners.ledger import InvalidEntryError, Ledger, LedgerError, LedgerUnavailableError
+from paddock.runners.ledger.scale_sets import LeaseLostError, Listenable
+from paddock.runners.scale_sets.book import LedgerBook
+from paddock.runners.scale_sets.listener import Listener, ListenerContext, Pace
+from paddock.runners.scale_sets.metrics import ScaleSetMetrics
+
+__all__ = ["Listeners", "ListenersContext", "wanted_sources"]
+
+log = get_logger("scale sets")
+_AWAY = Backoff(base=0.5, cap=15.0)
+_INSTALLATIONS = 300.0
+
+
+class SourceKey(NamedTuple):
+    pool: str
+    account_id: int
+    repository: str
+
+
+def wanted_sources(pools: Sequence[RunnerPool], accounts: Sequence[Listenable]) -> dict[SourceKey, RunnerPlace]:
+    """The sources that the pools ask for, and where each is: one an account, or one a named repository of it. Pure."""
+    wanted: dict[SourceKey, RunnerPlace] = {}
+    for pool in pools:
+        if pool.spec.job_source != "ScaleSet" or pool.metadata.deletion_timestamp is not None:
+            continue
+        named = [name for name in pool.spec.scale_set.repositories if name.count("/") == 1]
+        for account in accounts:
+            mine = [name for name in named if name.partition("/")[0].lower() == account.login.lower()]
+            for repository in mine or [""]:
+                key = SourceKey(pool.metadata.name, account.account_id, repository)
+                project = repository.partition("/")[2]
+                wanted[key] = RunnerPlace(account.installation_id, account.login, project)
+    return wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenersContext:
+    """What the listeners work with. `pools` gives None until they were read once; `dispatcher` our number in the ledger."""
+
+    ledger: Ledger
+    github: GitHub
+    scale_sets: ScaleSets
+    pools: Callable[[], Sequence[RunnerPool] | None]
+    dispatcher: Callable[[], Awaitable[int]]
+    clock: Clock
+    rng: random.Random
+    metrics: ScaleSetMetrics
+    name: str = "dispatch"
+    pace: Pace = field(default_factory=Pace)
+    every: float = 5.0
+    silent: timedelta = timedelta(seconds=30)
+
+
+class Listeners:
+    """Keeps one listener for each source whose lease this process has. Run `run()`; its end closes every session."""
+
+    def __init__(self, context: ListenersContext) -> None:
+        self._context = context
+        self._ledger = context.ledger
+        self._clock = context.clock
+        self._listening = ListenerContext(
+            github=context.scale_sets,
+            book=LedgerBook(context.ledger, context.clock),
+            clock=context.clock,
+            metrics=context.metrics,
+            name=context.name,
+            pace=context.pace,
+        )
+        self._tasks: dict[SourceKey, tuple[Listener, asyncio.Task[None]]] = {}
+        self._listed_at = float("-inf")
+
+    async def run(self) -> None:
+        """Listen until cancelled; then close every session, so that the next process need not wait for GitHub."""
+        failures = 0
+        try:
+            while True:
+                try:
+                    await self._round()
+                    failures = 0
+                    wait = self._context.every
+                except LedgerUnavailableError as error:
+                    failures += 1
+                    wait = _AWAY.delay(failures, self._context.rng)
+                    log.warning("scale sets wait for the ledger", error=str(error))
+                await self._clock.sleep(wait)
+        finally:
+            await asyncio.shield(self._stop(list(self._tasks)))
+
+    async def _round(self) -> None:
+        pools = self._context.pools()
+        if pools is None:
+            return  # not known is not none: nobody is told to stop
+        if any(pool.spec.job_source == "ScaleSet" for pool in pools):
+            await self._learn_installations()
+        accounts = await self._ledger.scale_sets.listenable()
+        wanted = wanted_sources(pools, accounts)
+        for key in await self._draining(wanted, accounts):
+            wanted.setdefault(*key)
+        ended = [key for key, (_, task) in self._tasks.items() if task.done()]
+        for key in ended:
+            self._tasks.pop(key)
+        await self._retire([key for key in self._tasks if key not in wanted])
+        for key, place in wanted.items():
+            if key not in self._tasks:
+                await self._try(key, place)
+
+    async def _draining(
+        self, wanted: dict[SourceKey, RunnerPlace], accounts: Sequence[Listenable]
+    ) -> list[tuple[SourceKey, RunnerPlace]]:
+        """Sources that no pool asks for any more, and that have open jobs: those are served to their end."""
+        of = {account.account_id: account for account in accounts}
+        found: list[tuple[SourceKey, RunnerPlace]] = []
+        for pool, account_id, repository in await self._ledger.scale_sets.unfinished():
+            key, account = SourceKey(pool, account_id, repository), of.get(account_id)
+            if key not in wanted and account is not None:
+                project = repository.partition("/")[2]
+                found.append((key, RunnerPlace(account.installation_id, account.login, project)))
+        return found
+
+    async def _try(self, key: SourceKey, place: RunnerPlace) -> None:
+        dispatcher = await self._context.dispatcher()
+        source = await self._ledger.scale_sets.take(
+            key.pool,
+            key.account_id,
+            key.repository,
+            dispatcher=dispatcher,
+            silent_since=self._clock.now() - self._context.silent,
+        )
+        if source is None:
+            return  # another process that beats listens to it
+        listener = Listener(self._listening, source, place, lambda: self._pool(key.pool))
+        task = asyncio.create_task(self._listen(key, listener), name=f"scale set {key.pool}/{place.path}")
+        self._tasks[key] = (listener, task)
+
+    async def _listen(self, key: SourceKey, listener: Listener) -> None:
+        """A listener that ends for whatever reason is looked at in the next round, which takes the lease anew."""
+        try:
+            await listener.run()
+        except LeaseLostError:
+            log.info("another process listens to a scale set now", pool=key.pool, account=key.account_id)
+        except LedgerError as error:
+            log.warning("a listener ended", pool=key.pool, error=str(error))
+        except Exception:  # one listener never ends the others; the next round starts it again
+            log.exception("a listener failed", pool=key.pool, account=key.account_id)
+
+    async def _retire(self, keys: Sequence[SourceKey]) -> None:
+        """Nobody wants these any more: the session ends, and the set goes if no job is assigned to it."""
+        for key in keys:
+            listener, task = self._tasks.pop(key)
+            await _cancelled(task)
+            with suppress(LeaseLostError):
+                gone = await listener.delete_set()
+                await listener.stopped("" if gone else "jobs are still assigned to the set: it is left at GitHub")
+            await listener.close()
+
+    async def _stop(self, keys: Sequence[SourceKey]) -> None:
+        listeners = [self._tasks.pop(key) for key in keys]
+        for _, task in listeners:
+            await _cancelled(task)
+        await asyncio.gather(*(listener.close() for listener, _ in listeners), return_exceptions=True)
+
+    async def _learn_installations(self) -> None:
+        """Enrol whoever installed the App. A list that fails changes nothing; one that left is told by a refusal."""
+        if self._clock.monotonic() - self._listed_at < _INSTALLATIONS:
+            return
+        try:
+            installations = await self._context.github.installations()
+        except GitHubError as error:
+            log.warning("installations could not be listed", error=str(error))
+            return
+        self._listed_at = self._clock.monotonic()
+        for found in installations:
+            if found.suspended or not found.account_id or not found.login:
+                continue
+            known = await self._ledger.accounts.get(found.account_id)
+            if known is None or known.installation_id != found.installation_id or known.login != found.login:
+                with suppress(InvalidEntryError):  # another process enrols it at this moment
+                    await self._ledger.accounts.enrol(found.account_id, found.login, found.installation_id)
+
+    def _pool(self, name: str) -> RunnerPool | None:
+        pools = self._context.pools() or ()
+        return next((p for p in pools if p.metadata.name == name and p.metadata.deletion_timestamp is None), None)
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
