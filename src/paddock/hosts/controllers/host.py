@@ -33,6 +33,7 @@ from paddock.hosts.release import (
     Wait,
     release_step,
 )
+from paddock.hosts.retirement import policy_reason
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
@@ -158,7 +159,10 @@ class HostReconciler:
             return host
         why = f"given up in {lives} lives in a row, the last time because: {release.message or release.reason}"
         self._context.recorder.record(host, "Warning", "Quarantined", why)
-        return await self._context.patch_host(host, {"quarantine": why})
+        quarantines = host.status.history.quarantines + 1
+        host = await self._save(host, {"history": {"quarantines": quarantines}}, guarded=True)
+        retire = policy_reason(quarantines, self._context.settings.retire_after_quarantines)
+        return await self._context.patch_host(host, {"quarantine": why} | ({"retire": retire} if retire else {}))
 
     async def _delete(self, host: Host) -> None:
         context, zone, server_id = self._context, host.spec.zone, host.spec.server_id
