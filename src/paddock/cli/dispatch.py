@@ -75,7 +75,7 @@ __all__ = ["command"]
     "--accounts-principal",
     default="system:serviceaccount:default:paddock-dispatch",
     show_default=True,
-    help="Whose token a change of the allow list has to show; `paddock accounts` asks the cluster for one.",
+    help="Whose token a change of the allow list has to show; `paddock accounts allow NAME` asks the cluster for one.",
 )
 @account_flag
 @limit_flag
