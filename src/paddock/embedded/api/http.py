@@ -10,6 +10,7 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.refusal_log import RefusalLog
 from paddock.embedded.api import status
 from paddock.embedded.api.access import Access
 from paddock.embedded.api.builtin.definitions import CRDS, rules_not_evaluated
@@ -73,6 +74,7 @@ class ApiServer:
         self._writes = Writes(objects)
         self._reviews = Reviews(objects, access)
         self._streams: set[asyncio.Task[Any]] = set()
+        self._refusals = RefusalLog(log)
         self.logs = PodLogServer(objects)
         self.ready = True
         """Set to False while stopping: readyz then says so."""
@@ -97,6 +99,13 @@ class ApiServer:
             answer = await self._answer(call, (scope.get("state") or {}).get("client_certificate") or b"")
         except ApiFailure as failure:
             answer = _refusal(failure)
+            if answer.code in (401, 403):
+                self._refusals.refused(
+                    "api",
+                    "unauthorized" if answer.code == 401 else "forbidden",
+                    request=f"{scope['method']} {scope['path']}",
+                    said=str(failure),
+                )
         except Exception:
             log.exception("request failed", method=scope["method"], path=scope["path"])
             answer = _refusal(status.internal("see the log of paddock"))
