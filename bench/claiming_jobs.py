@@ -117,6 +117,7 @@ async def _ledger(dsn: str) -> AsyncIterator[tuple[Ledger, psycopg.AsyncConnecti
     async with opened as ledger:
         for number in range(1, _ACCOUNTS + 1):
             await ledger.accounts.enrol(number, f"org{number}", 1000 + number)
+            await ledger.allow_list.allow(number, f"org{number}", by="bench", why="to be measured")
             await ledger.limits.set(
                 number, "macos", vcpus=_PLENTY, memory_mb=1000 * _PLENTY, by="bench", why="caps on, and never reached"
             )

@@ -129,6 +129,7 @@ async def runner_rig(
         await client.create(RunnerPool(metadata=ObjectMeta(name=POOL, namespace=NAMESPACE), spec=spec))
         for number in range(1, ACCOUNTS + 1):
             await ledger.accounts.enrol(number, f"org{number}", 1000 + number)
+            await ledger.allow_list.allow(number, f"org{number}", by="bench", why="to be measured")
             await ledger.limits.set(
                 number, "macos", vcpus=_PLENTY, memory_mb=1000 * _PLENTY, by="bench", why="caps on, and never reached"
             )

@@ -8,12 +8,15 @@ from paddock.base.secrets import Secret
 from paddock.clients.github import (
     BudgetView,
     GitHubJob,
+    GitHubRepository,
     GitHubRunner,
     HookDelivery,
     Installation,
     MintedRunner,
     NotFound,
+    Priority,
     RunnerPlace,
+    RunnerScope,
 )
 
 __all__ = ["StubGitHub"]
@@ -36,12 +39,23 @@ class StubGitHub:
         name: str,
         labels: Sequence[str],  # noqa: ARG002 - a runner's labels matter to GitHub alone
         work_folder: str,  # noqa: ARG002
-        group_id: int = 1,  # noqa: ARG002
+        group: str = "",  # noqa: ARG002
+        scope: RunnerScope = "auto",  # noqa: ARG002
     ) -> MintedRunner:
         place = RunnerPlace(installation_id, repository.partition("/")[0])
         return MintedRunner(next(self._numbers), name, place, Secret(f"config-of-{name}"))
 
-    async def job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob:  # noqa: ARG002
+    async def repository(self, installation_id: int, repository: str) -> GitHubRepository:  # noqa: ARG002
+        raise NotFound(repository, status=404)
+
+    async def job(
+        self,
+        installation_id: int,  # noqa: ARG002
+        repository: str,  # noqa: ARG002
+        job_id: int,
+        *,
+        priority: Priority = Priority.VERIFY,  # noqa: ARG002
+    ) -> GitHubJob:
         if job_id not in self.jobs:
             raise NotFound(f"job {job_id}", status=404)
         return self.jobs[job_id]

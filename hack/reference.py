@@ -336,6 +336,10 @@ ROUTES: Final = {
     "GET /api/v1/why/{kind}/{name}": (_PEOPLE, "What `paddock why` says of a job, a Pod, a claim or a pool."),
     "GET /api/v1/at/{moment}": (_PEOPLE, "What was open at that moment (`?around=` seconds of log)."),
     "GET /api/v1/leaks": (_PEOPLE, "What looks like a leak, and when that is decided."),
+    "GET /api/v1/concerns": (
+        _PEOPLE,
+        "How the ways to the database and from the operator are secured (not in `paddock up`).",
+    ),
     "GET /healthz": (_PEOPLE, "`ok`, or what is wrong with 503."),
     "GET /readyz": (_PEOPLE, "The same, for whether requests may come."),
     "GET /metrics": (_PEOPLE, "What Prometheus reads."),
@@ -345,7 +349,8 @@ ROUTES: Final = {
 def http_routes() -> str:
     rows = [(_code(route), who, what) for route, (who, what) in ROUTES.items()]
     told = (
-        "What `paddock dispatch` serves: the first six at `--bind-address`, the rest at `--metrics-bind-address`, which shows "
+        "What `paddock dispatch` serves: the first four at `--bind-address`, the operator's four at `--internal-bind-address` with "
+        "TLS (without one, at `--bind-address`), the rest at `--metrics-bind-address`, which shows "
         "names of every account and belongs behind the cluster's own doors. `paddock up` serves all of them beside the page.\n"
     )
     return _page(

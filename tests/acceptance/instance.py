@@ -19,6 +19,7 @@ import httpx2
 import msgspec
 import psutil
 import yaml
+from doubles.github_judge import JobSeen, counted_kills, judge
 from prometheus_client.parser import text_string_to_metric_families
 
 from paddock.simulator.world.folder import COMMAND, WorldFolder
@@ -59,6 +60,8 @@ class Instance:
                 command, stdout=output, stderr=complaints, stdin=subprocess.DEVNULL, start_new_session=True
             )
         self._tree: set[psutil.Process] = set()
+        self.ended_by_others = 0
+        """How many jobs the test itself may have ended, say by a power cut: GitHub's judgement allows for them."""
 
     # What it says
 
@@ -161,6 +164,14 @@ class Instance:
         with self.control() as control:
             return {job["id"]: job for job in control.get("/jobs").raise_for_status().json()}
 
+    def judge(self) -> None:
+        """GitHub's view of every job agrees with our count of kills."""
+        jobs = [
+            JobSeen(job["id"], job["status"], job["conclusion"], job["starts"], job["lost"])
+            for job in self.github_jobs().values()
+        ]
+        judge(jobs, counted=counted_kills(self.get("/metrics").raise_for_status().text), others=self.ended_by_others)
+
     # How it ends
 
     def tree(self) -> set[psutil.Process]:
@@ -251,5 +262,7 @@ def running(
     instance = Instance(data, *options, port=port, kube_port=kube_port)
     try:
         yield instance.started()
+        if instance.process.poll() is None and instance.world() is not None:
+            instance.judge()
     finally:
         instance.dispose(world=not world_stays)

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from acceptance.instance import Instance, eventually, running
+from acceptance.instance import MACHINES, Instance, eventually, running
 
 MACS = 2
 PODS = "/api/v1/namespaces/default/pods"
@@ -98,6 +98,7 @@ def test_a_mac_that_loses_power_takes_its_vms_with_it_and_github_notices(tmp_pat
         with paddock.control() as control:
             order = {"kind": "power-off", "server_id": server}
             assert control.post("/faults", content=json.dumps(order)).status_code == 204
+        paddock.ended_by_others = 1
         jobs = eventually("GitHub gives the job up", lambda: all_over(paddock, ids), within=60)
         assert {(jobs[each]["conclusion"], jobs[each]["starts"]) for each in ids} == {("failure", 1)}
 
@@ -112,6 +113,7 @@ def test_a_killed_world_is_started_again_and_remembers(tmp_path: Path) -> None:
         before = paddock.world()
         assert before is not None
         before.kill()
+        paddock.ended_by_others = 2
 
         def after() -> bool:
             now = paddock.world()
@@ -132,3 +134,20 @@ def _known(paddock: Instance) -> dict[int, Any] | None:
         return paddock.github_jobs() or None
     except (AssertionError, httpx2.TransportError):
         return None  # the world is on its way up
+
+
+@pytest.mark.slow
+def test_a_job_that_a_person_gives_up_is_counted_and_github_saw_the_same(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--hosts", "1", "--jobs", "0") as paddock:
+        (machine,) = paddock.all_bound(1, ready=True, within=90)
+        paddock.submit(1, duration=20_000.0)
+        eventually("the job runs", lambda: "in_progress" in statuses(paddock), within=60)
+        with paddock.api() as api:
+            path = f"{MACHINES}/{machine}"
+            merge = {"Content-Type": "application/merge-patch+json"}
+            force = {"metadata": {"annotations": {"tuist.dev/force": "true"}}}
+            api.patch(path, content=json.dumps(force), headers=merge).raise_for_status()
+            api.delete(path).raise_for_status()
+        eventually("GitHub loses the runner", lambda: any(j["lost"] for j in paddock.github_jobs().values()), within=90)
+        assert paddock.metric("paddock_live_kills_total") == 1
+        paddock.judge()

@@ -12,12 +12,15 @@ from paddock.clients.github import (
     Conflict,
     GitHubError,
     GitHubJob,
+    GitHubRepository,
     GitHubRunner,
     HookDelivery,
     Installation,
     MintedRunner,
     NotFound,
+    Priority,
     RunnerPlace,
+    RunnerScope,
     Unavailable,
 )
 
@@ -40,6 +43,7 @@ class StubGitHub:
         self.jobs: dict[int, GitHubJob | GitHubError] = {}
         self.waiting: dict[str, list[GitHubJob] | GitHubError] = {}
         self.places: dict[str, list[GitHubRunner] | GitHubError] = {}
+        self.repositories: dict[str, GitHubRepository | GitHubError] = {}
         self.attempts: list[HookDelivery] | GitHubError = []
         self.refusals: dict[int, GitHubError] = {}
         """Raised when this runner is to be removed, or this delivery repeated."""
@@ -90,7 +94,8 @@ class StubGitHub:
         name: str,
         labels: Sequence[str],
         work_folder: str,
-        group_id: int = 1,
+        group: str = "",
+        scope: RunnerScope = "auto",
     ) -> MintedRunner:
         assert self._mints, "no runner may be minted here"
         if self.before_mint is not None:
@@ -112,11 +117,19 @@ class StubGitHub:
                 "name": name,
                 "labels": tuple(labels),
                 "work_folder": work_folder,
+                "group": group,
+                "scope": scope,
             }
         )
         return runner
 
-    async def job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob:
+    async def repository(self, installation_id: int, repository: str) -> GitHubRepository:
+        self._asked("repository", repository)
+        return _given(self.repositories.get(repository, NotFound(repository, status=404)))
+
+    async def job(
+        self, installation_id: int, repository: str, job_id: int, *, priority: Priority = Priority.VERIFY
+    ) -> GitHubJob:
         self._asked("job", job_id)
         if job_id not in self.jobs and self._unknown_jobs is not None:
             return GitHubJob(job_id=job_id, status=self._unknown_jobs)
@@ -161,6 +174,10 @@ class StubGitHub:
         if delivery_id in self.refusals:
             raise self.refusals[delivery_id]
         self.redelivered.append(delivery_id)
+
+    def install(self, *installations: Installation) -> None:
+        """Where the App is installed from now on."""
+        self._installations = installations
 
     async def installations(self) -> list[Installation]:
         return list(self._installations)

@@ -22,6 +22,7 @@ REPOSITORY = "acme/rocket"
 TOKEN = "ghs_MARKED"  # every granted token starts with this
 JIT = "jit-config-MARKED"
 MINTED = {"runner": {"id": 9, "name": "runner-1"}, "encoded_jit_config": JIT}
+DEFAULT_GROUP = {"id": 1, "name": "Default", "default": True}
 JOB = {"id": 5, "status": "queued", "run_id": 3, "labels": ["macos"]}
 
 Reply = httpx2.Response | Exception | Callable[[httpx2.Request], httpx2.Response]
@@ -79,10 +80,16 @@ class ScriptedGitHub(httpx2.AsyncBaseTransport):
         self.requests: list[httpx2.Request] = []
         self.grants: list[httpx2.Request] = []
         self.gate: asyncio.Event | None = None
+        self.groups: list[Reply] = [ok({"total_count": 1, "runner_groups": [DEFAULT_GROUP]})]
+        """What it says of runner groups, beside the script."""
+        self.group_questions: list[str] = []
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.url.path.endswith("/access_tokens"):
             return await self._grant(request)
+        if request.url.path.endswith("/runner-groups"):
+            self.group_questions.append(str(request.url.copy_with(scheme="", host="", port=None)))
+            return self._reply(self.groups, request)
         self.requests.append(request)
         return self._reply(self.script, request)
 
@@ -124,7 +131,7 @@ class SilentGitHub(ScriptedGitHub):
     """Grants tokens, and never answers anything else."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        if not request.url.path.endswith("/access_tokens"):
+        if not request.url.path.endswith(("/access_tokens", "/runner-groups")):
             self.requests.append(request)
             await asyncio.Event().wait()
         return await super().handle_async_request(request)
@@ -137,5 +144,5 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def minted(client: GitHubClient, name: str = "runner-1", repository: str = REPOSITORY):
-    return await client.mint(INSTALLATION, repository, name=name, labels=["macos"], work_folder="/work")
+async def minted(client: GitHubClient, name: str = "runner-1", repository: str = REPOSITORY, **more: Any):
+    return await client.mint(INSTALLATION, repository, name=name, labels=["macos"], work_folder="/work", **more)

@@ -11,7 +11,7 @@ DECLARE one record;
 BEGIN
     SET LOCAL lock_timeout = '5s';
     SET LOCAL session_replication_role = replica;  -- the log refuses to be emptied otherwise
-    FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename NOT LIKE '%migration%' LOOP
+    FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema AND tablename <> 'schema_migrations' LOOP
         EXECUTE format('DELETE FROM %I', one.tablename);
     END LOOP;
     FOR one IN SELECT sequencename, start_value FROM pg_sequences WHERE schemaname = current_schema LOOP
@@ -25,7 +25,8 @@ SELECT (SELECT array_agg(proname ORDER BY proname) FROM pg_proc WHERE pronamespa
        (SELECT array_agg(attname ORDER BY attrelid, attnum) FROM pg_attribute
          WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = n.oid)),
        (SELECT array_agg(tgname ORDER BY tgname) FROM pg_trigger
-         WHERE NOT tgisinternal AND tgrelid IN (SELECT oid FROM pg_class WHERE relnamespace = n.oid))
+         WHERE NOT tgisinternal AND tgrelid IN (SELECT oid FROM pg_class WHERE relnamespace = n.oid)),
+       (SELECT array_agg(name || number || checksum ORDER BY name, number) FROM schema_migrations)
   FROM pg_namespace n WHERE nspname = current_schema
 """
 

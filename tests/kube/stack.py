@@ -25,6 +25,7 @@ import pytest
 import yaml
 from agent_bundle.build import build
 from agent_bundle.interpreter import from_running
+from kube.mounts import Mounts
 from kube.real_helm import Helm
 from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld, free_port
 from unit.deploy.rendering import CHART
@@ -37,10 +38,11 @@ from paddock.base.tasks import end
 from paddock.clients.scaleway import ScalewayClient
 from paddock.embedded.postgres import EmbeddedPostgres
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
-from paddock.kube.builtin import ContainerStateTerminated, Pod
+from paddock.kube.builtin import ContainerStateTerminated, Pod, SecretObject
 from paddock.kube.client import Client
 from paddock.kube.config import from_kubeconfig
 from paddock.kube.informer import Informer
+from paddock.kube.objects import ObjectMeta
 from paddock.kube.store import CacheChange
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TREE: Final = Path(__file__).resolve().parents[2]
 NAMESPACE, RELEASE = "macs", "stack"
+RUNNERS: Final = f"{NAMESPACE}-runners"
+"""Where the chart puts pools and runner Pods."""
 WITHIN: Final = 60.0
 
 
@@ -139,6 +143,7 @@ class Stack:
         self.folder = folder
         self.postgres = EmbeddedPostgres(folder / "pg", clock=SystemClock(), rng=random.Random(1))
         self.dispatch_port, self.operator_probe, self.dispatch_probe = free_port(), free_port(), free_port()
+        self.internal_port = free_port()
         self.dispatch_url = f"http://127.0.0.1:{self.dispatch_port}"
         self.programs: dict[str, Program] = {}
         self._stack = AsyncExitStack()
@@ -153,7 +158,7 @@ class Stack:
         try:
             await stack.enter_async_context(self.postgres)
             self.admin = await stack.enter_async_context(Client(from_kubeconfig(self.plane.kubeconfig)))
-            self.pods = await stack.enter_async_context(PodEnds(self.admin, NAMESPACE))
+            self.pods = await stack.enter_async_context(PodEnds(self.admin, RUNNERS))
             wheel, bundle = await asyncio.gather(
                 asyncio.to_thread(unpacked_wheel, self.folder), asyncio.to_thread(linux_bundle, self.folder)
             )
@@ -161,14 +166,23 @@ class Stack:
             release = await asyncio.to_thread(helm.install, CHART, RELEASE, self._values())
             assert release["status"] == "deployed", release
             await self._add_mac()
-            self._start("dispatch", wheel, self._dispatch(), f"--metrics-bind-address=127.0.0.1:{self.dispatch_probe}")
-            self._start(
+            await self._make_secrets()
+            await self._start(
+                "dispatch",
+                wheel,
+                {},
+                f"--bind-address=127.0.0.1:{self.dispatch_port}",
+                f"--metrics-bind-address=127.0.0.1:{self.dispatch_probe}",
+                f"--internal-bind-address=127.0.0.1:{self.internal_port}",
+            )
+            await self._start(
                 "operator",
                 wheel,
                 {**self._operator(), "PADDOCK_BUNDLE": str(bundle), "PADDOCK_BUNDLE_TARGET": "linux-x86_64"},
                 "--metrics-bind-address=0",
                 f"--health-probe-bind-address=127.0.0.1:{self.operator_probe}",
-                f"--dispatch-url={self.dispatch_url}",
+                # The name is another than the Service's, and so the operator makes the certificate for this one.
+                f"--dispatch-url=https://localhost:{self.internal_port}",
                 f"--ssh-port={self.world.ssh_port}",
             )
         except BaseException:
@@ -222,19 +236,23 @@ class Stack:
             "SCW_API_URL": self.world.cloud_url,
         }
 
-    def _dispatch(self) -> dict[str, str]:
+    async def _make_secrets(self) -> None:
+        """As docs/install.md says."""
         github = self.world.github
-        key = self.folder / "app.pem"
-        key.write_text(github.private_key.reveal())
         github.deliver_to(f"{self.dispatch_url}/webhooks/github")
-        return {
-            "PADDOCK_DSN": self.postgres.dsn,
-            "PADDOCK_GITHUB_APP_ID": github.app_id,
-            "PADDOCK_GITHUB_PRIVATE_KEY_FILE": str(key),
-            "PADDOCK_GITHUB_WEBHOOK_SECRET": github.webhook_secret.reveal(),
+        secrets = {
+            "paddock-database": {"PADDOCK_DSN": self.postgres.dsn},
+            "paddock-github": {
+                "PADDOCK_GITHUB_APP_ID": github.app_id,
+                "PADDOCK_GITHUB_PRIVATE_KEY": github.private_key.reveal(),
+                "PADDOCK_GITHUB_WEBHOOK_SECRET": github.webhook_secret.reveal(),
+            },
         }
+        for name, values in secrets.items():
+            data = {key: value.encode() for key, value in values.items()}
+            await self.admin.create(SecretObject(metadata=ObjectMeta(name=name, namespace=NAMESPACE), data=data))
 
-    def _start(self, name: str, wheel: Path, secrets: dict[str, str], *more: str) -> None:
+    async def _start(self, name: str, wheel: Path, secrets: dict[str, str], *more: str) -> None:
         """The container of the chart's Deployment as a process: its arguments, its variables, its account."""
         deployment = json.loads(
             self.plane.run_kubectl("-n", NAMESPACE, "get", "deployment", f"{RELEASE}-{name}", "-o", "json")
@@ -242,13 +260,15 @@ class Stack:
         pod = deployment["spec"]["template"]["spec"]
         [container] = pod["containers"]
         account = self.plane.service_account(NAMESPACE, pod["serviceAccountName"])
-        address = [f"--bind-address=127.0.0.1:{self.dispatch_port}"] if name == "dispatch" else []
-        command = [sys.executable, "-m", "paddock", *container["args"], *address, *more]
+        mounts = Mounts(self.admin, NAMESPACE, pod, self.folder / "mounts" / name)
+        await mounts.put()
+        self._stack.push_async_callback(end, asyncio.create_task(mounts.keep(), name=f"mounts of {name}"))
+        command = [sys.executable, "-m", "paddock", *map(mounts.local, container["args"]), *more]
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
             "PYTHONPATH": str(wheel),
-            **{each["name"]: each["value"] for each in container.get("env", [])},
+            **await mounts.variables(),
             **secrets,
         }
         command.append(f"--kubeconfig={account.kubeconfig}")

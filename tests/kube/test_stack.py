@@ -6,16 +6,19 @@ other, each while a job runs; the job then ends while the part is down.
 
 import asyncio
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
+import httpx2
 import pytest
 import pytest_asyncio
 import yaml
-from kube.stack import NAMESPACE, Stack, stack_folder, until
+from doubles.github_judge import judge, seen
+from kube.stack import RUNNERS, Stack, stack_folder, until
 from kube.stack_world import StackWorld
 from kube.supervision import ControlPlaneError
 
@@ -44,7 +47,7 @@ async def stack() -> AsyncIterator[Stack]:
 
 async def waiting_pods(stack: Stack) -> list[str]:
     """Pods whose VMs wait for a job."""
-    found = (await stack.admin.list(Pod, NAMESPACE)).items
+    found = (await stack.admin.list(Pod, RUNNERS)).items
     return [
         pod.metadata.name
         for pod in found
@@ -67,8 +70,8 @@ async def told_its_end(stack: Stack, job: SimulatedJob) -> bool:
 
 async def is_logged(stack: Stack, job: SimulatedJob) -> bool:
     """By `kubectl logs`: the API server dials the agent, which asks the cluster whether it may be told."""
-    for pod in (await stack.admin.list(Pod, NAMESPACE)).items:
-        asked = ("-n", NAMESPACE, "logs", pod.metadata.name, "--tail=50")
+    for pod in (await stack.admin.list(Pod, RUNNERS)).items:
+        asked = ("-n", RUNNERS, "logs", pod.metadata.name, "--tail=50")
         with suppress(ControlPlaneError):  # another Pod's VM has not started
             if f"Running job: {job.name}\n" in await asyncio.to_thread(stack.plane.run_kubectl, *asked):
                 return True
@@ -78,6 +81,27 @@ async def is_logged(stack: Stack, job: SimulatedJob) -> bool:
 async def ready_node(stack: Stack) -> Node | None:
     nodes = (await stack.admin.list(Node)).items
     return next((n for n in nodes if any(c.type == "Ready" and c.status == "True" for c in n.status.conditions)), None)
+
+
+async def test_the_operators_routes_are_behind_tls_of_its_own_authority_alone(stack: Stack):
+    authority = stack.folder / "mounts" / "operator" / "dispatch-ca" / "ca.crt"
+
+    async def mounted() -> bool:
+        return authority.exists()
+
+    await until("the operator made the certificate", mounted, told=stack.told)
+    path = "/api/internal/runners/desired_replicas?fleet=macos"
+    context = ssl.create_default_context(cafile=str(authority))
+    async with httpx2.AsyncClient(verify=context, trust_env=False) as http:
+
+        async def served() -> int:
+            try:
+                return (await http.get(f"https://localhost:{stack.internal_port}{path}")).status_code
+            except httpx2.TransportError:
+                return 0
+
+        assert await until("dispatch serves with it", served, told=stack.told) == 401
+        assert (await http.get(stack.dispatch_url + path)).status_code == 404
 
 
 async def test_a_job_goes_from_webhook_to_success_on_a_mac_with_what_we_ship(stack: Stack):
@@ -139,5 +163,7 @@ async def test_a_job_succeeds_once_whoever_is_killed_in_the_middle(stack: Stack,
 async def test_no_job_ran_twice_and_no_pod_ended_badly(stack: Stack):
     assert len(stack.world.accepted) == 6
     assert set(stack.world.accepted.values()) == {1}
+    # Nothing of ours was forced, so that every count is zero: GitHub must have lost nobody's runner either.
+    judge(seen(stack.world.github.state.jobs.values()), counted=0)
     assert [(end.exit_code, end.reason, end.message) for end in stack.pods.ends if end.exit_code] == []
     assert stack.mac.violations == []

@@ -22,11 +22,11 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
 {{- define "paddock.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{- define "paddock.runnersNamespace" -}}
-{{- default .Release.Namespace .Values.runners.namespace -}}
+{{- default (printf "%s-runners" .Release.Namespace) .Values.runners.namespace -}}
 {{- end -}}
 
 {{/* Every fleet: top-level values called …Fleet that have a machine. */}}
@@ -63,6 +63,28 @@ app.kubernetes.io/component: {{ .component }}
 {{- fail (printf "macosFleet.orphanReclaim.activeReclaim: machines' names start with %s and free hosts' with %s (macosFleet.adoptPoolPrefix), so free hosts would look orphaned: install under another release name, or set fullnameOverride" $prefix $pool) -}}
 {{- end -}}
 {{- $prefix -}}
+{{- end -}}
+
+{{/* What Pods in that namespace may be: no more than the pools of this chart need. */}}
+{{- define "paddock.podSecurityLevel" -}}
+{{- $level := "baseline" -}}
+{{- range $name, $pool := .Values.runnerPools -}}
+{{- if dig "docker" false $pool -}}{{- $level = "privileged" -}}{{- end -}}
+{{- end -}}
+{{- default $level .Values.runners.podSecurity -}}
+{{- end -}}
+
+{{- define "paddock.dispatchTLSSecret" -}}
+{{- printf "%s-dispatch-tls" (include "paddock.fullname" .) -}}
+{{- end -}}
+
+{{/* Where the operator asks. */}}
+{{- define "paddock.internalURL" -}}
+{{- if .Values.dispatch.tls.enabled -}}
+{{- printf "https://%s-dispatch.%s.svc:8443" (include "paddock.fullname" .) .Release.Namespace -}}
+{{- else -}}
+{{- include "paddock.dispatchURL" . -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "paddock.dispatchURL" -}}

@@ -96,5 +96,5 @@ def _bootstrapper(application: Application, cloud: Cloud, ssh: Ssh, fleet: Fleet
         BootstrapContext(client=client, cloud=cloud, ssh=ssh, clock=clock, rng=rng, access=access),
         fleet,
         port=application.options.ssh_port,
-        sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
+        sequencing=Sequencing(clock, rng, parallel=4 * settings.workers, spread=settings.bootstrap_spread),
     )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from starlette.applications import Starlette
@@ -10,8 +11,11 @@ from paddock.all_in_one.application import Application, in_background
 from paddock.base.http_server import bind, listening
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
-from paddock.clients.github import GitHub, GitHubClient, GitHubSettings
+from paddock.clients.github import GitHubClient, GitHubSettings
+from paddock.kube.builtin import ServiceAccount
+from paddock.kube.errors import AlreadyExistsError
 from paddock.kube.manager import Manager
+from paddock.kube.objects import ObjectMeta
 from paddock.runners.ledger import SCHEMA, Ledger, Listener
 from paddock.runners.pools.settings import PoolSettings
 from paddock.runners.processes.dispatch import RunnerContext, RunnerService
@@ -64,13 +68,14 @@ async def runners_subsystem(application: Application, manager: Manager) -> Runne
         rng=application.rng,
         metrics=application.metrics,
     )
+    await _accounts_principal(application)
     if view is not None:
         await first_limits(service.ledger, view.accounts, application.options.hosts)
         await first_pool(application.client, application.options.dispatch.namespace, application.options.hosts)
     return RunnersSubsystem(service, operator)
 
 
-async def _service(application: Application, github: GitHub, secrets: Sequence[Secret]) -> RunnerService:
+async def _service(application: Application, github: GitHubClient, secrets: Sequence[Secret]) -> RunnerService:
     clock, rng = application.clock, application.rng
     ledger = await application.stack.enter_async_context(Ledger.open(application.dsn, clock=clock, rng=rng))
     listener = Listener(
@@ -88,12 +93,20 @@ async def _service(application: Application, github: GitHub, secrets: Sequence[S
             registry=application.registry,
             kube_metrics=application.metrics,
             name="up",
+            scale_sets=github.scale_sets,
         ),
         application.options.dispatch,
     )
     await in_background(application, "runners", service.run)
     application.stack.push_async_callback(service.stop)
     return service
+
+
+async def _accounts_principal(application: Application) -> None:
+    """The ServiceAccount of which `paddock accounts` asks for a token."""
+    _, _, namespace, name = application.options.dispatch.accounts_principal.split(":")
+    with suppress(AlreadyExistsError):
+        await application.client.create(ServiceAccount(metadata=ObjectMeta(name=name, namespace=namespace)))
 
 
 async def _open_door(application: Application, service: RunnerService) -> None:

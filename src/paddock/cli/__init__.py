@@ -32,6 +32,7 @@ _COMMANDS = {
     "unquarantine": ("paddock.cli.quarantine", "unquarantine_command", "Let a host be claimed again."),
     "drain": ("paddock.cli.drain", "command", "Let a Mac or a Pod finish, and take no more jobs."),
     "undrain": ("paddock.cli.drain", "undrain_command", "Let a Mac take jobs again."),
+    "accounts": ("paddock.cli.accounts", "command", "Say who may run jobs, and how much at once."),
     "poll": ("paddock.cli.poll", "command", "Wait for a job inside a runner Pod."),
     "prepare-host": (
         "paddock.cli.prepare_host",

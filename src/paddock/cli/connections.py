@@ -95,11 +95,21 @@ def reach_flags(command: F) -> F:
 
 
 class LedgerApi:
-    """The dispatch service's read-only JSON. Raises Problem with the remedy when it does not answer."""
+    """The dispatch service's JSON. Raises Problem with the remedy when it does not answer."""
 
-    def __init__(self, ask: Callable[[str], Coroutine[Any, Any, bytes]], where: str) -> None:
+    def __init__(self, ask: Callable[..., Coroutine[Any, Any, bytes]], where: str) -> None:
         self._ask = ask
         self.where = where
+
+    async def post(self, path: str, body: Any) -> Any:
+        """Send JSON below `/api/v1/`; None where the service says 404. What it may change asks for a token of its own."""
+        import msgspec
+
+        answer = await self._answer(f"/api/v1/{path.lstrip('/')}", msgspec.json.encode(body))
+        try:
+            return None if answer is None else msgspec.json.decode(answer)
+        except msgspec.DecodeError as error:
+            raise self._silent(error) from error
 
     async def get(self, path: str) -> Any:
         """The JSON below `/api/v1/`; None where the service says 404."""
@@ -116,11 +126,11 @@ class LedgerApi:
         answer = await self._answer(path)
         return None if answer is None else answer.decode("utf-8", "replace")
 
-    async def _answer(self, path: str) -> bytes | None:
+    async def _answer(self, path: str, body: bytes | None = None) -> bytes | None:
         from paddock.kube.errors import ForbiddenError, KubeError, NotFoundError
 
         try:
-            return await self._ask(path)
+            return await self._ask(path, body)
         except NotFoundError:
             return None
         except ForbiddenError as error:
@@ -190,24 +200,32 @@ async def _ledger(reach: Reach, client: "Client", namespace: str) -> AsyncIterat
     server = reach.server or _server_here(client)
     if not server:
 
-        async def through_cluster(below: str) -> bytes:
+        async def through_cluster(below: str, body: bytes | None = None) -> bytes:
             path = await _service_proxy(client, namespace)
-            return await client.connection.request("GET", path + below, timeout=10.0, headers=[(CLIENT_HEADER, "cli")])
+            return await client.connection.request(
+                "GET" if body is None else "POST",
+                path + below,
+                body=body,
+                timeout=10.0 if body is None else 30.0,
+                headers=[(CLIENT_HEADER, "cli")],
+            )
 
         yield LedgerApi(through_cluster, f"{client.config.server}, through its service proxy")
         return
     headers = {CLIENT_HEADER: "cli"}
     async with httpx2.AsyncClient(base_url=server.rstrip("/"), timeout=10.0, headers=headers) as http:
 
-        async def directly(below: str) -> bytes:
-            from paddock.kube.errors import NotFoundError
+        async def directly(below: str, body: bytes | None = None) -> bytes:
+            from paddock.kube.errors import ForbiddenError, NotFoundError
 
             try:
-                answer = await http.get(below)
+                answer = await (http.get(below) if body is None else http.post(below, content=body, timeout=30.0))
             except httpx2.HTTPError as error:
                 raise OSError(str(error) or type(error).__name__) from error
             if answer.status_code == 404:
                 raise NotFoundError(below)
+            if answer.status_code == 403:
+                raise ForbiddenError(answer.text)
             if answer.status_code >= 400:
                 raise OSError(f"HTTP {answer.status_code}")
             return answer.content

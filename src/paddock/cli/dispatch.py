@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.limit_flag import limit_flag
+from paddock.cli.limit_flag import account_flag, limit_flag
 from paddock.cli.listeners import BindAddress, metrics_route, probe_routes
 from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
 from paddock.cli.output import say
 from paddock.cli.retention_flags import retention_flags
 
 if TYPE_CHECKING:
+    from paddock.base.clock import Clock
     from paddock.kube.manager import HealthProbes
     from paddock.runners.api.settings import ConfiguredLimit, DispatchSettings, Retention
+    from paddock.runners.http.concerns import Concern
     from paddock.runners.processes.dispatch import RunnerService
 
 __all__ = ["command"]
@@ -68,6 +70,13 @@ __all__ = ["command"]
     "--hold", default=25.0, show_default=True, type=click.FloatRange(1, 300), help="Longest wait of a Pod's request."
 )
 @click.option("--report-only", multiple=True, help="A kind of disagreement that is reported and not healed; * for all.")
+@click.option(
+    "--accounts-principal",
+    default="system:serviceaccount:default:paddock-dispatch",
+    show_default=True,
+    help="Whose token a change of the allow list has to show; `paddock accounts` asks the cluster for one.",
+)
+@account_flag
 @limit_flag
 @retention_flags
 @kubeconfig_flag
@@ -84,6 +93,8 @@ def command(
     page_host: tuple[str, ...],
     hold: float,
     report_only: tuple[str, ...],
+    accounts_principal: str,
+    allow_accounts: tuple[str, ...],
     limits: "tuple[ConfiguredLimit, ...]",
     retention: "Retention",
     kubeconfig: Path | None,
@@ -100,14 +111,19 @@ def command(
         raise click.UsageError(f"--report-only {unknown[0]}: no such kind; use one of {', '.join(sorted(KINDS))}, or *")
     if bind_address is None:
         raise click.UsageError("--bind-address cannot be 0: Pods and GitHub have to come in somewhere")
-    settings = DispatchSettings(
-        namespace=runners_namespace,
-        controller=controller,
-        hold=hold,
-        healing=HealingSettings(report_only=frozenset(report_only)),
-        limits=limits,
-        retention=retention,
-    )
+    try:
+        settings = DispatchSettings(
+            namespace=runners_namespace,
+            controller=controller,
+            hold=hold,
+            healing=HealingSettings(report_only=frozenset(report_only)),
+            allow_accounts=allow_accounts,
+            accounts_principal=accounts_principal,
+            limits=limits,
+            retention=retention,
+        )
+    except ValueError as error:
+        raise click.UsageError(f"--accounts-principal {accounts_principal}: {error}") from error
     if internal_bind_address is not None and (tls_cert_file is None or tls_key_file is None):
         raise click.UsageError("--internal-bind-address needs --tls-cert-file and --tls-key-file")
     certificate = (tls_cert_file, tls_key_file) if tls_cert_file is not None and tls_key_file is not None else None
@@ -136,6 +152,7 @@ async def _run(
 
     from paddock.base.clock import SystemClock
     from paddock.base.http_server import PortInUseError, Tls, bind, listening, serving_when_there
+    from paddock.base.logs import get_logger
     from paddock.base.metrics import CollectorRegistry
     from paddock.base.rng import unseeded
     from paddock.clients.github import GitHubClient, GitHubSettings, SettingsError
@@ -143,6 +160,7 @@ async def _run(
     from paddock.kube.client import Client
     from paddock.kube.errors import ConfigError
     from paddock.kube.metrics import KubeMetrics
+    from paddock.runners.http.concerns import concerns_route
     from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
     from paddock.runners.processes.dispatch import RunnerContext, RunnerService
     from paddock.web.guard import LOOPBACK, guarded_routes
@@ -169,6 +187,9 @@ async def _run(
                 name=socket.gethostname(),
                 scale_sets=github.scale_sets,
             )
+            for concern in _concerns(dsn, listeners, clock):
+                if concern.fix:
+                    get_logger("dispatch").warning(concern.found, remedy=concern.fix)
             service = RunnerService(context, settings)
             stop = asyncio.Event()
             when_told_to_stop(stop.set)
@@ -187,7 +208,10 @@ async def _run(
                 routes = [
                     metrics_route(registry),
                     *probe_routes(lambda: _alive(running), lambda: _ready(service, stop)),
-                    *guarded_routes(service.readable, {*LOOPBACK, *page_hosts}),
+                    *guarded_routes(
+                        [*service.readable, concerns_route(lambda: _concerns(dsn, listeners, clock))],
+                        {*LOOPBACK, *page_hosts},
+                    ),
                     Mount("/", page.app),
                 ]
                 socket_ = bind(metrics_address[1], "--metrics-bind-address", metrics_address[0])
@@ -210,6 +234,13 @@ async def _run(
         say(f"paddock: {error}", err=True)
         return 1
     return 0
+
+
+def _concerns(dsn: str, listeners: _Listeners, clock: "Clock") -> "list[Concern]":
+    from paddock.runners.http.concerns import certificate_concern, database_concern
+
+    certificate = listeners.certificate[0] if listeners.internal and listeners.certificate else None
+    return [database_concern(dsn), certificate_concern(certificate, clock.now())]
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from paddock.cli.connections import Reach, Reached, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
 
@@ -22,6 +22,7 @@ _WORDS: Final = {
         "pool": ("pools", "rpool", "runnerpool", "runnerpools"),
         "pod": ("pods",),
         "node": ("nodes",),
+        "account": ("accounts",),
     }.items()
     for word in (said, *words)
 }
@@ -71,12 +72,43 @@ async def _read(reached: Reached, about: str) -> list[Any]:
     from paddock.kube.builtin import Event
 
     kind, _, name = about.rpartition("/")
+    if _WORDS.get(kind.lower()) == "account":
+        return await _changes(reached, name)
     events = [
         event
         for event in (await reached.client.list(Event, reached.only or None)).items
         if (not name or event.involved_object.name == name) and (not kind or _short(event) == _WORDS[kind.lower()])
     ]
+    if not about:
+        events += await _changes(reached, "")
     return sorted(events, key=_when)
+
+
+async def _changes(reached: Reached, name: str) -> list[Any]:
+    """Changes of the allow list and of limits, as events; none where dispatch cannot be asked: hosts have events without it."""
+    from paddock.base.clock import parse_rfc3339
+    from paddock.kube.builtin import Event, ObjectReference
+    from paddock.kube.objects import ObjectMeta
+
+    try:
+        page = await reached.ledger.get("allow-list?changes=200")
+    except Problem:
+        if name:
+            raise
+        return []
+    return [
+        Event(
+            metadata=ObjectMeta(name=f"account-{one['change_id']}", uid=f"account-{one['change_id']}"),
+            involved_object=ObjectReference(kind="account", name=one["name"]),
+            reason="ListChanged" if one["subject"] == "list" else "LimitChanged",
+            message=f"{one['was'] or 'nothing'} → {one['became']}, by {one['by']}: {one['why']}",
+            type="Normal",
+            count=1,
+            last_timestamp=parse_rfc3339(one["at"]),
+        )
+        for one in reversed((page or {}).get("changes", []))
+        if not name or one["name"] == name
+    ]
 
 
 def _when(event: Any) -> float:

@@ -112,6 +112,7 @@ def _account_columns(_: datetime) -> Sequence[Column[Row]]:
         Column("MEMORY GB", lambda one: f"{one['used_memory_mb'] / 1024:g} of {one['limit_memory_mb'] / 1024:g}"),
         Column("HOLDS", _field("claims")),
         Column("QUEUED", _field("queued")),
+        Column("MAY RUN JOBS", lambda one: one.get("listed") or "not on the list"),
         Column("ID", _field("account_id"), wide=True),
         Column("INSTALLATION", _field("installation_id"), wide=True),
     )

@@ -98,6 +98,19 @@ LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
     help="What each Mac is given to speak with: a node's certificate (an account, if the cluster signs none), or an account.",
 )
 @click.option("--poller-image", default="", help="The image of this program, for the pollers of Linux runner Pods.")
+@click.option(
+    "--docker-image",
+    default="docker:28-dind",
+    show_default=True,
+    help="The Docker daemon beside Linux runners of pools with `docker`; NAME@sha256:… to pin it.",
+)
+@click.option(
+    "--vm-runtime-class",
+    multiple=True,
+    default=("kata", "kata-clh", "kata-fc", "kata-qemu"),
+    show_default=True,
+    help="A RuntimeClass whose Pods are VMs: only in those may that daemon be privileged.",
+)
 @kubeconfig_flag
 @log_level_flag("info")
 def command(
@@ -113,6 +126,8 @@ def command(
     runner_dispatch_url: str,
     runners_namespace: str,
     poller_image: str,
+    docker_image: str,
+    vm_runtime_class: tuple[str, ...],
     node_identity: str,
     kubeconfig: Path | None,
     **flags: Any,
@@ -146,7 +161,11 @@ def command(
         poller_image,
         dispatch_ca_file,
         dispatch_certificate_secret,
+        docker_image,
+        frozenset(vm_runtime_class),
     )
+    if "runc" in vm_runtime_class:
+        raise click.UsageError("--vm-runtime-class runc: that is a container on the Node's own kernel, and no VM")
     if dispatch_url and urlsplit(dispatch_url).scheme != "https":
         say(
             "paddock: --dispatch-url is without TLS: whoever listens on the way can retire Pods until the token ends; "
@@ -176,6 +195,8 @@ class _Runners:
     poller_image: str
     authority: Path | None = None
     certificate_secret: str = ""
+    docker_image: str = ""
+    vm_runtime_classes: frozenset[str] = frozenset()
 
 
 async def _run(
@@ -242,7 +263,7 @@ async def _run(
                 BootstrapContext(client=client, cloud=cloud, ssh=AsyncSsh(), clock=clock, rng=rng, access=access),
                 fleet,
                 port=macs.ssh_port,
-                sequencing=Sequencing(clock, rng, parallel=settings.workers, spread=settings.bootstrap_spread),
+                sequencing=Sequencing(clock, rng, parallel=4 * settings.workers, spread=settings.bootstrap_spread),
             )
             HostOperator(
                 manager,
@@ -288,7 +309,11 @@ def _add_runners(
     from paddock.runners.processes.operator import RunnerOperator
 
     settings = PoolSettings(
-        dispatch_url=runners.for_pods, namespace=runners.namespace, poller_image=runners.poller_image
+        dispatch_url=runners.for_pods,
+        namespace=runners.namespace,
+        poller_image=runners.poller_image,
+        docker_image=runners.docker_image,
+        vm_runtime_classes=runners.vm_runtime_classes,
     )
     RunnerOperator(manager, client, retirement, settings, clock=clock, rng=rng, metrics=metrics)
 

@@ -94,12 +94,20 @@ def _drawn(found: Row) -> list[str]:
     return lines
 
 
+_THEN = {"queued": "waited", "waiting": "held back", "unserved": "unserved", "claimed": "claimed", "running": "ran"}
+_NOW = {
+    "queued": "waits still",
+    "waiting": "held back still",
+    "unserved": "unserved still",
+    "claimed": "claimed",
+    "running": "runs still",
+}
+
+
 def _job_row(job: Row) -> list[str]:
     name = job["job_name"] or job["workflow_name"]
-    state = {"queued": "waited", "claimed": "claimed", "running": "ran"}[job["state"]]
-    ended = job["conclusion"] or {"queued": "waits still", "claimed": "claimed", "running": "runs still"}.get(
-        job["now"], "-"
-    )
+    ended = job["conclusion"] or _NOW.get(str(job["now"]), "-")
+    state = _THEN.get(job["state"], str(job["state"]))
     return [str(job["job_id"]), state, _clock(job["since"]), job["repository"], name or "-", job["pool"], ended]
 
 

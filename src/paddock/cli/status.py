@@ -96,12 +96,13 @@ async def _status(output: str, reach: Reach, *, everything: bool, watch: bool) -
 
 async def _looked(reached: Reached, now: datetime) -> _Look:
     from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-    from paddock.kube.builtin import Event, Pod
+    from paddock.kube.builtin import Event, Node, Pod
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
     from paddock.views.health import survey
 
     client = reached.client
     of_the_ledger = asyncio.create_task(_ledger(reached))
+    of_nodes = asyncio.create_task(client.list(Node))
     hosts, machines, fleets, pools, pods, events = await asyncio.gather(
         client.list(ScalewayAppleSiliconHost),
         client.list(ScalewayAppleSiliconMachine),
@@ -110,7 +111,7 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
         client.list(Pod, label_selector=f"{RUNNER_LABEL}=true"),
         client.list(Event),
     )
-    ledger = await of_the_ledger
+    ledger, nodes = await of_the_ledger, await of_nodes
     done = [at for heal in ledger.heals or () if (at := _at(heal["done_at"])) is not None]
     health = survey(
         hosts=hosts.items,
@@ -123,6 +124,7 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
         healed_last_day=None if ledger.heals is None else sum(now - at < timedelta(days=1) for at in done),
         live_jobs_killed=ledger.killed,
         runners=bool(pools.items) or ledger.summary is not None,
+        nodes=nodes.items,
     )
     changes = what_changed(events.items, now)
     if healed := sum(now - at < _HOUR for at in done):
@@ -201,6 +203,8 @@ def _numbers(numbers: "Numbers") -> list[str]:
     shown = (
         ("oldest job that may run", waited),
         ("jobs waiting / withheld", f"{_known(numbers.waiting)} / {_known(numbers.withheld)}"),
+        *((("jobs held for approval", str(numbers.held)),) if numbers.held else ()),
+        *((("jobs that no pool serves", str(numbers.unserved)),) if numbers.unserved else ()),
         ("jobs running", _known(numbers.running)),
         ("Pods warm", str(numbers.warm)),
         ("hosts ready", f"{numbers.hosts_ready} of {numbers.hosts}"),

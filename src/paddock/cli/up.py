@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddock.cli.host_flags import Duration, fleet_config, host_flags, host_settings, missing_from_fleet
-from paddock.cli.limit_flag import limit_flag
+from paddock.cli.limit_flag import account_flag, limit_flag
 from paddock.cli.listeners import BindAddress
 from paddock.cli.long_running import log_level_flag, when_told_to_stop
 from paddock.cli.output import say
@@ -85,6 +85,7 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
     type=click.FloatRange(0, 5),
     help="Simulated jobs, as a share of what the Macs could run; 0 for none, above 1 makes a queue.",
 )
+@account_flag
 @limit_flag
 @retention_flags
 @click.option("--seed", type=int, help="Make the same simulated world again.")
@@ -129,6 +130,7 @@ def command(**flags: Any) -> None:
         jobs=flags["jobs"] if flags["simulate"] else 0.0,
         dispatch=replace(
             _dispatch_settings(simulate=flags["simulate"], namespace=flags["namespace"]),
+            allow_accounts=flags["allow_accounts"],
             limits=flags["limits"],
             retention=flags["retention"],
         ),

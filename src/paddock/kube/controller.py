@@ -7,6 +7,7 @@ may have. The reconciler reads the state, moves it one step and says when to loo
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -34,10 +35,31 @@ __all__ = [
     "TerminalError",
     "its_controller",
     "itself",
+    "step_aside",
 ]
 
 T = TypeVar("T", bound=KubeObject)
 _LOG = get_logger("controller")
+_WORKER: ContextVar[asyncio.Semaphore | None] = ContextVar("the workers of the controller that this reconcile runs in")
+
+
+class step_aside:  # noqa: N801 - it is used as a statement
+    """Give the worker back while something slow is waited for; behind the block the reconcile waits for one again.
+
+    The object stays this reconcile's: it is never looked at twice at once. Outside of a controller it changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._workers = _WORKER.get()
+
+    async def __aenter__(self) -> None:
+        if self._workers is not None:
+            self._workers.release()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        # A coroutine that is closed (its process was killed in a simulation) may wait for nothing any more.
+        if self._workers is not None and kind is not GeneratorExit:
+            await self._workers.acquire()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -104,7 +126,7 @@ class _Source(Generic[T]):
 
 
 class Controller:
-    """One reconciler, its sources and its workers.
+    """One reconciler, its sources and its workers: so many reconciles run at once, but for those that `step_aside`.
 
     `run` may be called again after it ended (leadership comes and goes): every start looks at everything once. While it
     does not run, changes are not queued.
@@ -167,8 +189,7 @@ class Controller:
                 for obj in source.informer.reader.list():
                     self._changed(source, CacheChange("added", None, obj))
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._workers):
-                    group.create_task(self._work(queue))
+                group.create_task(self._work(queue, group))
         finally:
             self._queue = None
             queue.shut_down()
@@ -192,16 +213,23 @@ class Controller:
         for request in requests:
             self._queue.add(request)
 
-    async def _work(self, queue: WorkQueue[Request]) -> None:
+    async def _work(self, queue: WorkQueue[Request], group: asyncio.TaskGroup) -> None:
+        workers = asyncio.Semaphore(self._workers)
         while True:
+            await workers.acquire()
             try:
                 request = await queue.get()
             except QueueClosedError:
                 return
-            try:
-                await self._process(queue, request)
-            finally:
-                queue.done(request)
+            group.create_task(self._with_worker(queue, request, workers))
+
+    async def _with_worker(self, queue: WorkQueue[Request], request: Request, workers: asyncio.Semaphore) -> None:
+        _WORKER.set(workers)  # of this task alone
+        try:
+            await self._process(queue, request)
+        finally:
+            queue.done(request)
+            workers.release()
 
     async def _process(self, queue: WorkQueue[Request], request: Request) -> None:
         began = self._clock.monotonic()

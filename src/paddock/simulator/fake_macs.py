@@ -43,6 +43,9 @@ class FakeMacs:
     config: str = "config-1"
     """The hash of the fleet's configuration: another one makes every host outdated."""
     seconds: float = 90.0
+    silent: set[str] = field(default_factory=set)
+    """Hosts that do not answer SSH at all: each attempt takes as long as the real one is patient."""
+    patience: float = 300.0
 
     def live_in(self, cloud: SimulatedCloud) -> None:
         """Let reboots in this cloud heal what they can."""
@@ -104,6 +107,9 @@ class FakeBootstrap:
     ) -> Bootstrapped | BootstrapFailed:
         await progress("reach ssh")
         server_id = host.spec.server_id
+        if server_id in self._macs.silent:
+            await self._clock.sleep(self._macs.patience)
+            return BootstrapFailed("reach ssh", "nothing answers", "")
         install = 1
         if self._cloud is not None:
             mac = self._cloud.state.hosts.get(server_id)

@@ -46,11 +46,13 @@ async def first_pool(client: Client, namespace: str, hosts: int) -> None:
 
 
 async def first_limits(ledger: Ledger, accounts: Iterable[WorldAccount], hosts: int) -> None:
-    """Enrol the organisations with limits that differ, so that one can be seen waiting for its own."""
+    """Enrol and allow the organisations, with limits that differ, so that one can be seen waiting for its own."""
     shares = {"acme": 0.6, "bolt": 0.4}
     for account in accounts:
         known = await ledger.accounts.of_login(account.login)
         await ledger.accounts.enrol(account.id, account.login, account.installation_id)
+        if not await ledger.allow_list.standing(account.id):  # what a person decided since stays
+            await ledger.allow_list.allow(account.id, account.login, by="simulation", why="it was made for this")
         if known is None and account.login in shares:
             macs = max(2, round(shares[account.login] * hosts))
             why = "the first limits of the simulation"

@@ -15,11 +15,12 @@ from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleS
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.orphans import HostState
 from paddock.hosts.why import why_host, why_machine
-from paddock.kube.builtin import Pod
+from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import QueueSummary
+from paddock.views.idle_capacity import idle_beside_jobs, lost_runners
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "Problem", "survey"]
 
@@ -41,8 +42,8 @@ _POOL_GRACE = timedelta(minutes=1)
 _RUNBOOKS = {"NoAvailableHost": "PaddockNoAvailableHost"}
 
 # How much it hurts: jobs before Macs, Macs before money, money before housekeeping.
-_KILLED, _NO_SERVICE, _JOBS_WAIT, _POOL, _TOLD, _FAILED, _NOT_READY, _ORPHANED, _SHORT, _POD, ASIDE = (
-    100, 95, 90, 80, 75, 70, 60, 50, 45, 40, 10,
+_KILLED, _NO_SERVICE, _LOST, _JOBS_WAIT, _UNSERVED, _POOL, _TOLD, _FAILED, _NOT_READY, _ORPHANED, _SHORT, _POD, ASIDE = (
+    100, 95, 92, 90, 85, 80, 75, 70, 60, 50, 45, 40, 10,
 )  # fmt: skip
 
 
@@ -62,7 +63,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The summary bar. None where the ledger cannot be asked."""
+    """The summary bar. None where the ledger cannot be asked. `held` waits for an approval, `unserved` for a pool."""
 
     oldest_dispatchable_seconds: float | None
     waiting: int | None
@@ -74,6 +75,8 @@ class Numbers:
     orphaned: int
     healed_last_day: int | None
     live_jobs_killed: int | None
+    held: int | None = None
+    unserved: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +113,9 @@ def survey(
     live_jobs_killed: int | None = None,
     told: Sequence[str] = (),
     runners: bool = True,
+    nodes: Sequence[Node] | None = None,
 ) -> FleetHealth:
-    """How everything is at this moment.
+    """How everything is at this moment. `nodes` is None where they were not read: then nothing is said of them.
 
     `summary` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
     that stalls; `runners` is False where there is no runner subsystem, and then its ledger is not missed.
@@ -129,9 +133,13 @@ def survey(
         orphaned=sum(host.status.state == HostState.ORPHANED for host in hosts),
         healed_last_day=healed_last_day,
         live_jobs_killed=live_jobs_killed,
+        held=summary.held if summary is not None else None,
+        unserved=summary.unserved if summary is not None else None,
     )
     found = [
         *_of_the_ledger(summary, pools, live_jobs_killed, now, runners=runners),
+        *_of_capacity(summary, pools, pods, nodes, now),
+        *_of_lost_runners(pods, nodes),
         *(Problem(_TOLD, "paddock", sentence) for sentence in told),
         *_of_fleets(fleets),
         *_folded(_of_machines(machines, hosts, now), "machines"),
@@ -189,6 +197,57 @@ def _of_the_ledger(
             commands=("paddock get jobs", *(f"paddock why pool {pool.metadata.name}" for pool in pools[:1])),
             runbook="PaddockJobsWaitTooLong",
         )
+
+
+def _of_capacity(
+    summary: QueueSummary | None,
+    pools: Sequence[RunnerPool],
+    pods: Sequence[Pod],
+    nodes: Sequence[Node] | None,
+    now: datetime,
+) -> Iterable[Problem]:
+    """Jobs that could run and do not: for want of a pool, or beside capacity that is idle."""
+    if summary is None:
+        return
+    if summary.unserved:
+        one = summary.unserved == 1
+        yield Problem(
+            _UNSERVED,
+            "queue",
+            f"{summary.unserved} job{' has labels' if one else 's have labels'} that no pool offers: {summary.unserved_why}",
+            since=summary.unserved_since,
+            doing="they are queued as soon as a pool offers their labels",
+            commands=("paddock get jobs", "paddock get pools -o wide"),
+            runbook="PaddockJobsUnserved",
+        )
+    for found in idle_beside_jobs(pools, nodes or (), pods, summary):
+        yield Problem(
+            _JOBS_WAIT if found.waited > _WAITS_TOO_LONG else _POOL,
+            f"pool {found.pool}",
+            found.sentence,
+            since=now - found.waited,
+            commands=(f"paddock why pool {found.pool}", "paddock get jobs", "paddock get pods"),
+            runbook="PaddockIdleBesideJobs",
+        )
+
+
+def _of_lost_runners(pods: Sequence[Pod], nodes: Sequence[Node] | None) -> Iterable[Problem]:
+    """Pods with a job on Macs that are gone or silent: what they ran does not run any more, or nobody can tell."""
+    lost = list(lost_runners(pods, nodes)) if nodes is not None else []
+    if not lost:
+        return
+    first = min(lost, key=lambda one: (not one.gone, one.pod))
+    gone = sum(one.gone for one in lost)
+    what = f"{gone} of their Nodes are gone" if gone else "their Nodes are not Ready"
+    jobs = "a Pod with a job is" if len(lost) == 1 else f"{len(lost)} Pods with a job are"
+    yield Problem(
+        _LOST,
+        "jobs",
+        f"{jobs} on Macs that are gone or silent, such as {first.pod} on {first.node}; {what}",
+        since=min((one.since for one in lost if one.since is not None), default=None),
+        doing="GitHub fails such a job ten minutes after it last heard of its runner; the Pods are let go once that is proven",
+        commands=("paddock get pods", f"paddock why pod {first.pod}"),
+    )
 
 
 def _of_fleets(fleets: Sequence[MacFleet]) -> Iterable[Problem]:

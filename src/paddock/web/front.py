@@ -43,6 +43,7 @@ def health_of(seen: PageData) -> FleetHealth:
         live_jobs_killed=seen.live_jobs_killed,
         told=seen.told,
         runners=seen.runners,
+        nodes=seen.nodes,
     )
 
 

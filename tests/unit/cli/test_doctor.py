@@ -86,6 +86,17 @@ def test_a_database_that_is_away_is_told_apart_from_a_service_that_is_away(scene
     assert "PADDOCK_DSN" in found["database"]["fix"]
 
 
+def test_what_dispatch_says_of_its_own_ways_is_a_check_each(scene: Scene):
+    scene.ledger.json["strip"] = {"running": 0, "dispatchable": 0}
+    scene.ledger.json["concerns"] = [
+        {"about": "database's TLS", "found": "the DSN has no sslmode", "fix": "end it with ?sslmode=verify-full"},
+        {"about": "operator to dispatch", "found": "TLS, by a certificate until tomorrow", "fix": ""},
+    ]
+    found = checks(scene)
+    assert (found["database's TLS"]["state"], found["operator to dispatch"]["state"]) == ("problem", "ok")
+    assert "verify-full" in found["database's TLS"]["fix"]
+
+
 def test_the_accounts_of_the_processes_are_looked_for(looked_at: Scene):
     assert "there is no account of operator" in checks(looked_at, "--as-operator")["operator's rights"]["found"]
 

@@ -108,8 +108,7 @@ def test_two_long_release_names_are_refused_rather_than_cut_to_the_same_one():
 def test_runner_pods_call_the_service_unless_an_address_for_macs_is_given():
     inside = f"http://{RELEASE}-dispatch.{NAMESPACE}.svc:8080"
     assert f"--runner-dispatch-url={inside}" in arguments("operator", WITH_DISPATCH)
-    given = arguments("operator", FULL)
-    assert {f"--dispatch-url={inside}", "--runner-dispatch-url=https://runners.example.com"} <= set(given)
+    assert "--runner-dispatch-url=https://runners.example.com" in arguments("operator", FULL)
 
 
 def test_dispatch_trusts_the_account_of_this_release_s_operator_alone():
@@ -222,7 +221,12 @@ def test_our_own_workloads_are_restricted(values: dict[str, Any]):
         assert pod["securityContext"]["runAsUser"] > 0
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
-        assert {next(iter(set(v) - {"name"})) for v in pod["volumes"]} <= {"emptyDir", "configMap", "projected"}
+        assert {next(iter(set(v) - {"name"})) for v in pod["volumes"]} <= {
+            "emptyDir",
+            "configMap",
+            "projected",
+            "secret",
+        }
         for container in pod["containers"]:
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
@@ -352,13 +356,129 @@ def test_the_namespace_of_running_jobs_outlives_the_release():
     (namespace,) = of_kind("Namespace", FULL)
     assert namespace["metadata"]["name"] == "jobs"
     assert namespace["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-    assert not of_kind("Namespace", WITH_DISPATCH)
+    assert not of_kind("Namespace", {**WITH_DISPATCH, "runners": {"namespace": NAMESPACE}})
+
+
+def test_jobs_have_a_namespace_of_their_own_without_our_secrets_and_our_pods():
+    (namespace,) = of_kind("Namespace", WITH_DISPATCH)
+    own = f"{NAMESPACE}-runners"
+    assert namespace["metadata"]["name"] == own
+    for component in ("operator", "dispatch"):
+        assert flag(arguments(component, WITH_DISPATCH), "--runners-namespace") == [f"--runners-namespace={own}"]
+    # Who may delete Pods may do so there alone: dispatch cannot end the operator.
+    for role in of_kind("Role", WITH_DISPATCH):
+        deleting = any("pods" in rule["resources"] and "delete" in rule["verbs"] for rule in role["rules"])
+        assert not deleting or role["metadata"]["namespace"] == own, role["metadata"]["name"]
+    for role in of_kind("ClusterRole", WITH_DISPATCH):
+        if role["metadata"]["name"] == f"{RELEASE}-dispatch":
+            assert not [rule for rule in role["rules"] if "pods" in rule["resources"]]
+
+
+@pytest.mark.parametrize(
+    ("pools", "given", "level"),
+    [
+        ({}, "", "baseline"),
+        ({"linux": {"os": "linux", "docker": True}}, "", "privileged"),
+        ({"linux": {"os": "linux", "docker": False}}, "", "baseline"),
+        ({}, "restricted", "restricted"),
+    ],
+)
+def test_pods_beside_jobs_may_be_no_more_than_the_pools_need(pools: dict[str, Any], given: str, level: str):
+    values = {**WITH_DISPATCH, "runnerPools": pools, "runners": {"podSecurity": given}}
+    (namespace,) = of_kind("Namespace", values)
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level
+
+
+# TLS between the two processes.
+
+
+def _volumes(component: str, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    (found,) = [d for d in of_kind("Deployment", values) if d["metadata"]["name"].endswith(f"-{component}")]
+    pod = found["spec"]["template"]["spec"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    return {volume["name"]: volume for volume in pod["volumes"]}, mounts
+
+
+def test_the_operator_asks_dispatch_over_tls_and_mounts_the_authority_without_the_key():
+    given = arguments("operator", WITH_DISPATCH)
+    host = f"{RELEASE}-dispatch.{NAMESPACE}.svc"
+    secret = f"{RELEASE}-dispatch-tls"
+    assert {f"--dispatch-url=https://{host}:8443", f"--dispatch-certificate-secret={secret}"} <= set(given)
+    volumes, mounts = _volumes("operator", WITH_DISPATCH)
+    assert volumes["dispatch-ca"]["secret"] == {
+        "secretName": secret,
+        "optional": True,
+        "items": [{"key": "ca.crt", "path": "ca.crt"}],
+    }
+    assert flag(given, "--dispatch-ca-file") == [f"--dispatch-ca-file={mounts['dispatch-ca']}/ca.crt"]
+    volumes, mounts = _volumes("dispatch", WITH_DISPATCH)
+    assert volumes["tls"]["secret"]["secretName"] == secret
+    assert {item["key"] for item in volumes["tls"]["secret"]["items"]} == {"tls.crt", "tls.key"}
+    told = arguments("dispatch", WITH_DISPATCH)
+    assert {f"--tls-cert-file={mounts['tls']}/tls.crt", "--internal-bind-address=:8443"} <= set(told)
+    (service,) = [s for s in of_kind("Service", WITH_DISPATCH) if s["metadata"]["name"].endswith("-dispatch")]
+    assert {"name": "internal", "port": 8443, "targetPort": "internal"} in service["spec"]["ports"]
+
+
+def test_cert_manager_makes_the_certificate_where_an_issuer_is_named():
+    values = {"dispatch": {"enabled": True, "tls": {"issuerRef": {"name": "own", "kind": "ClusterIssuer"}}}}
+    (certificate,) = of_kind("Certificate", values)
+    assert certificate["spec"]["secretName"] == f"{RELEASE}-dispatch-tls"
+    assert f"{RELEASE}-dispatch.{NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
+    assert not flag(arguments("operator", values), "--dispatch-certificate-secret")
+    assert not of_kind("Certificate", WITH_DISPATCH)
+
+
+def test_without_tls_the_operator_asks_where_the_pods_ask():
+    values = {"dispatch": {"enabled": True, "tls": {"enabled": False}}}
+    assert f"--dispatch-url=http://{RELEASE}-dispatch.{NAMESPACE}.svc:8080" in arguments("operator", values)
+    assert not flag(arguments("dispatch", values), "--internal-bind-address")
+
+
+# Who may come in.
+
+
+def _ingress(name: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+    (policy,) = [p for p in of_kind("NetworkPolicy", values) if p["metadata"]["name"] == f"{RELEASE}-{name}"]
+    return policy["spec"]["ingress"]
+
+
+@pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
+def test_every_rule_of_every_policy_says_who_may_come(values: dict[str, Any]):
+    for policy in of_kind("NetworkPolicy", values):
+        for rule in policy["spec"]["ingress"]:
+            assert rule["from"], policy["metadata"]["name"]
+
+
+def test_no_pod_but_monitoring_and_the_api_servers_tunnel_reads_names_of_accounts():
+    (rule,) = [r for r in _ingress("dispatch", WITH_DISPATCH) if {"port": "metrics"} in r["ports"]]
+    named = {peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for peer in rule["from"]}
+    assert named == {"monitoring", "kube-system"}
+
+
+def test_only_the_operator_reaches_the_internal_port():
+    (rule,) = [r for r in _ingress("dispatch", WITH_DISPATCH) if {"port": "internal"} in r["ports"]]
+    (peer,) = rule["from"]
+    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+    assert "namespaceSelector" not in peer
+
+
+def test_a_list_without_peers_lets_nobody_in_and_not_everybody():
+    nobody = {"networkPolicies": {"monitoringFrom": [], "apiServerFrom": []}, **WITH_DISPATCH}
+    assert _ingress("operator", nobody) == []
+    assert not [r for r in _ingress("dispatch", nobody) if {"port": "metrics"} in r["ports"]]
+
+
+def test_the_image_can_be_pinned_by_digest():
+    digest = "sha256:" + "a" * 64
+    for deployment in of_kind("Deployment", {"image": {"digest": digest}, **WITH_DISPATCH}):
+        assert deployment["spec"]["template"]["spec"]["containers"][0]["image"].endswith(f"@{digest}")
 
 
 def test_only_the_webhook_and_the_pods_endpoints_are_published():
     (ingress,) = of_kind("Ingress", FULL)
     paths = ingress["spec"]["rules"][0]["http"]["paths"]
-    answered = {receive.PATH, dispatch.PATH, f"{internal.PREFIX}/pods/progress"}
+    answered = {receive.PATH, dispatch.PATH, f"{internal.PREFIX}/pods/progress", f"{internal.PREFIX}/pods/log"}
     assert {(path["path"], path["pathType"]) for path in paths} == {(path, "Exact") for path in answered}
 
 
@@ -375,8 +495,23 @@ def test_secrets_are_named_and_never_rendered():
     assert not of_kind("Secret", FULL)
     for deployment in of_kind("Deployment", FULL):
         for container in deployment["spec"]["template"]["spec"]["containers"]:
-            assert all("value" not in each or "SECRET" not in each["name"] for each in container.get("env", ()))
-            assert all("secretRef" in each for each in container["envFrom"])
+            for each in container.get("env", ()):
+                assert "value" not in each or each["name"].endswith("_FILE") or "SECRET" not in each["name"]
+            assert all("secretRef" in each for each in container.get("envFrom", ()))
+
+
+def test_the_apps_key_is_a_file_and_in_no_environment():
+    (found,) = [d for d in of_kind("Deployment", FULL) if d["metadata"]["name"].endswith("-dispatch")]
+    container = found["spec"]["template"]["spec"]["containers"][0]
+    assert "envFrom" not in container
+    taken = {each["valueFrom"]["secretKeyRef"]["key"] for each in container["env"] if "valueFrom" in each}
+    assert "PADDOCK_GITHUB_PRIVATE_KEY" not in taken
+    assert "PADDOCK_GITHUB_WEBHOOK_SECRET" not in taken
+    volumes, mounts = _volumes("dispatch", FULL)
+    files = {item["key"]: f"{mounts['github']}/{item['path']}" for item in volumes["github"]["secret"]["items"]}
+    given = {each["name"]: each.get("value") for each in container["env"]}
+    for name in ("PADDOCK_GITHUB_PRIVATE_KEY", "PADDOCK_GITHUB_WEBHOOK_SECRET"):
+        assert given[f"{name}_FILE"] == files[name]
 
 
 def test_the_packed_chart_renders_the_same(tmp_path: Path):
@@ -410,5 +545,7 @@ def test_the_variables_that_the_secrets_have_to_hold_are_those_that_the_code_rea
     given = {each["name"] for d in of_kind("Deployment", FULL) for each in d["spec"]["template"]["spec"]["containers"][0].get("env", ())}  # fmt: skip
     assert {"PADDOCK_DSN", "PADDOCK_GITHUB_APP_ID", "SCW_SECRET_KEY"} <= told
     tart = {"PADDOCK_TART_URL", "PADDOCK_TART_SHA256", "PADDOCK_TART_VERSION"}
-    assert given == {"PADDOCK_GITHUB_API_URL", *tart}
-    assert not [name for name in told | given if f'"{name}"' not in source]
+    github = {"PADDOCK_GITHUB_APP_ID", "PADDOCK_GITHUB_PRIVATE_KEY_FILE", "PADDOCK_GITHUB_WEBHOOK_SECRET_FILE"}
+    github |= {"PADDOCK_GITHUB_WEBHOOK_SECRET_PREVIOUS", "PADDOCK_GITHUB_API_URL"}
+    assert given == {"PADDOCK_DSN", *github, *tart}
+    assert not [name for name in told | given if f'"{name.removesuffix("_FILE")}"' not in source]

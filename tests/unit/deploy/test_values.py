@@ -12,8 +12,10 @@ from unit.deploy.rendering import CHART, FULL, templates
 
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
-OF_A_LIST = {"tolerations": [{"key": "changed"}], "imagePullSecrets": [{"name": "changed"}]}
+OF_A_LIST: dict[str, Any] = {"tolerations": [{"key": "changed"}], "imagePullSecrets": [{"name": "changed"}]}
+OF_A_LIST |= {f"{who}From": [{"ipBlock": {"cidr": "192.0.2.0/24"}}] for who in ("monitoring", "apiServer", "ingress")}
 OF_AN_ENUM = {"nodeIdentity": "ServiceAccount", "pullPolicy": "Always", "logLevel": "debug", "tag": "changed"}
+OF_AN_ENUM |= {"digest": f"sha256:{'a' * 64}", "podSecurity": "privileged"}
 
 
 def leaves(values: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

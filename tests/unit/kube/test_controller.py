@@ -21,6 +21,7 @@ from paddock.kube.controller import (
     Result,
     TerminalError,
     its_controller,
+    step_aside,
 )
 from paddock.kube.errors import ThrottledError
 from paddock.kube.informer import Informer
@@ -282,3 +283,34 @@ async def test_log_lines_of_a_reconcile_say_which_object_they_are_about():
     async with world.running():
         await until(lambda: bool(bound))
     assert bound == [{"controller": "test", "namespace": "ns", "name": "a"}]
+
+
+@virtual
+async def test_a_reconcile_that_steps_aside_holds_up_nobody_and_waits_for_a_worker_behind_it():
+    at_once = most = 0
+
+    async def reconcile(request: Request) -> Result:
+        nonlocal at_once, most
+        if request.name.startswith("slow"):
+            async with step_aside():
+                await asyncio.sleep(100)
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(1)
+        at_once -= 1
+        return Done()
+
+    world = World(reconcile, workers=2)
+    world.controller.watches(world.informer)
+    for number in range(10):
+        world.api.put(COLLECTION, raw(f"slow-{number}"))
+    async with world.running():
+        await until(lambda: len(world.seen) == 10)
+        world.api.put(COLLECTION, raw("quick"))
+        world.api.put(COLLECTION, raw("slow-0", size=2))
+        await asyncio.sleep(3)
+        assert world.outcomes("done") == 1, "the quick one is done, while ten wait"
+        assert Counter(world.seen)["slow-0"] == 1, "and no object is looked at twice at once"
+        await asyncio.sleep(300)
+    assert world.outcomes("done") == 12
+    assert most == 2, "what follows needs a worker again"

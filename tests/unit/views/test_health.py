@@ -7,9 +7,17 @@ from msgspec.structs import replace
 from unit.hosts.made import NOW, OTHER_ID, SERVER_ID, claim, host, later, machine, release
 
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetStatus
-from paddock.kube.builtin import Pod, PodSpec, PodStatus
+from paddock.kube.builtin import Node, NodeCondition, NodeStatus, Pod, PodSpec, PodStatus
 from paddock.kube.objects import Condition, ObjectMeta
-from paddock.runners.api import RUNNER_LABEL, RunnerPool, RunnerPoolSpec, RunnerPoolStatus
+from paddock.runners.api import (
+    FLEET_LABEL,
+    OWNER_LABEL,
+    RUNNER_LABEL,
+    VM_RESOURCE,
+    RunnerPool,
+    RunnerPoolSpec,
+    RunnerPoolStatus,
+)
 from paddock.runners.ledger.views import QueueSummary
 from paddock.views.health import FleetHealth, survey
 
@@ -153,3 +161,88 @@ def test_pods_that_start_or_end_for_ever_are_told():
 def test_what_processes_say_of_themselves_is_passed_on():
     [problem] = look(told=["hosts: the watch stalls"]).problems
     assert problem.sentence == "hosts: the watch stalls"
+
+
+# Idle capacity beside jobs, and jobs on Macs that are gone
+
+
+def mac(name: str, *, ready: str = "True", since: Any = LONG_AGO) -> Node:
+    said = NodeCondition(type="Ready", status=ready, last_transition_time=since)
+    return Node(
+        metadata=ObjectMeta(name=name, labels={FLEET_LABEL: "blue"}),
+        status=NodeStatus(conditions=(said,), allocatable={VM_RESOURCE: "2"}),
+    )
+
+
+def busy(name: str, node: str) -> Pod:
+    return Pod(
+        metadata=ObjectMeta(name=name, labels={RUNNER_LABEL: "true", OWNER_LABEL: "acme"}),
+        spec=PodSpec(node_name=node),
+        status=PodStatus(phase="Running"),
+    )
+
+
+def waiting(seconds: float, jobs: int = 8) -> QueueSummary:
+    return replace(
+        CALM,
+        oldest_dispatchable_seconds=seconds,
+        dispatchable=jobs,
+        dispatchable_by_pool={"macs": jobs},
+        oldest_by_pool={"macs": seconds},
+    )
+
+
+def test_jobs_that_wait_beside_idle_macs_are_a_problem_with_a_cause_long_before_they_wait_too_long():
+    macs = [mac(f"mac-{number}") for number in range(10)]
+    health = look(pools=[pool()], nodes=macs, summary=waiting(25.0))
+    assert not health.ok
+    (found,) = health.problems
+    assert (found.about, found.runbook) == ("pool macs", "PaddockIdleBesideJobs")
+    assert found.sentence == (
+        "8 jobs that may run wait beside 20 free places on good Macs;"
+        " the pool is kept at 0 Pods (replicas), and autoscaling is off"
+    )
+
+
+def test_warm_pods_beside_waiting_jobs_are_dispatchs_fault():
+    health = look(pools=[pool(idle=3)], nodes=[], summary=waiting(25.0, 1))
+    assert not health.ok
+    assert (
+        "1 job that may run waits beside 3 warm Pods without a job; dispatch does not hand"
+        in health.problems[0].sentence
+    )
+
+
+def test_a_hand_over_under_way_and_full_macs_are_no_idle_capacity():
+    macs = [mac("mac-1")]
+    assert look(pools=[pool()], nodes=macs, summary=waiting(5.0)).ok
+    full = [busy("macs-1", "mac-1"), busy("macs-2", "mac-1")]
+    assert look(pools=[pool()], nodes=macs, pods=full, summary=waiting(25.0)).ok
+    assert look(pools=[pool()], nodes=[mac("mac-1", ready="Unknown")], summary=waiting(25.0)).ok
+
+
+def test_jobs_on_macs_that_were_wiped_are_not_shown_as_running_in_silence():
+    pods = [busy(f"macs-{number}", f"mac-{number}") for number in range(16)]
+    health = look(pools=[pool()], pods=pods, nodes=[])
+    assert not health.ok
+    assert health.problems[0].sentence == (
+        "16 Pods with a job are on Macs that are gone or silent, such as macs-0 on mac-0; 16 of their Nodes are gone"
+    )
+    silent = look(pools=[pool()], pods=pods[:1], nodes=[mac("mac-0", ready="Unknown")])
+    assert "a Pod with a job is on Macs that are gone or silent" in silent.sentence
+    assert look(pools=[pool()], pods=pods[:1], nodes=[mac("mac-0")]).ok
+    assert look(pools=[pool()], pods=pods).ok, "where Nodes were not read nothing is said of them"
+
+
+def test_labels_that_nobody_offers_are_a_problem_that_names_them():
+    health = look(
+        summary=replace(CALM, unserved=2, unserved_why="no pool has one of these: gpu", unserved_since=LONG_AGO)
+    )
+    assert not health.ok
+    assert health.problems[0].sentence == "2 jobs have labels that no pool offers: no pool has one of these: gpu"
+    assert (health.numbers.unserved, health.problems[0].since) == (2, LONG_AGO)
+
+
+def test_jobs_that_wait_for_an_approval_are_no_problem():
+    health = look(summary=replace(CALM, held=4))
+    assert (health.ok, health.numbers.held) == (True, 4)

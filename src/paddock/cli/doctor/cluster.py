@@ -171,7 +171,20 @@ async def _service(reached: Reached) -> "list[Check]":
         return [*checks, bad("database", "the dispatch service cannot ask it", fix)]
     if summary is None:
         return [*checks, bad("database", f"{where} does not serve the ledger", start)]
-    return [*checks, good("database", f"answers: {summary['running']} jobs run, {summary['dispatchable']} may run now")]
+    checks.append(good("database", f"answers: {summary['running']} jobs run, {summary['dispatchable']} may run now"))
+    return [*checks, *await _concerns(reached)]
+
+
+async def _concerns(reached: Reached) -> "list[Check]":
+    """What dispatch sees of its own ways to the database and to the operator. `paddock up`, and releases before, have none."""
+    try:
+        told = await reached.ledger.get("concerns")
+    except Problem:
+        return []
+    return [
+        bad(each["about"], each["found"], each["fix"]) if each.get("fix") else good(each["about"], each["found"])
+        for each in told or ()
+    ]
 
 
 def pool_checks(pools: "list[RunnerPool]", nodes: "list[Node]") -> "list[Check]":

@@ -15,20 +15,24 @@ from paddock.clients.github.connection import GitHubConnection
 from paddock.clients.github.contract import (
     BudgetView,
     GitHubJob,
+    GitHubRepository,
     GitHubRunner,
     HookDelivery,
     Installation,
     MintedRunner,
     Priority,
     RunnerPlace,
+    RunnerScope,
 )
-from paddock.clients.github.errors import Conflict, IncompleteList, Invalid, NotFound
+from paddock.clients.github.errors import Conflict, Forbidden, GroupRefused, IncompleteList, Invalid, NotFound
+from paddock.clients.github.groups import RunnerGroups
 from paddock.clients.github.messages import GitHubRequest, Params
 from paddock.clients.github.model import (
     WAITING,
     MintAnswer,
     WireDelivery,
     WireJob,
+    WireRepository,
     delivery_of,
     installation_of,
     installation_page,
@@ -45,7 +49,7 @@ from paddock.clients.github.settings import GitHubSettings
 __all__ = ["GitHubClient"]
 
 _LONGEST_NAME = 64
-_NOT_AN_ORGANISATION_FOR = 900.0
+_REFUSED_FOR = 900.0
 _HOOK_DELIVERIES = "/app/hook/deliveries"
 _MOST_DELIVERY_PAGES = 200
 # Deliveries are listed by number, not by date, and a slow one is dated after its successor's: look a little further.
@@ -70,7 +74,8 @@ class GitHubClient:
         self._clock = clock
         self._connection = GitHubConnection(settings, clock, rng, transport)
         self.scale_sets = ScaleSetClient(settings, self._connection, clock, transport)
-        self._no_organisation: dict[str, float] = {}
+        self._groups = RunnerGroups(self._connection, clock)
+        self._refused: dict[str, float] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -97,24 +102,46 @@ class GitHubClient:
         name: str,
         labels: Sequence[str],
         work_folder: str,
-        group_id: int = 1,
+        group: str = "",
+        scope: RunnerScope = "auto",
     ) -> MintedRunner:
         if not 0 < len(name) <= _LONGEST_NAME:
             raise Invalid(f"the runner name {name[:80]!r} has {len(name)} characters: it needs 1 to {_LONGEST_NAME}")
         if not labels:
             raise Invalid("a runner needs at least one label, or it would take no job")
         owner, project = _names(repository)
-        body = {"name": name, "runner_group_id": group_id, "labels": list(labels), "work_folder": work_folder}
+        if group and scope == "repository":
+            raise Invalid("only organisations have runner groups: name no group, or register at the organisation")
+        body = {"name": name, "runner_group_id": 1, "labels": list(labels), "work_folder": work_folder}
         deadline = self._connection.deadline()
-        if self._may_be_organisation(owner):
+        at_organisation = RunnerPlace(installation_id, owner)
+        refused: NotFound | Forbidden | GroupRefused | None = None
+        if group or scope == "organization" or (scope == "auto" and not self._was_refused(owner, repository)):
             try:
-                return await self._mint_at(RunnerPlace(installation_id, owner), body, deadline)
-            except NotFound:
+                body["runner_group_id"] = await self._groups.usable(at_organisation, project, group, deadline)
+                return await self._mint_at(at_organisation, body, deadline)
+            except (NotFound, Forbidden, GroupRefused) as error:
+                # A group that was made anew has another number; GitHub is asked for it again the next time.
+                self._groups.forget(at_organisation, project, group)
+                if group and isinstance(error, NotFound):
+                    what = f"{owner} is no organisation with a runner group {group!r}, or does not show it to this App"
+                    raise GroupRefused(f"{what}: {error.message}", status=error.status) from None
+                if group or scope == "organization":
+                    raise
                 # GitHub refused, so that the name is not used up: the same one may be asked for at the repository.
-                pass
-        minted = await self._mint_at(RunnerPlace(installation_id, owner, project), body, deadline)
-        # Only a repository that took the runner shows that the 404 was about the owner.
-        self._no_organisation[owner.lower()] = self._clock.monotonic() + _NOT_AN_ORGANISATION_FOR
+                refused = error
+        body["runner_group_id"] = 1
+        try:
+            minted = await self._mint_at(RunnerPlace(installation_id, owner, project), body, deadline)
+        except (NotFound, Forbidden) as error:
+            if isinstance(refused, (Forbidden, GroupRefused)):
+                both = f"the organisation says: {refused.message}; the repository says: {error.message}"
+                raise type(refused)(both, status=refused.status) from None
+            raise
+        # Only a repository that took the runner shows that the refusal was the organisation's alone.
+        if refused is not None:
+            about = repository if isinstance(refused, GroupRefused) else owner
+            self._refused[about.lower()] = self._clock.monotonic() + _REFUSED_FOR
         return minted
 
     async def runners(self, place: RunnerPlace) -> list[GitHubRunner]:
@@ -138,9 +165,18 @@ class GitHubClient:
 
     # Jobs
 
-    async def job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob:
+    async def repository(self, installation_id: int, repository: str) -> GitHubRepository:
+        call = _get(installation_id, Priority.VERIFY, _repository(repository))
+        wire = (await self._connection.read(call, self._connection.deadline())).shaped(WireRepository)
+        return GitHubRepository(
+            repository_id=wire.id, full_name=wire.full_name, owner_id=wire.owner.id, owner=wire.owner.login
+        )
+
+    async def job(
+        self, installation_id: int, repository: str, job_id: int, *, priority: Priority = Priority.VERIFY
+    ) -> GitHubJob:
         path = f"{_repository(repository)}/actions/jobs/{_number('job_id', job_id)}"
-        answer = await self._connection.read(_get(installation_id, Priority.VERIFY, path), self._connection.deadline())
+        answer = await self._connection.read(_get(installation_id, priority, path), self._connection.deadline())
         return job_of(answer.shaped(WireJob))
 
     async def waiting_jobs(self, installation_id: int, repository: str) -> list[GitHubJob]:
@@ -222,12 +258,11 @@ class GitHubClient:
             config=minted.encoded_jit_config,
         )
 
-    def _may_be_organisation(self, owner: str) -> bool:
-        until = self._no_organisation.get(owner.lower(), 0.0)
-        if until > self._clock.monotonic():
-            return False
-        self._no_organisation.pop(owner.lower(), None)
-        return True
+    def _was_refused(self, owner: str, repository: str) -> bool:
+        """Whether the organisation refused runners lately, all of them or those for this repository."""
+        now = self._clock.monotonic()
+        self._refused = {about: until for about, until in self._refused.items() if until > now}
+        return owner.lower() in self._refused or repository.lower() in self._refused
 
 
 def _get(installation_id: int, priority: Priority, path: str, params: Params | None = None) -> GitHubRequest:

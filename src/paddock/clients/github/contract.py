@@ -22,6 +22,7 @@ __all__ = [
     "BudgetView",
     "GitHub",
     "GitHubJob",
+    "GitHubRepository",
     "GitHubRunner",
     "HookDelivery",
     "Installation",
@@ -29,9 +30,12 @@ __all__ = [
     "MintedRunner",
     "Priority",
     "RunnerPlace",
+    "RunnerScope",
 ]
 
 JobStatus = Literal["queued", "waiting", "in_progress", "completed"]
+RunnerScope = Literal["auto", "organization", "repository"]
+"""Where runners are registered. `auto` is the organisation, and the repository where the organisation refuses."""
 
 
 class Priority(IntEnum):
@@ -98,6 +102,15 @@ class GitHubRunner(Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
 
 
+class GitHubRepository(Struct, frozen=True, kw_only=True):
+    """A repository by its number, which stays when it is renamed."""
+
+    repository_id: int
+    full_name: str
+    owner_id: int
+    owner: str
+
+
 class HookDelivery(Struct, frozen=True, kw_only=True):
     """One attempt to deliver a webhook. Attempts of one event share `guid`, which is its X-GitHub-Delivery."""
 
@@ -143,18 +156,27 @@ class GitHub(Protocol):
         name: str,
         labels: Sequence[str],
         work_folder: str,
-        group_id: int = 1,
+        group: str = "",
+        scope: RunnerScope = "auto",
     ) -> MintedRunner:
-        """A new single-job runner for the organisation that owns `repository` ("owner/name").
+        """A new single-job runner for the organisation that owns `repository` ("owner/name"), or for the repository.
 
-        Where the owner is no organisation (404), for the repository itself. `name` must never have been used before:
-        GitHub reserves it even if the answer is lost. Raises Forbidden, NotFound (neither place), Conflict, Invalid,
-        RateLimited, BudgetSpent, Unavailable.
+        `auto` takes the repository where the owner is no organisation (404), where the organisation refuses (403), and
+        where its default runner group is closed to the repository; never where a `group` is named, for only organisations
+        have groups. GroupRefused where the group is not there or closed to the repository, before anything is minted.
+        `name` must never have been used before: GitHub reserves it even if the answer is lost. Raises Forbidden, NotFound
+        (neither place), Conflict, Invalid, RateLimited, BudgetSpent, Unavailable.
         """
         ...
 
-    async def job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob:
-        """One job, read now. NotFound where GitHub does not know it (any more). Priority VERIFY."""
+    async def repository(self, installation_id: int, repository: str) -> GitHubRepository:
+        """The repository of that name now. NotFound where the installation does not see it. Priority VERIFY."""
+        ...
+
+    async def job(
+        self, installation_id: int, repository: str, job_id: int, *, priority: Priority = Priority.VERIFY
+    ) -> GitHubJob:
+        """One job, read now. NotFound where GitHub does not know it (any more)."""
         ...
 
     async def run_jobs(self, installation_id: int, repository: str, run_id: int) -> list[GitHubJob]:

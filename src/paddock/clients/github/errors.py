@@ -6,6 +6,7 @@ __all__ = [
     "Conflict",
     "Forbidden",
     "GitHubError",
+    "GroupRefused",
     "IncompleteList",
     "Invalid",
     "NotFound",
@@ -42,6 +43,13 @@ class Forbidden(GitHubError):
 
 class NotFound(GitHubError):
     """404: not there, or not to be seen by this installation. Alone it proves nothing about what was there before."""
+
+
+class GroupRefused(GitHubError):
+    """The organisation has no such runner group, or the group is closed to the repository: the message has the remedy.
+
+    A runner that is registered all the same would wait for ever: GitHub would never give it the repository's jobs.
+    """
 
 
 class Conflict(GitHubError):

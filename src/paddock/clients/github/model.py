@@ -99,6 +99,16 @@ class WireInstallation(Identified):
     suspended_at: datetime | None = None
 
 
+class WireRepository(Identified):
+    full_name: str
+    owner: WireAccount
+
+
+class WireGroup(Identified):
+    name: str
+    default: bool = False
+
+
 class WireDelivery(Identified):
     guid: str
     delivered_at: datetime
@@ -116,6 +126,11 @@ class _JobPage(Struct):
 class _RunPage(Struct):
     total_count: int
     workflow_runs: list[WireRun]
+
+
+class _GroupPage(Struct):
+    total_count: int
+    runner_groups: list[WireGroup]
 
 
 class _RunnerPage(Struct):
@@ -136,6 +151,11 @@ def run_page(answer: GitHubResponse) -> tuple[int | None, Sequence[WireRun]]:
 def runner_page(answer: GitHubResponse) -> tuple[int | None, Sequence[WireRunner]]:
     page = answer.shaped(_RunnerPage)
     return page.total_count, page.runners
+
+
+def group_page(answer: GitHubResponse) -> tuple[int | None, Sequence[WireGroup]]:
+    page = answer.shaped(_GroupPage)
+    return page.total_count, page.runner_groups
 
 
 def installation_page(answer: GitHubResponse) -> tuple[int | None, Sequence[WireInstallation]]:

@@ -1,5 +1,6 @@
 """What every stage of a machine's life works with, and how it writes down what it did."""
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,9 +11,10 @@ from prometheus_client import Counter
 
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.secrets import Password
+from paddock.base.tasks import end as end_task
 from paddock.clients.scaleway import Cloud, Credentials, Gone, NotFound, PermissionDenied, Server, StillThere, Unknown
 from paddock.hosts.api import BOOTSTRAPPED, MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.bootstrap.contract import Bootstrapper
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper, ReportStep, Run
 from paddock.hosts.breaker import Halt, fleet_halt, same_fleet
 from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.disruption import WorkLedger
@@ -21,6 +23,7 @@ from paddock.hosts.settings import HostSettings
 from paddock.kube.builtin import SecretObject
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
+from paddock.kube.controller import step_aside
 from paddock.kube.difference import merge_difference
 from paddock.kube.errors import NotFoundError
 from paddock.kube.events import EventRecorder
@@ -37,6 +40,7 @@ __all__ = [
 
 EventType = Literal["Normal", "Warning"]
 _OF_CLAIM = "claim"
+_LOOK_EVERY = 2.0
 
 
 class GoneError(Exception):
@@ -191,6 +195,40 @@ class ReconcileContext:
         """Whether the machine's fleet is halted, by the machine as it is given and the others as the cache has them."""
         fleet = same_fleet(machine, self.machines.list())
         return fleet_halt(fleet, self.bootstrapper.desired_hash(machine), self.clock.now())
+
+    async def on_host(
+        self,
+        run: Run,
+        machine: ScalewayAppleSiliconMachine,
+        host: ScalewayAppleSiliconHost,
+        credentials: Credentials,
+        progress: ReportStep,
+    ) -> Bootstrapped | BootstrapFailed:
+        """Work on a Mac, which may take minutes when it does not answer: beside the workers, so that it holds up nobody.
+
+        A machine that is deleted meanwhile is not kept waiting: the work is cut off, as it is when this process dies, and
+        every step of it is made for that.
+        """
+        async with step_aside():
+            work = asyncio.ensure_future(run(machine, host, credentials, progress))
+            try:
+                while not work.done():
+                    timer = asyncio.ensure_future(self.clock.sleep(_LOOK_EVERY))
+                    try:
+                        await asyncio.wait([work, timer], return_when=asyncio.FIRST_COMPLETED)
+                    finally:
+                        await end_task(timer)
+                    if not work.done() and self._is_deleted(machine):
+                        return BootstrapFailed(
+                            "", "its machine was deleted meanwhile", "", "Withdrawn", blames_host=False
+                        )
+                return work.result()
+            finally:
+                await end_task(work)
+
+    def _is_deleted(self, machine: ScalewayAppleSiliconMachine) -> bool:
+        seen = self.machines.get(machine.metadata.name, machine.metadata.namespace)
+        return seen is not None and seen.metadata.deletion_timestamp is not None
 
     async def fresh_host(self, name: str) -> ScalewayAppleSiliconHost | None:
         return await self.fresh.get(ScalewayAppleSiliconHost, name, self.settings.namespace)

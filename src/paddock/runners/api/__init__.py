@@ -2,6 +2,7 @@
 
 from paddock.runners.api.labels import (
     ACCOUNT_LABEL,
+    ACCOUNTS_AUDIENCE,
     AUDIENCE,
     DRAIN_ELIGIBLE_LABEL,
     FINALIZER,
@@ -30,6 +31,7 @@ from paddock.runners.api.runner_pool import (
 )
 
 __all__ = [
+    "ACCOUNTS_AUDIENCE",
     "ACCOUNT_LABEL",
     "AUDIENCE",
     "DRAIN_ELIGIBLE_LABEL",

@@ -24,6 +24,9 @@ OPERATOR_AUDIENCE: Final = "paddock-dispatch-operator"
 """Of the token that the operator shows to dispatch: the API server does not accept it, so dispatch cannot act as the operator."""
 """Whom a Pod's token is meant for. A token for anybody else, the API server included, opens nothing here."""
 
+ACCOUNTS_AUDIENCE: Final = "paddock-accounts"
+"""Of the token that a change of the allow list shows: nothing else accepts it."""
+
 RUNNER_LABEL: Final = "tuist.dev/runner"
 """`true` on every runner Pod."""
 POOL_LABEL: Final = "tuist.dev/runner-pool"

@@ -56,9 +56,6 @@ class Rollout(Struct, frozen=True):
 class ScaleSetSource(Struct, frozen=True):
     """Which scale sets a pool with `jobSource: ScaleSet` listens to: one for each account, or for each repository."""
 
-    runner_group: Annotated[
-        str, Meta(min_length=1, description="The runner group that the scale sets belong to; it must exist.")
-    ] = "Default"
     repositories: Annotated[
         tuple[str, ...],
         Meta(description="owner/name of repositories of personal accounts; an organisation needs none."),
@@ -78,6 +75,19 @@ class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
     runner_labels: Annotated[
         tuple[str, ...], Meta(min_length=1, description="What the runners offer GitHub besides the dispatch label.")
     ]
+    runner_group: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="The organisation's runner group for these runners, by name; without it the default one.",
+        ),
+    ] = ""
+    runner_scope: Annotated[
+        Literal["auto", "organization", "repository"],
+        Meta(
+            description="Where runners are registered: auto is the organisation, and the repository where it refuses."
+        ),
+    ] = "auto"
     replicas: Annotated[int, Meta(description="How many Pods to keep; the autoscaler writes this.", ge=0)] = 0
     os: Annotated[Literal["darwin", "linux"], Meta(description="Which Pod shape and Nodes the runners need.")] = (
         "darwin"

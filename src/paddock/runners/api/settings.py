@@ -47,6 +47,8 @@ class HealingSettings:
     assignment_grace: timedelta = timedelta(minutes=5)
     registration_deadline: timedelta = timedelta(minutes=5)
     finished_grace: timedelta = timedelta(minutes=3)
+    displaced_grace: timedelta = timedelta(minutes=3)
+    """A runner whose job went to another may be given any other; after so long without one it is given up."""
     progress_grace: timedelta = timedelta(minutes=2)
     listener_grace: timedelta = timedelta(seconds=60)
     """A listener without a worker whose mark stands still for so long, and that GitHub gives nothing to do, hangs."""
@@ -92,6 +94,10 @@ class DispatchSettings:
     body_limit: int = 256 * 1024
     body_timeout: float = 5.0
     healing: HealingSettings = field(default_factory=HealingSettings)
+    allow_accounts: tuple[str, ...] = ()
+    """The first who may run jobs: accounts and repositories by name, or accounts by number (`id:42`)."""
+    accounts_principal: str = "system:serviceaccount:default:paddock-dispatch"
+    """Whose token a change of the allow list shows: of a ServiceAccount, system:serviceaccount:NAMESPACE:NAME."""
     limits: tuple[ConfiguredLimit, ...] = ()
     """What accounts may hold at once; those that are not named have the default."""
     retention: Retention = field(default_factory=Retention)
@@ -101,3 +107,6 @@ class DispatchSettings:
             raise ValueError("hold and hold_unasked are seconds and cannot be negative; hold must be above zero")
         if self.serving < 1:
             raise ValueError("serving must be at least 1, or no Pod would ever be served")
+        parts = self.accounts_principal.split(":")
+        if parts[:2] != ["system", "serviceaccount"] or len(parts) != 4 or not all(parts):
+            raise ValueError("accounts_principal must be system:serviceaccount:NAMESPACE:NAME")

@@ -142,30 +142,50 @@ class Handover:
         return answer
 
     async def _prepare(self, waiter: Waiter, claim: Claim, progress: _Progress) -> MintedRunner:
-        pool, account = await self._look(waiter, claim, progress)
-        if account.installation_id is None:
-            why = f"the GitHub App is not installed for {account.login}"
+        pool, account, whole = await self._look(waiter, claim, progress)
+        installation_id = account.installation_id or await self._installed(account)
+        if installation_id is None:
+            why = f"the GitHub App is not installed for {account.login}: install it there, or lift its suspension"
             raise GivenUpError("not_installed", why, scope="account")
         self._still_there(waiter)
         name = runner_name(claim.pod_name, self._rng)
         async with self._timed("mint"):
-            progress.minted = await self._mint(account, account.installation_id, claim, pool, name)
+            progress.minted = await self._mint(account, installation_id, claim, pool, name, whole=whole)
         self._still_there(waiter)
         async with self._timed("commit"):
             await self._commit(claim, name)
         return progress.minted
 
-    async def _look(self, waiter: Waiter, claim: Claim, progress: _Progress) -> tuple[RunnerPool, Account]:
+    async def _installed(self, account: Account) -> int | None:
+        """Where GitHub says now that the App may act for the account, which is noted; None where it may not.
+
+        A removal that was replayed or overtaken took the installation away here alone. The pause after each failure bounds how
+        often GitHub is asked.
+        """
+        try:
+            found = next(
+                (one for one in await self._github.installations() if one.account_id == account.account_id), None
+            )
+            if found is None or found.suspended:
+                return None
+            await self._ledger.accounts.enrol(account.account_id, found.login, found.installation_id)
+        except (github.GitHubError, LedgerError) as error:
+            log.warning("GitHub could not be asked for an installation", account=account.login, error=str(error))
+            return None
+        return found.installation_id
+
+    async def _look(self, waiter: Waiter, claim: Claim, progress: _Progress) -> tuple[RunnerPool, Account, bool]:
         """Everything that must be known and done before the mint, at once. All of it is finished before any of it counts:
         a label that is still on its way while it is being taken off would stay.
         """
         progress.assign = Assigned.UNKNOWN
         async with self._timed("prepare"):
-            review, assign, pool, account = await asyncio.gather(
+            review, assign, pool, account, whole = await asyncio.gather(
                 self._tokens.confirm(waiter.pod, waiter.token),
                 self._assignments.put(waiter.pod, claim),
                 self._observations.pool(claim.pool),
                 self._ledger.accounts.get(claim.account_id),
+                self._ledger.allow_list.wholly_allowed(claim.account_id),
                 return_exceptions=True,
             )
         if isinstance(assign, Assigned):
@@ -179,24 +199,30 @@ class Handover:
         if isinstance(pool, KubeError):
             why = "the pool cannot be read"
             raise GivenUpError("cluster", why, answer=later("unreachable", why)) from pool
-        if isinstance(account, LedgerError):
-            why = "the ledger cannot be asked"
-            raise GivenUpError("ledger", why, answer=later("unreachable", why)) from account
-        for failure in (review, assign, pool, account):
+        for read in (account, whole):
+            if isinstance(read, LedgerError):
+                why = "the ledger cannot be asked"
+                raise GivenUpError("ledger", why, answer=later("unreachable", why)) from read
+        for failure in (review, assign, pool, account, whole):
             if isinstance(failure, BaseException):
                 raise failure
         assert not isinstance(pool, BaseException)
         assert not isinstance(account, BaseException)
+        assert not isinstance(whole, BaseException)
         if pool is None:
             why = f"there is no pool {claim.pool}"
             raise GivenUpError("no_pool", why, answer=later("unreachable", why), scope="job")
         if account is None:
             raise GivenUpError("no_account", f"account {claim.account_id} is not enrolled any more", scope="job")
-        return pool, account
+        return pool, account, whole
 
     async def _mint(
-        self, account: Account, installation: int, claim: Claim, pool: RunnerPool, name: str
+        self, account: Account, installation: int, claim: Claim, pool: RunnerPool, name: str, *, whole: bool
     ) -> MintedRunner:
+        scope = pool.spec.runner_scope
+        if not whole and not pool.spec.runner_group:
+            # GitHub gives an organisation's runner the job of any of its repositories, and not all of them are allowed.
+            scope = "repository"
         try:
             if self._scale_sets is not None and is_scale_set_job(claim.job_id):
                 # Only a runner of the set that announced the job is given it.
@@ -207,7 +233,12 @@ class Handover:
                 name=name,
                 labels=labels_of(pool, claim.label),
                 work_folder=work_folder(pool),
+                group=pool.spec.runner_group,
+                scope=scope,
             )
+        except github.GroupRefused as error:
+            # Until a person opens the group this fails each time: the repository rests, a quarter of an hour at most.
+            raise GivenUpError("group_refused", str(error), scope="repository", retry_after=60.0) from error
         except github.RateLimited as error:
             why = f"GitHub's limit leaves no runner for this account: {error}"
             raise GivenUpError("rate_limited", why, scope="account", retry_after=error.retry_after) from error

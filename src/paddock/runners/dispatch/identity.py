@@ -20,7 +20,8 @@ from paddock.kube.builtin import TokenReview
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 from paddock.runners.api import POOL_LABEL
-from paddock.runners.dispatch.cluster import KeySource, KeysUnavailableError, Observations
+from paddock.runners.dispatch.cluster import KeySource, KeysUnavailableError, Observations, VerifyingKey
+from paddock.runners.dispatch.review_limits import ReviewLimits, TooManyReviewsError
 
 __all__ = ["IdentityError", "NotAllowed", "PodIdentity", "Principal", "Tokens", "Unauthenticated", "Unreachable"]
 
@@ -29,6 +30,7 @@ _REMEMBERED: Final = 60.0
 _MOST_REMEMBERED: Final = 20_000
 _CLOCKS_DIFFER: Final = 60.0
 _REVIEW_TIMEOUT: Final = 5.0
+_TOO_MANY: Final = "too many tokens are asked about at once: ask again in a few seconds"
 _POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 _POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 _SIGNATURE_ALONE: Final[Any] = dict.fromkeys(
@@ -99,13 +101,21 @@ class Tokens:
     """Verifies tokens. Every refusal is an IdentityError that says which answer it deserves, and never holds a token."""
 
     def __init__(
-        self, client: Client, observations: Observations, keys: KeySource, *, audience: str, clock: Clock
+        self,
+        client: Client,
+        observations: Observations,
+        keys: KeySource,
+        *,
+        audience: str,
+        clock: Clock,
+        limits: ReviewLimits | None = None,
     ) -> None:
         self._client = client
         self._observations = observations
         self._keys = keys
         self._audience = audience
         self._clock = clock
+        self._limits = limits or ReviewLimits(clock)
         self._known: dict[bytes, tuple[_Said, float]] = {}
         self._reviews: dict[bytes, asyncio.Task[_Said]] = {}
 
@@ -118,7 +128,7 @@ class Tokens:
 
     async def confirm(self, pod: PodIdentity, token: Secret) -> None:
         """Ask the API server whether the token still speaks for this very Pod; never answered from memory."""
-        said = _bound(await self.principal(token, self._audience))
+        said = _bound(await self._asked(token.reveal(), self._audience))
         if (said.namespace, said.pod, said.pod_uid, said.account) != (pod.namespace, pod.name, pod.uid, pod.name):
             raise NotAllowed("the token does not speak for this Pod any more")
         seen = self._observations.from_cache(pod.name, pod.uid)
@@ -127,13 +137,37 @@ class Tokens:
             raise NotAllowed("the Pod is being deleted")
 
     async def principal(self, token: Secret, audience: str) -> Principal:
-        """Whose token for `audience` this is, by TokenReview. One that does not even claim to be good costs no call."""
-        self._claims(_plausible(token), audience)
+        """Whose token for `audience` this is, by TokenReview. One that does not even claim to be good costs no call, one that
+        the cluster's keys did not sign costs none either, and what is left has a limit.
+        """
+        text = _plausible(token)
+        claims, key_id = self._claims(text, audience)
+        await self._allowed(text, claims, key_id)
+        return await self._asked(text, audience)
+
+    async def _allowed(self, text: str, claims: dict[str, Any], key_id: str) -> None:
+        """Whether this token may cost the cluster a question. Cheap: a signature is checked here, with keys that are kept."""
+        try:
+            key = await self._keys.of(key_id)
+        except KeysUnavailableError:
+            key = None
+        if key is not None:
+            self._check_signature(text, key)
+        try:
+            if key is None:
+                self._limits.stranger()
+            else:
+                self._limits.holder(str(claims["sub"]), _said(claims).pod_uid)
+        except TooManyReviewsError:
+            raise Unreachable(_TOO_MANY) from None
+
+    async def _asked(self, text: str, audience: str) -> Principal:
         review = TokenReview(
             api_version="authentication.k8s.io/v1",
             kind="TokenReview",
-            spec=TokenReview.Spec(token=token.reveal(), audiences=(audience,)),
+            spec=TokenReview.Spec(token=text, audiences=(audience,)),
         )
+        self._limits.asked()
         try:
             status = (await self._client.create(review, timeout=_REVIEW_TIMEOUT)).status
         except KubeError as error:
@@ -176,15 +210,18 @@ class Tokens:
             ):
                 raise Unauthenticated("the token is not signed by the cluster")
             return await self._reviewed_once(digest, text, claims)
+        self._check_signature(text, key)
+        said = _said(claims)
+        self._remember(digest, said, claims)
+        return said
+
+    def _check_signature(self, text: str, key: VerifyingKey) -> None:
         try:
             # The issuer is not compared: these keys sign nothing but tokens of this cluster's ServiceAccounts, and a
             # cluster may have several issuers. Times and audience were, in `_claims`, with our own clock.
             jwt.decode(text, key.key, [key.algorithm], options=_SIGNATURE_ALONE)
         except jwt.InvalidTokenError:
             raise Unauthenticated("the token is not signed by the cluster") from None
-        said = _said(claims)
-        self._remember(digest, said, claims)
-        return said
 
     def _claims(self, text: str, audience: str) -> tuple[dict[str, Any], str]:
         """What the token claims, before anybody vouched for it: one that does not even claim to be good costs nothing."""
@@ -215,7 +252,12 @@ class Tokens:
         return await asyncio.shield(review)
 
     async def _review(self, text: str) -> _Said:
-        return _bound(await self.principal(Secret(text), self._audience))
+        # Nobody vouched for this one yet: the keys are not known, or not the newest.
+        try:
+            self._limits.stranger()
+        except TooManyReviewsError:
+            raise Unreachable(_TOO_MANY) from None
+        return _bound(await self._asked(text, self._audience))
 
     def _reviewed_now(self, digest: bytes, claims: dict[str, Any], review: "asyncio.Task[_Said]") -> None:
         self._reviews.pop(digest, None)

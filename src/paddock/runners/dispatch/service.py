@@ -29,6 +29,7 @@ from paddock.runners.dispatch.http import PATH, DispatchEndpoint
 from paddock.runners.dispatch.identity import Tokens
 from paddock.runners.dispatch.metrics import DispatchMetrics
 from paddock.runners.dispatch.pending_releases import PendingReleases
+from paddock.runners.dispatch.review_limits import ReviewLimits
 from paddock.runners.dispatch.waiting_pods import WaitingPods
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.scale_sets.minting import ScaleSetMinting
@@ -115,7 +116,8 @@ class DispatchService:
             nodes=self.nodes.reader,
         )
         keys = PublishedKeys(client, clock)
-        self.tokens = Tokens(client, observations, keys, audience=settings.audience, clock=clock)
+        limits = ReviewLimits(clock, context.registry)
+        self.tokens = Tokens(client, observations, keys, audience=settings.audience, clock=clock, limits=limits)
         self.waiting = WaitingPods()
         self._heartbeat = Heartbeat(ledger, context.name, clock, rng, every=settings.beat)
         self._pending_releases = PendingReleases(

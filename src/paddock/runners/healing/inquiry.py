@@ -17,6 +17,7 @@ from paddock.clients.github import (
     GitHubJob,
     GitHubRunner,
     NotFound,
+    Priority,
     RateLimited,
     RunnerPlace,
     Unauthenticated,
@@ -26,8 +27,11 @@ from paddock.runners.healing.verdicts.job import JobSaid, RunnerSaid
 
 __all__ = ["GitHubAnswer", "Inquiry", "Questions"]
 
-_ASKED_AT_ONCE = 100
-"""Questions about jobs in one pass; those asked longest ago come first in the next one."""
+_ASKED_AT_ONCE = 30
+"""Questions about jobs of one installation in one pass; those asked longest ago come first in the next one. Each installation
+has its own budget at GitHub and its own share here, so that no account's long line keeps the jobs of others from being asked
+about. Two workers ask once a minute: together less than the 4,000 calls an hour that are for verifying.
+"""
 _LONGEST_BELIEF = timedelta(minutes=5)
 _TIMEOUT = 2
 """How many answers may fail to come before an installation is left alone for the rest of the pass."""
@@ -48,8 +52,9 @@ class GitHubAnswer:
 class Inquiry:
     """What one worker remembers from pass to pass."""
 
-    def __init__(self, github: GitHub, clock: Clock) -> None:
+    def __init__(self, github: GitHub, clock: Clock, priority: Priority = Priority.VERIFY) -> None:
         self.github = github
+        self.priority = priority
         self.clock = clock
         self.asked: dict[int, datetime] = {}
         self.missing: dict[int, datetime] = {}
@@ -68,12 +73,12 @@ class Inquiry:
     def last_asked(self, job_id: int) -> datetime:
         return self.asked.get(job_id, _NEVER)
 
-    def believed(self, job_id: int, age: timedelta) -> bool:
-        """Whether the last answer is fresh enough: for a tenth of the job's age, at most five minutes.
+    def believed(self, job_id: int, age: timedelta, longest: timedelta = _LONGEST_BELIEF) -> bool:
+        """Whether the last answer is fresh enough: for a tenth of the job's age, at most five minutes (or `longest`).
 
         GitHub sends an event for each change of a job; asking again is for events that were lost.
         """
-        return self.clock.now() - self.last_asked(job_id) < min(age / 10, _LONGEST_BELIEF)
+        return self.clock.now() - self.last_asked(job_id) < min(age / 10, longest)
 
 
 class Questions:
@@ -82,7 +87,7 @@ class Questions:
     def __init__(self, inquiry: Inquiry, pass_report: PassReport) -> None:
         self._inquiry = inquiry
         self._pass_report = pass_report
-        self._left = _ASKED_AT_ONCE
+        self._asked: dict[int, int] = {}
         self._held: dict[int, str] = {}
         self._silent: dict[int, int] = {}
         self._answering: dict[tuple[int, str], bool] = {}
@@ -99,15 +104,16 @@ class Questions:
         if installation_id in self._held:
             self._pass_report.refuse(self._held[installation_id])
             return GitHubAnswer(JobSaid.UNKNOWN, refused=True)
-        if self._left <= 0:
+        if self._asked.get(installation_id, 0) >= _ASKED_AT_ONCE:
             self._pass_report.refuse(
-                f"more than {_ASKED_AT_ONCE} jobs to ask GitHub about: the rest comes in the next pass"
+                f"more than {_ASKED_AT_ONCE} jobs of installation {installation_id} to ask GitHub about: the rest comes in"
+                " the next pass"
             )
             return GitHubAnswer(JobSaid.UNKNOWN, refused=True)
-        self._left -= 1
+        self._asked[installation_id] = self._asked.get(installation_id, 0) + 1
         memory, now = self._inquiry, self._inquiry.clock.now()
         try:
-            job = await memory.github.job(installation_id, repository, job_id)
+            job = await memory.github.job(installation_id, repository, job_id, priority=memory.priority)
         except NotFound:
             memory.asked.pop(job_id, None)  # asked again in the next pass: there the 404 may count
             since = memory.missing.setdefault(job_id, now)
@@ -119,26 +125,48 @@ class Questions:
         memory.asked[job_id] = now
         memory.missing.pop(job_id, None)
         self._answering[installation_id, repository] = True
-        return GitHubAnswer(JobSaid.QUEUED if job.status == "waiting" else JobSaid(job.status), job)
+        return GitHubAnswer(JobSaid(job.status), job)
 
     async def runner(self, installation_id: int | None, repository: str, name: str | None) -> RunnerSaid:
         """Whether a runner of that name is online, by a complete list of the place where it must be registered."""
         if installation_id is None or "/" not in repository or not name:
             return RunnerSaid.UNKNOWN
-        _, runners = await self.runners(installation_id, repository)
-        if runners is None:
+        places = await self.places(installation_id, repository, name)
+        if places is None:
             return RunnerSaid.UNKNOWN
-        found = runners.get(name)
-        if found is None:
+        if not places:
             return RunnerSaid.ABSENT
+        ((_, found),) = places
         return RunnerSaid.ONLINE if found.online or found.busy else RunnerSaid.OFFLINE
+
+    async def places(
+        self, installation_id: int, repository: str, name: str
+    ) -> tuple[tuple[RunnerPlace, GitHubRunner], ...] | None:
+        """Where a runner of that name is registered: one place, or none by complete lists of both places where it may be.
+
+        None: not to be had. The repository is asked only where the organisation does not list it: pools may register there,
+        and a place that refuses us the list gave us no runner either.
+        """
+        place, runners = await self.runners(installation_id, repository)
+        if runners is None:
+            return None
+        if name in runners:
+            return ((place, runners[name]),)
+        if place.repository:
+            return ()
+        place = RunnerPlace(installation_id, place.owner, repository.partition("/")[2])
+        runners = await self._listed(place)
+        if runners is None:
+            return () if place in self._nowhere else None
+        return ((place, runners[name]),) if name in runners else ()
 
     async def runners(
         self, installation_id: int, repository: str
     ) -> tuple[RunnerPlace, dict[str, GitHubRunner] | None]:
         """The place where runners for this repository are registered, and all of them by name; None: not to be had.
 
-        That is the organisation; where GitHub knows none of that name, the repository itself, as with minting.
+        That is the organisation; where GitHub knows none of that name or refuses us its list, the repository itself, as with
+        minting.
         """
         owner, _, name = repository.partition("/")
         place = RunnerPlace(installation_id, owner)
@@ -159,7 +187,7 @@ class Questions:
             try:
                 runners = await self._inquiry.github.runners(place)
                 self._runners[place] = {runner.name: runner for runner in runners}
-            except NotFound:
+            except (NotFound, Forbidden):
                 self._nowhere.add(place)
             except GitHubError as error:
                 self._trouble(place.installation_id, f"runners of {place.path}", error)

@@ -8,6 +8,7 @@ KINDS: Final = frozenset(
     {
         "stale_claim",
         "completed_claim",
+        "displaced_claim",
         "orphan_requeued",
         "orphan_completed",
         "orphaned_stamped_pod",
@@ -19,6 +20,8 @@ KINDS: Final = frozenset(
         "queued_started",
         "queued_gave_up",
         "queued_found",
+        "approval_found",
+        "hold_found",
         "redelivered",
         "orphan_service_account",
         "offline_runner",

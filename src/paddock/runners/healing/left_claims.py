@@ -1,10 +1,11 @@
-"""Claims that no dispatcher will finish: never minted, or of a job that is over."""
+"""Claims that no dispatcher will finish: never minted, of a job that is over, or of a runner that was left without one."""
 
 from datetime import datetime
 
 from paddock.base.clock import Clock
-from paddock.clients.github import Conflict, GitHub
+from paddock.clients.github import GitHub
 from paddock.runners.api.settings import HealingSettings
+from paddock.runners.healing.dismissal import Dismissed, dismiss
 from paddock.runners.healing.inquiry import Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.verdicts.claim import ClaimVerdict, ClaimView, judge
@@ -19,7 +20,7 @@ _OFTEN = 15.0
 
 
 class LeftClaims:
-    """Kinds `stale_claim` and `completed_claim`. Touches no Pod, and no running claim by age.
+    """Kinds `stale_claim`, `completed_claim` and `displaced_claim`. Touches no Pod, and no running claim by age.
 
     A stale claim's job waits again in the same transaction. Its dispatcher, if it lives after all, is refused when it
     confirms, so that the runner it minted is never handed out. The claim of a runner that did not execute its job itself
@@ -43,10 +44,11 @@ class LeftClaims:
             claimed_before=now - settings.claim_grace, silent_since=now - settings.silent_dispatcher
         )
         finished = await self._ledger.unconfirmed.finished_claims()
+        displaced = await self._ledger.unconfirmed.displaced(since_before=now - settings.displaced_grace)
         pass_report = PassReport(settings)
         questions = self._inquiry.begin(pass_report, ())
         stale = {claim.generation for claim in unminted}
-        for claim in (*unminted, *(one for one in finished if one.generation not in stale)):
+        for claim in (*unminted, *(one for one in finished if one.generation not in stale), *displaced):
             if pass_report.stopped:
                 break
             pass_report.looked += 1
@@ -63,6 +65,7 @@ class LeftClaims:
             minted=claim.state != "claimed",
             age=now - claim.claimed_at,
             dispatcher_silent=silent,  # of a claim younger than the grace, silence is what the ledger listed it for
+            displaced_for=now - _since(claim) if claim.state == "running" and claim.job_id is None else None,
             over_for=None if over is None else now - over.recorded_at,
             executor_named=over is not None and over.executor is not None,
             executed_it=over is not None and over.executor is not None and over.executor == over.runner_name,
@@ -87,10 +90,17 @@ class LeftClaims:
             },
             seconds=(self._clock.now() - _since(claim)).total_seconds(),
         )
-        if not pass_report.may(heal) or (verdict.unregister and not await self._is_gone(claim, questions, pass_report)):
+        if not pass_report.may(heal):
+            return
+        if verdict.unregister and not await self._is_gone(claim, questions, pass_report):
+            pass_report.nothing()
             return
         unconfirmed = self._ledger.unconfirmed
-        release = unconfirmed.release_unminted if verdict.kind == "stale_claim" else unconfirmed.release_finished
+        release = {
+            "stale_claim": unconfirmed.release_unminted,
+            "completed_claim": unconfirmed.release_finished,
+            "displaced_claim": unconfirmed.release_displaced,
+        }[verdict.kind]
         if await release(claim, by=f"healing/{self.name}", why=verdict.sentence) is None:
             pass_report.moved_on(heal)
         else:
@@ -99,27 +109,20 @@ class LeftClaims:
     async def _is_gone(self, claim: HeldPod, questions: Questions, pass_report: PassReport) -> bool:
         """Whether GitHub has no runner of this claim any more, or takes it away now."""
         session = await self._ledger.sessions.of_pod(claim.pod_uid)
-        repository = session.repository if session is not None else ""
-        installation_id = (await self._ledger.unconfirmed.installations({claim.account_id})).get(claim.account_id)
-        if installation_id is None or "/" not in repository:
-            pass_report.refuse(f"claim of Pod {claim.pod_name}: no installation to unregister its runner with")
-            return False
-        place, runners = await questions.runners(installation_id, repository)
-        if runners is None:
-            return False  # the trouble is in the report; the next pass asks again
-        found = runners.get(claim.runner_name or "")
-        if found is None:
-            return True
-        if found.busy:
-            pass_report.refuse(f"claim of Pod {claim.pod_name}: GitHub says that its runner is busy with another job")
-            return False
-        try:
-            await self._github.remove_runner(place, found.runner_id)
-        except Conflict:
-            pass_report.refuse(f"claim of Pod {claim.pod_name}: its runner has just been given another job")
-            return False
-        return True
+        installations = await self._ledger.unconfirmed.installations({claim.account_id})
+        dismissed = await dismiss(
+            self._github,
+            questions,
+            pass_report,
+            about=f"claim of Pod {claim.pod_name}",
+            installation_id=installations.get(claim.account_id),
+            repository=session.repository if session is not None else "",
+            runner_name=claim.runner_name,
+        )
+        return dismissed is Dismissed.GONE
 
 
 def _since(claim: HeldPod) -> datetime:
-    return claim.recorded_at if isinstance(claim, FinishedClaim) else claim.claimed_at
+    if isinstance(claim, FinishedClaim):
+        return claim.recorded_at
+    return claim.displaced_at or claim.claimed_at

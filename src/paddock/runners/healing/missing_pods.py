@@ -11,11 +11,14 @@ from typing import Final
 
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
+from paddock.clients.github import GitHub
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.reader import FreshReader
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import Streaks, implausible
+from paddock.runners.healing.dismissal import Dismissed, dismiss
+from paddock.runners.healing.inquiry import Inquiry, Questions
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.observations import list_runner_pods
 from paddock.runners.healing.pass_report import PassReport
@@ -42,6 +45,7 @@ class MissingPods:
         self,
         ledger: Ledger,
         client: Client,
+        github: GitHub,
         settings: HealingSettings,
         clock: Clock,
         *,
@@ -51,6 +55,8 @@ class MissingPods:
     ) -> None:
         self._ledger = ledger
         self._reader = FreshReader(client)
+        self._github = github
+        self._inquiry = Inquiry(github, clock)
         self._settings = settings
         self._clock = clock
         self._namespace = namespace
@@ -80,7 +86,9 @@ class MissingPods:
             return replace(pass_report.report(), reported=tuple(heals))
         now = self._clock.now()
         why = f"Pod {held.pod_name} is gone"
-        stopped = await self._ledger.recovery.pod_stopped(pod_uid, ended_at or now, by=BY, why=why)
+        minted = claim is not None and claim.state == "running"
+        free = not minted or await self._runner_gone(claim, session, self._inquiry.aside(pass_report), pass_report)
+        stopped = await self._ledger.recovery.pod_stopped(pod_uid, ended_at or now, by=BY, why=why, minted=free)
         if fence is not None:
             await self._ledger.fences.lift(fence, by=BY, why=why)
         for heal in heals:
@@ -135,6 +143,7 @@ class MissingPods:
         ]
         if dry or pass_report.only_reports(CLAIM):
             return [self._claim_heal(claim, "missing from complete lists") for claim in missing], 0
+        questions = self._inquiry.begin(pass_report, ())
         chosen = missing[: self._settings.cap]
         put_off = len(missing) - len(chosen)
         if put_off:
@@ -149,6 +158,10 @@ class MissingPods:
                         "there_after_all", f"Pod {claim.pod_name} was missing from lists, and is there", pass_report
                     )
                     continue
+                if claim.state == "running":
+                    session = await self._ledger.sessions.of_pod(claim.pod_uid)
+                    if not await self._runner_gone(claim, session, questions, pass_report):
+                        continue
                 why = f"Pod {claim.pod_name} has been missing since {_at(claim.missing_since)}"
                 ended = await self._ledger.recovery.release_missing([claim], by=BY, why=why)
                 if ended:
@@ -189,6 +202,27 @@ class MissingPods:
                 if await self._ledger.sessions.end_absent({session.pod_uid: ended_at}, by=BY, why=why):
                     pass_report.done(self._session_heal(session, "missing from complete lists"))
         return [], max(0, len(absent) - _SESSIONS_AT_ONCE)
+
+    async def _runner_gone(
+        self, claim: HeldPod | None, session: Session | None, questions: Questions, pass_report: PassReport
+    ) -> bool:
+        """Whether no runner of this claim can come online any more: the VM of a Pod that was deleted by force may live on.
+
+        An account without an installation is handed no job, so that its slots hold nobody up: there the Pod's word counts.
+        """
+        if claim is None or claim.runner_name is None:
+            return True
+        installations = await self._ledger.unconfirmed.installations({claim.account_id})
+        dismissed = await dismiss(
+            self._github,
+            questions,
+            pass_report,
+            about=f"claim of Pod {claim.pod_name}",
+            installation_id=installations.get(claim.account_id),
+            repository=session.repository if session is not None else "",
+            runner_name=claim.runner_name,
+        )
+        return dismissed in (Dismissed.GONE, Dismissed.NOBODY)
 
     async def _ended_at(self, session: Session, absent_since: datetime) -> datetime:
         """The best guess: when its job ended, else when the Pod was first missed; never after now or six hours."""

@@ -12,6 +12,7 @@ from paddock.base.clock import Clock
 from paddock.clients.github import GitHub
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import implausible
+from paddock.runners.healing.dismissal import Dismissed, dismiss
 from paddock.runners.healing.inquiry import GitHubAnswer, Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.pod_snapshot import CountPods, PodSnapshot
@@ -66,6 +67,7 @@ class OrphanedJobs:
         self._pods = pods
         self._settings = settings
         self._clock = clock
+        self._github = github
         self._inquiry = Inquiry(github, clock)
         self.every = settings.every
 
@@ -109,7 +111,7 @@ class OrphanedJobs:
                     pass_report.refuse(f"job {job_id} does not run on the Pod that stopped any more: left alone")
                     continue
                 (case,) = await self._cases([job])
-                await self._settle_or_put_back(case, PodSaid.ENDED, questions, pass_report)
+                await self._settle_or_put_back(case, _stopped(case), questions, pass_report)
         return pass_report.report()
 
     async def _cases(self, jobs: Collection[Job]) -> list[_Case]:
@@ -145,7 +147,7 @@ class OrphanedJobs:
         if not uid:
             return PodSaid.UNKNOWN
         if _reported_ended(case):
-            return PodSaid.ENDED
+            return _stopped(case)
         if snapshot is None:
             return PodSaid.UNKNOWN
         if uid in snapshot.ended:
@@ -177,7 +179,7 @@ class OrphanedJobs:
         )
         verdict = judge_running(view, self._settings)
         if (
-            answer.said is JobSaid.QUEUED
+            answer.said in (JobSaid.QUEUED, JobSaid.WAITING)
             and verdict.action is Action.KEEP
             and not (case.executing and not view.pod_gone)
         ):
@@ -185,10 +187,16 @@ class OrphanedJobs:
             view = replace(view, runner=await questions.runner(case.installation_id, job.repository, job.runner_name))
             verdict = judge_running(view, self._settings)
         if verdict.action is not Action.KEEP:
-            await self._act(case, view, answer, verdict, pass_report)
+            await self._act(case, view, answer, verdict, questions, pass_report)
 
     async def _act(
-        self, case: _Case, view: RunningJobFacts, answer: GitHubAnswer, verdict: JobVerdict, pass_report: PassReport
+        self,
+        case: _Case,
+        view: RunningJobFacts,
+        answer: GitHubAnswer,
+        verdict: JobVerdict,
+        questions: Questions,
+        pass_report: PassReport,
     ) -> None:
         job, by = case.job, f"healing/{self.name}"
         orphaned = (self._clock.now() - _since(case)).total_seconds()
@@ -202,8 +210,14 @@ class OrphanedJobs:
         if not pass_report.may(heal):
             return
         if verdict.action is Action.REQUEUE:
+            # A runner that is only offline may come back, beside the one that the job is handed to next.
+            if view.pod is not PodSaid.ENDED and not await self._is_gone(case, questions, pass_report):
+                pass_report.nothing()
+                return
             heard = None if case.claim is None else case.claim.executing_since
-            done = await self._ledger.unconfirmed.put_back(job, heard=heard, by=by, why=verdict.sentence)
+            done = await self._ledger.unconfirmed.put_back(
+                job, heard=heard, by=by, why=verdict.sentence, held=answer.said is JobSaid.WAITING
+            )
         else:
             end = answer.job
             moved = await self._ledger.jobs.settle(
@@ -220,8 +234,26 @@ class OrphanedJobs:
         else:
             pass_report.moved_on(heal)
 
+    async def _is_gone(self, case: _Case, questions: Questions, pass_report: PassReport) -> bool:
+        job = case.job
+        dismissed = await dismiss(
+            self._github,
+            questions,
+            pass_report,
+            about=f"job {job.job_id}",
+            installation_id=case.installation_id,
+            repository=job.repository,
+            runner_name=job.runner_name,
+        )
+        return dismissed is Dismissed.GONE
+
 
 _DONE: Mapping[Action, str] = {Action.REQUEUE: "put back into the line", Action.SETTLE: "settled"}
+
+
+def _stopped(case: _Case) -> PodSaid:
+    """How the Pod of a job stopped: a claim that outlived its Pod was kept because its runner may live on."""
+    return PodSaid.ENDED if case.claim is None else PodSaid.ABSENT
 
 
 def _reported_ended(case: _Case) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime, timedelta
 
 from paddock.base.clock import Clock
-from paddock.clients.github import GitHub, GitHubJob
+from paddock.clients.github import GitHub, GitHubJob, Priority
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.inquiry import GitHubAnswer, Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
@@ -26,10 +26,14 @@ _ON_ITS_WAY = timedelta(seconds=60)
 """An event may take so long; only then is a job at GitHub that is unknown here one whose event was lost."""
 _REPOSITORIES_KEPT = timedelta(minutes=5)
 _ROUND = 20.0
+_HELD_BELIEVED = timedelta(minutes=20)
+"""A job may wait for its approval for weeks, and the approval is announced: so seldom is an old one asked about."""
 
 
 class LongQueued:
-    """Kinds `queued_completed`, `queued_started` and `queued_gave_up`: jobs that have waited suspiciously long.
+    """Kinds `queued_completed`, `queued_started` and `queued_gave_up`: jobs that have waited suspiciously long. Kinds
+    `approval_found` and `hold_found`: jobs that wait for an approval, of which GitHub is asked from the first minute on,
+    because a `waiting` and a `queued` that arrived together do not say which of them was the last word.
 
     A job that GitHub says is in progress is never ended; where GitHub names the runner it is bound to that, as its
     event would have done. Giving up holds only while the job still waits: whoever took it meanwhile keeps it.
@@ -41,20 +45,22 @@ class LongQueued:
         self._ledger = ledger
         self._settings = settings
         self._clock = clock
-        self._inquiry = Inquiry(github, clock)
+        # The line is asked about with what proofs of leaks leave over: those give Macs back.
+        self._inquiry = Inquiry(github, clock, Priority.CLEAN_UP)
         self.every = settings.every
 
     async def heal(self) -> Report:
         pass_report = PassReport(self._settings)
         now = self._clock.now()
         # No lower bound: a job that is not served any more for its age needs its end all the more.
-        jobs = await self._ledger.jobs.queued(before=now - self._settings.queued_verify, after=_EVER)
+        held = await self._ledger.jobs.held()
+        jobs = [*held, *await self._ledger.jobs.queued(before=now - self._settings.queued_verify, after=_EVER)]
         questions = self._inquiry.begin(pass_report, [job.job_id for job in jobs])
         if not jobs:
             return pass_report.report()
         installations = await self._ledger.unconfirmed.installations({job.account_id for job in jobs})
         pass_report.looked = len(jobs)
-        due = [job for job in jobs if not self._inquiry.believed(job.job_id, now - job.enqueued_at)]
+        due = [job for job in jobs if not self._believed(job, now)]
         due.sort(key=lambda job: self._inquiry.last_asked(job.job_id))
         for job in due:
             if pass_report.stopped:
@@ -62,6 +68,11 @@ class LongQueued:
             with pass_report.item(f"job {job.job_id}"):
                 await self._judge(job, installations.get(job.account_id), questions, pass_report)
         return pass_report.report()
+
+    def _believed(self, job: Job, now: datetime) -> bool:
+        if job.status == "waiting":
+            return self._inquiry.believed(job.job_id, now - job.changed_at, _HELD_BELIEVED)
+        return self._inquiry.believed(job.job_id, now - job.enqueued_at)
 
     async def _judge(
         self, job: Job, installation_id: int | None, questions: Questions, pass_report: PassReport
@@ -72,6 +83,7 @@ class LongQueued:
         view = QueuedJobFacts(
             waited=self._clock.now() - job.enqueued_at,
             said=answer.said,
+            held=job.status == "waiting",
             runner_named=answer.job is not None and bool(answer.job.runner_name),
             repository_answers=answer.repository_answers,
             missing_for=answer.missing_for,
@@ -110,6 +122,10 @@ class LongQueued:
         match verdict.action:
             case Action.GIVE_UP:
                 return await self._ledger.unconfirmed.give_up(job, conclusion="stale", by=by, why=verdict.sentence)
+            case Action.HOLD | Action.RELEASE:
+                status, wanted = ("waiting", Moved.HELD) if verdict.action is Action.HOLD else ("queued", Moved.QUEUED)
+                moved = await self._ledger.jobs.enqueue(_as_announced(job), by=by, status=status, why=verdict.sentence)
+                return moved is wanted
             case Action.BIND if found is not None:
                 execution = await self._ledger.jobs.started(
                     _as_announced(job),
@@ -222,6 +238,8 @@ _DONE = {
     Action.SETTLE: "settled",
     Action.GIVE_UP: "given up",
     Action.BIND: "bound to the runner that executes it",
+    Action.HOLD: "taken out of the line",
+    Action.RELEASE: "put into the line",
 }
 
 

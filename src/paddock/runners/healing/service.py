@@ -103,7 +103,7 @@ class HealingService:
             orphans,
             LeakedPods(reaping, settings),
             HungListeners(reaping, settings),
-            MissingPods(ledger, client, settings, clock, namespace=namespace, metrics=metrics, ask=self.check),
+            MissingPods(ledger, client, github, settings, clock, namespace=namespace, metrics=metrics, ask=self.check),
             LongQueued(ledger, github, settings, clock),
             UnheardJobs(ledger, github, given.announce, settings, clock),
             Redelivery(ledger, {"github": github}, settings, clock),

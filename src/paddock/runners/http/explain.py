@@ -11,6 +11,7 @@ from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, OWNE
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.http.readonly import JobPage, PodPage
 from paddock.runners.ledger import FINISHED, PoolSignals, Session, Transition
+from paddock.runners.ledger.views import WaitingJob
 from paddock.runners.pools.pod_predicates import drain_since, ending_of, os_of, warm
 
 __all__ = ["why_job", "why_pod", "why_pool"]
@@ -45,6 +46,23 @@ def why_job(
             healthy=False,
         )
     what = f"{job.repository} · {job.job_name or job.workflow_name or '?'}"
+    if job.status == "waiting":
+        return Explanation(
+            about=about,
+            sentence=f"{what} waits for somebody's approval {ago(job.changed_at, now)}: GitHub gives it to no runner before",
+            evidence=evidence,
+            next="GitHub says when it is approved; then it gets its place in the line.",
+        )
+    if job.status == "unserved":
+        return Explanation(
+            about=about,
+            sentence=f"{what} has waited {span(now - job.enqueued_at)}, and no pool runs it: {job.changed_why}",
+            evidence=evidence,
+            next=f"It is queued as soon as a pool offers its labels ({', '.join(job.labels or (job.label,))}).",
+            commands=("paddock get pools",),
+            runbook="PaddockJobsUnserved",
+            healthy=False,
+        )
     if job.status == "queued":
         waiting = page.waiting
         said = waiting.why if waiting is not None else "its turn has just come"
@@ -53,7 +71,7 @@ def why_job(
             sentence=f"{what} has waited {span(now - job.enqueued_at)}: {said}",
             evidence=evidence,
             next=_when_served(page, pool, now),
-            commands=(f"paddock why pool {job.pool}", "paddock get jobs"),
+            commands=(*_allowing(waiting), f"paddock why pool {job.pool}", "paddock get jobs"),
             runbook="PaddockJobsWaitTooLong" if now - job.enqueued_at > timedelta(minutes=10) else "",
             healthy=now - job.enqueued_at < timedelta(minutes=1),
         )
@@ -232,7 +250,7 @@ def why_pool(pool: RunnerPool, signals: PoolSignals | None) -> Explanation:
         evidence.append(
             Evidence(
                 "database",
-                f"{signals.queued} jobs may run now, {signals.withheld} are over their account's limit, {signals.occupied} Pods are occupied",
+                f"{signals.queued} jobs may run now, {signals.withheld} are over a limit, {signals.not_allowed} are of nobody on the allow list, {signals.occupied} Pods are occupied",
             )
         )
     starving = signals is not None and signals.queued > 0 and status.idle == 0
@@ -251,6 +269,12 @@ def why_pool(pool: RunnerPool, signals: PoolSignals | None) -> Explanation:
     )
 
 
+def _allowing(waiting: WaitingJob | None) -> tuple[str, ...]:
+    if waiting is None or waiting.reason != "not_allowed":
+        return ()
+    return (f"paddock accounts allow {waiting.login}", f"paddock accounts allow {waiting.repository}")
+
+
 def _when_served(page: JobPage, pool: RunnerPool | None, now: datetime) -> str:
     waiting = page.waiting
     if waiting is not None and waiting.until is not None and waiting.until > now:
@@ -260,6 +284,10 @@ def _when_served(page: JobPage, pool: RunnerPool | None, now: datetime) -> str:
         return "GitHub is asked about it: it gets a place in the line again, or its end."
     if reason in ("larger_than_limit", "limit_missing"):
         return "It goes on only when its account's limit is raised."
+    if reason == "not_allowed":
+        return "It is kept, and goes at once when it is allowed."
+    if reason == "repository_limit_reached":
+        return "It goes on when a job of its repository ends, or when its limit is raised."
     if reason == "limit_reached":
         return "It goes on when a job of its account ends, or when its limit is raised."
     if reason == "behind_its_account":

@@ -97,6 +97,7 @@ class PodIsStopped(Struct, frozen=True):
     pod_name: _Name
     ended_at: Annotated[datetime, Meta(tz=True)]
     why: _Why = "the Pod stopped"
+    ended: bool = True
 
 
 class Load(Struct, frozen=True):
@@ -109,6 +110,9 @@ class Load(Struct, frozen=True):
     withheld: int
     oldest_dispatchable_seconds: float
     p95_concurrent_last_hour: int
+    not_allowed: int = 0
+    resting: int = 0
+    held: int = 0
 
     @classmethod
     def of(cls, signals: PoolSignals) -> "Load":
@@ -168,7 +172,7 @@ def internal_routes(
     async def stopped(request: Request) -> Response:
         await _controller(request)
         told = decode(await _body(request), PodIsStopped)
-        await retirement.stopped(Pod(told.pod_uid, told.pod_name), told.ended_at, why=told.why)
+        await retirement.stopped(Pod(told.pod_uid, told.pod_name), told.ended_at, why=told.why, ended=told.ended)
         return Response(status_code=204)
 
     async def note_progress(request: Request) -> Response:

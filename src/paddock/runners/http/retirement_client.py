@@ -99,8 +99,9 @@ class HttpRetirementApi:
             found |= _decoded(await self._ask("POST", "/pods/at-work", body=asked), AtWork).at_work
         return found
 
-    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
-        told = {"pod_uid": pod.uid, "pod_name": pod.name, "ended_at": rfc3339_micro(ended_at), "why": why}
+    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
+        told: dict[str, Any] = {"pod_uid": pod.uid, "pod_name": pod.name, "ended_at": rfc3339_micro(ended_at)}
+        told |= {"why": why, "ended": ended}
         await self._ask("POST", "/pods/stopped", body=told)
 
     async def _ask(self, method: str, path: str, *, body: Any = None, params: Any = None) -> httpx2.Response:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.database import Database, fetch_one
 from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.limits import DEFAULTS
 from paddock.runners.ledger.rows import Account
@@ -31,6 +31,10 @@ WITH account AS (
 )
 SELECT account_id, login, installation_id, enrolled_at FROM account
 """
+FREE_INSTALLATION = """
+-- free_installation: of whoever else was given it
+UPDATE accounts SET installation_id = NULL WHERE installation_id = %s AND account_id <> %s
+"""
 BY_ID = """
 -- accounts_by_id
 SELECT account_id, login, installation_id, enrolled_at FROM accounts WHERE account_id = ANY (%s::bigint[])
@@ -55,19 +59,24 @@ class Accounts:
 
     async def enrol(self, account_id: int, login: str, installation_id: int | None = None) -> Account:
         """Make the account known, or bring its names up to date. A new one starts with the default limits."""
-        account = await self._database.row(
-            Account,
-            ENROL,
-            {
-                "account_id": account_id,
-                "login": login,
-                "installation_id": installation_id,
-                "now": self._clock.now(),
-                "platforms": list(DEFAULTS),
-                "vcpus": [vcpus for vcpus, _ in DEFAULTS.values()],
-                "memory": [memory_mb for _, memory_mb in DEFAULTS.values()],
-            },
-        )
+        async with self._database.transaction() as connection:
+            if installation_id is not None:
+                # An installation is one account's. A row of another that has it was made by the login alone, once.
+                await connection.execute(FREE_INSTALLATION, [installation_id, account_id])
+            account = await fetch_one(
+                connection,
+                Account,
+                ENROL,
+                {
+                    "account_id": account_id,
+                    "login": login,
+                    "installation_id": installation_id,
+                    "now": self._clock.now(),
+                    "platforms": list(DEFAULTS),
+                    "vcpus": [vcpus for vcpus, _ in DEFAULTS.values()],
+                    "memory": [memory_mb for _, memory_mb in DEFAULTS.values()],
+                },
+            )
         assert account is not None  # an upsert with RETURNING gives its row
         return account
 
@@ -79,7 +88,7 @@ class Accounts:
         return await self._by_installation.ask(installation_id)
 
     async def of_login(self, login: str) -> Account | None:
-        """The account of that name, for deliveries of installations that are not enrolled."""
+        """An account that bore that login when it was last heard of: for people, and never to decide whose a job is."""
         return await self._database.row(Account, BY_LOGIN, [login])
 
     async def _of_ids(self, account_ids: Sequence[int]) -> list[Account | None]:

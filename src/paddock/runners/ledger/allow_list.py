@@ -73,7 +73,7 @@ class BoundName(Struct, frozen=True):
 SET = """
 -- set_list_entry: a line and its audit, or neither where nothing changes
 WITH before AS (
-    SELECT allowed FROM allow_list WHERE account_id = %(account_id)s AND repository_id = %(repository_id)s FOR UPDATE
+    SELECT allowed FROM allow_list WHERE account_id = %(account_id)s AND repository_id = %(repository_id)s
 ), written AS (
     INSERT INTO allow_list AS e (account_id, repository_id, allowed, name, changed_at, changed_by, changed_why)
     VALUES (%(account_id)s, %(repository_id)s, %(allowed)s, %(name)s, %(now)s, %(by)s, %(why)s)
@@ -107,6 +107,13 @@ POOLS_OF = """
 -- pools_of_account: where jobs of it wait
 SELECT DISTINCT pool FROM jobs WHERE status = 'queued' AND account_id = %s
 """
+AFFECTED = """
+-- affected: how many of its jobs wait, and how many are held for it
+SELECT (SELECT count(*) FROM jobs j WHERE j.status = 'queued' AND j.account_id = %(account_id)s
+        AND (%(repository_id)s = 0 OR j.repository_id = %(repository_id)s)),
+       (SELECT count(*) FROM claims c WHERE c.account_id = %(account_id)s AND c.state <> 'fenced'
+        AND (%(repository_id)s = 0 OR c.repository_id = %(repository_id)s))
+"""
 BIND = f"""
 -- bind_name: the first to say so is right for good
 WITH new AS (
@@ -126,7 +133,7 @@ REPOSITORY_LIMIT = """
 -- set_repository_limit: what is admitted already stays, even above a lowered limit
 WITH before AS (
     SELECT vcpus, memory_mb FROM repository_limits
-    WHERE account_id = %(account_id)s AND repository_id = %(repository_id)s AND platform = %(platform)s FOR UPDATE
+    WHERE account_id = %(account_id)s AND repository_id = %(repository_id)s AND platform = %(platform)s
 ), written AS (
     INSERT INTO repository_limits (account_id, repository_id, platform, name, vcpus, memory_mb, changed_at)
     VALUES (%(account_id)s, %(repository_id)s, %(platform)s, %(name)s, %(vcpus)s, %(memory_mb)s, %(now)s)
@@ -194,6 +201,13 @@ class AllowList:
         """Changes of the list and of limits, newest first."""
         return await self._database.rows(AccountChange, CHANGES, {"limit": limit, "account_id": account_id})
 
+    async def affected(self, account_id: int, repository_id: int = 0) -> tuple[int, int]:
+        """How many of its jobs wait, and how many run or are being handed over."""
+        async with self._database.connection() as connection:
+            params = {"account_id": account_id, "repository_id": repository_id}
+            row = await (await connection.execute(AFFECTED, params)).fetchone()
+        return (0, 0) if row is None else (row[0], row[1])
+
     async def bind(self, name: str, account_id: int, repository_id: int = 0) -> BoundName:
         """What a name of the settings means from now on; where it meant something before, that."""
         params = {"name": name, "account_id": account_id, "repository_id": repository_id, "now": self._clock.now()}
@@ -223,7 +237,7 @@ class AllowList:
         params = self._change(account_id, repository_id, by, why)
         params |= {"platform": platform, "name": name, "vcpus": vcpus, "memory_mb": memory_mb}
         await self._database.run(REPOSITORY_LIMIT, params)
-        await self._hint(account_id)
+        await self.hint(account_id)
 
     async def lift_repository_limit(
         self, account_id: int, repository_id: int, platform: Platform, *, by: str, why: str
@@ -231,7 +245,7 @@ class AllowList:
         """The repository may hold as much as its account again. False: it had no limit of its own."""
         params = self._change(account_id, repository_id, by, why) | {"platform": platform}
         lifted = await self._database.run(UNLIMIT, params) > 0
-        await self._hint(account_id)
+        await self.hint(account_id)
         return lifted
 
     async def _set(self, account_id: int, repository_id: int, name: str, *, allowed: bool, by: str, why: str) -> bool:
@@ -239,7 +253,7 @@ class AllowList:
         changed = await self._database.run(SET, params) > 0
         # Dying here costs the two seconds until dispatch looks by itself.
         if allowed:
-            await self._hint(account_id)
+            await self.hint(account_id)
         return changed
 
     def _change(self, account_id: int, repository_id: int, by: str, why: str) -> dict[str, object]:
@@ -251,7 +265,8 @@ class AllowList:
             "now": self._clock.now(),
         }
 
-    async def _hint(self, account_id: int) -> None:
+    async def hint(self, account_id: int) -> None:
+        """More of the account's jobs may run than before: dispatch looks now at the pools in which they wait."""
         async with self._database.connection() as connection:
             pools = await (await connection.execute(POOLS_OF, [account_id])).fetchall()
         await self._notifications.hint(*(pool for (pool,) in pools))

@@ -59,15 +59,15 @@ class ConfiguredLimits:
         """Bring the ledger's limits to what the settings say; gives how many had to be changed."""
         changed = 0
         for wanted in self._limits:
-            account = await self._ledger.accounts.of_login(wanted.login)
-            if account is None:
+            account_id = await self._account_of(wanted.login)
+            if account_id is None:
                 continue  # not heard of yet: its first job enrols it
-            held = {usage.platform: usage for usage in await self._ledger.limits.usage(account.account_id)}
+            held = {usage.platform: usage for usage in await self._ledger.limits.usage(account_id)}
             now = held.get(wanted.platform)
             if now is not None and (now.vcpus, now.memory_mb) == (wanted.vcpus, wanted.memory_mb):
                 continue
             await self._ledger.limits.set(
-                account.account_id,
+                account_id,
                 wanted.platform,
                 vcpus=wanted.vcpus,
                 memory_mb=wanted.memory_mb,
@@ -76,3 +76,17 @@ class ConfiguredLimits:
             )
             changed += 1
         return changed
+
+    async def _account_of(self, login: str) -> int | None:
+        """The account that the login was first found to mean: whoever takes the login later inherits no limit, and an
+        account that changes its login keeps it.
+        """
+        names = self._ledger.allow_list
+        bound = await names.bound(login) or await names.bound(f"limit {login}")
+        if bound is None:
+            account = await self._ledger.accounts.of_login(login)
+            if account is None:
+                return None
+            # Under a name of its own: what the ledger last heard is good enough for a limit, and not for being allowed.
+            bound = await names.bind(f"limit {login}", account.account_id)
+        return bound.account_id

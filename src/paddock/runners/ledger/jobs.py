@@ -8,12 +8,24 @@ from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
-from paddock.runners.ledger.enqueue import ANNOUNCED, EnqueueBatcher
+from paddock.runners.ledger.enqueue import MOVED, WHY, Announcement, EnqueueBatcher, resay
 from paddock.runners.ledger.errors import InvalidEntryError
 from paddock.runners.ledger.notifications import Notifications
-from paddock.runners.ledger.rows import FINISHED, Completion, Ended, Execution, HeldPod, Job, Moved, NewJob
+from paddock.runners.ledger.rows import (
+    FINISHED,
+    Announced,
+    Completion,
+    Ended,
+    Execution,
+    HeldPod,
+    Job,
+    Moved,
+    NewJob,
+)
 
 __all__ = ["Jobs"]
+
+_MOST_QUEUED = 10_000
 
 LOCK = """
 -- lock_job: orders everything that is said about one job
@@ -23,12 +35,12 @@ INSERT = """
 -- insert_job: nothing happens if the job is known or has finished
 INSERT INTO jobs (job_id, account_id, pool, platform, vcpus, memory_mb, status, conclusion, repository, workflow_run_id,
     workflow_name, run_attempt, job_name, head_branch, head_sha, label, enqueued_at, started_at, completed_at, runner_name,
-    changed_at, changed_by, changed_why, repository_id)
+    changed_at, changed_by, changed_why, labels, repository_id)
 SELECT %(job_id)s, %(account_id)s, %(pool)s, %(platform)s, %(vcpus)s, %(memory_mb)s, %(status)s, %(conclusion)s,
     %(repository)s, %(workflow_run_id)s, %(workflow_name)s, %(run_attempt)s, %(job_name)s, %(head_branch)s, %(head_sha)s,
-    %(label)s, %(enqueued_at)s, %(started_at)s, %(completed_at)s, %(runner_name)s, %(now)s, %(by)s, %(why)s,
+    %(label)s, %(enqueued_at)s, %(started_at)s, %(completed_at)s, %(runner_name)s, %(now)s, %(by)s, %(why)s, %(labels)s::text[],
     %(repository_id)s
-WHERE %(status)s <> 'queued' OR NOT EXISTS (SELECT FROM completions WHERE job_id = %(job_id)s)
+WHERE %(status)s NOT IN ('queued', 'waiting', 'unserved') OR NOT EXISTS (SELECT FROM completions WHERE job_id = %(job_id)s)
 ON CONFLICT (job_id) DO NOTHING
 """
 JOB = f"""
@@ -59,11 +71,11 @@ RETURNING pool
 """
 DISPLACE = """
 -- displace_claim: its job went to another runner; the Pod stays reserved, for it may be given any other job
-UPDATE claims SET job_id = NULL, executing_since = NULL WHERE generation = %s
+UPDATE claims SET job_id = NULL, executing_since = NULL, displaced_at = coalesce(displaced_at, %s) WHERE generation = %s
 """
 EXECUTES = """
 -- claim_executes: GitHub proved which job this runner executes
-UPDATE claims SET job_id = %(job_id)s, executing_since = coalesce(executing_since, %(started_at)s)
+UPDATE claims SET job_id = %(job_id)s, executing_since = coalesce(executing_since, %(started_at)s), displaced_at = NULL
 WHERE generation = %(generation)s
 """
 RUNS = """
@@ -72,7 +84,7 @@ RUNS = """
 UPDATE jobs SET status = 'running', generation = %(generation)s, pod_uid = %(pod_uid)s, pod_name = %(pod_name)s,
     runner_name = %(runner_name)s, started_at = coalesce(started_at, %(started_at)s), not_before = NULL,
     changed_at = %(now)s, changed_by = %(by)s, changed_why = %(why)s
-WHERE job_id = %(job_id)s AND status IN ('queued', 'claimed', 'running')
+WHERE job_id = %(job_id)s AND status IN ('waiting', 'unserved', 'queued', 'claimed', 'running')
   AND NOT (%(generation)s::bigint IS NULL AND status = 'running' AND runner_name = %(runner_name)s)
 """
 SESSION_EXECUTES = """
@@ -104,9 +116,16 @@ SELECT {columns(HeldPod)}
 FROM claims WHERE job_id = %s
 """
 QUEUED = f"""
--- queued_jobs: oldest first
-SELECT {columns(Job)} FROM jobs WHERE status = 'queued' AND enqueued_at < %(before)s AND enqueued_at > %(after)s
-ORDER BY enqueued_at, job_id LIMIT %(limit)s
+-- queued_jobs: oldest first, so many of each account: however long the line of one is, it hides nobody else's
+SELECT {columns(Job)} FROM (
+    SELECT jobs.*, row_number() OVER (PARTITION BY account_id ORDER BY enqueued_at, job_id) AS nth
+    FROM jobs WHERE status IN ('queued', 'unserved') AND enqueued_at < %(before)s AND enqueued_at > %(after)s
+) line
+WHERE nth <= %(limit)s ORDER BY nth, enqueued_at, job_id LIMIT %(most)s
+"""
+HELD = f"""
+-- held_jobs: those that GitHub holds back, oldest first
+SELECT {columns(Job)} FROM jobs WHERE status = 'waiting' ORDER BY enqueued_at, job_id LIMIT %s
 """
 RUNNING = f"""
 -- running_jobs: oldest first
@@ -121,10 +140,16 @@ class Jobs:
         self._notifications = notifications
         self._enqueue_batcher = EnqueueBatcher(database, clock)
 
-    async def enqueue(self, job: NewJob, *, by: str = "webhook") -> Moved:
-        """`queued` or `waiting`: the job waits from now on, unless it is known already or has finished."""
+    async def enqueue(self, job: NewJob, *, by: str = "webhook", status: Announced = "queued", why: str = "") -> Moved:
+        """`queued` or `waiting`: the job waits from now on, unless it is known already or has finished.
+
+        A job that GitHub holds back is known as `waiting` and handed to nobody; the `queued` that follows the approval
+        releases it, and its wait counts from then. A `waiting` about a job that is queued here holds it, too: whichever
+        of the two was said last, GitHub is asked within the minute (`healing`).
+        """
         _check(job)
-        moved = await self._enqueue_batcher.add(job, by) or await self._enqueue_in_turn(job, by)
+        said = Announcement(job, by, status, why or WHY[status])
+        moved = await self._enqueue_batcher.add(said) or await self._enqueue_in_turn(said)
         if moved is Moved.QUEUED:
             await self._notifications.hint(job.pool)
         return moved
@@ -151,7 +176,7 @@ class Jobs:
             await connection.execute(JOBS_CONCERNED, [concerned])
             for claim in claims:
                 if mine is None or claim.generation != mine.generation:
-                    await connection.execute(DISPLACE, [claim.generation])
+                    await connection.execute(DISPLACE, [now, claim.generation])
             if mine is not None and mine.job_id is not None and mine.job_id != job.job_id:
                 displaced = {**words, "job_id": mine.job_id, "generation": mine.generation}
                 displaced["why"] = f"its runner was given job {job.job_id} instead"
@@ -224,7 +249,7 @@ class Jobs:
                 mine = [c for c in claims if (c.account_id, c.runner_name) == (account_id, runner_name)]
                 for claim in claims:
                     if claim not in mine and claim.state == "running":
-                        await connection.execute(DISPLACE, [claim.generation])
+                        await connection.execute(DISPLACE, [now, claim.generation])
             else:
                 mine = []
             concerned = [job_id, *(claim.job_id for claim in mine if claim.job_id is not None)]
@@ -289,18 +314,27 @@ class Jobs:
         return await self._database.row(Completion, COMPLETION, [job_id])
 
     async def queued(self, *, before: datetime, after: datetime, limit: int = 1000) -> list[Job]:
-        """Jobs that have waited since a moment between `after` and `before`, oldest first."""
-        return await self._database.rows(Job, QUEUED, {"before": before, "after": after, "limit": limit})
+        """Jobs that have waited since a moment between `after` and `before`, each account's oldest first, `limit` of each."""
+        params = {"before": before, "after": after, "limit": limit, "most": _MOST_QUEUED}
+        return await self._database.rows(Job, QUEUED, params)
+
+    async def held(self, limit: int = 1000) -> list[Job]:
+        """Jobs that GitHub holds back for an approval, oldest first."""
+        return await self._database.rows(Job, HELD, [limit])
 
     async def running(self, *, started_before: datetime, limit: int = 10_000) -> list[Job]:
         """Jobs that run since before that, oldest first."""
         return await self._database.rows(Job, RUNNING, [started_before, limit])
 
-    async def _enqueue_in_turn(self, job: NewJob, by: str) -> Moved:
+    async def _enqueue_in_turn(self, said: Announcement) -> Moved:
+        job = said.job
         async with self._database.transaction() as connection:
             await connection.execute(LOCK, [job.job_id])
-            if await self._insert(connection, job, "queued", by=by, why=ANNOUNCED):
-                return Moved.QUEUED
+            if await self._insert(connection, job, said.status, by=said.by, why=said.why):
+                return MOVED[said.status]
+            moved = await resay(connection, [said], self._clock.now())
+            if job.job_id in moved:
+                return MOVED[said.status]
             known = await fetch_one(connection, Job, JOB, [job.job_id])
             return Moved.KNOWN if known is not None and known.status not in FINISHED else Moved.FINISHED
 
@@ -317,7 +351,7 @@ class Jobs:
         completed_at: datetime | None = None,
         runner_name: str | None = None,
     ) -> bool:
-        values = {name: getattr(job, name) for name in NewJob.__struct_fields__}
+        values = {name: getattr(job, name) for name in NewJob.__struct_fields__} | {"labels": list(job.labels)}
         values |= {"status": status, "conclusion": conclusion, "started_at": started_at, "completed_at": completed_at}
         values |= {"runner_name": runner_name, "now": self._clock.now(), "by": by, "why": why}
         return (await connection.execute(INSERT, values)).rowcount == 1

@@ -26,6 +26,7 @@ from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.overview import Overview
 from paddock.runners.ledger.progress import Progress
 from paddock.runners.ledger.recovery import Recovery
+from paddock.runners.ledger.rerouting import Rerouting
 from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.runner_logs import RunnerLogs
 from paddock.runners.ledger.scale_sets import ScaleSetRows
@@ -62,6 +63,7 @@ class Ledger:
         self.recovery = Recovery(database, clock, self.notifications, self.sessions)
         self.dispatchers = Dispatchers(database, clock)
         self.unconfirmed = UnconfirmedClaims(database, clock, self.notifications)
+        self.rerouting = Rerouting(database, clock, self.notifications)
         self.transitions = Transitions(database)
         self.signals = Signals(database, clock)
         self.overview = Overview(database, clock)

@@ -16,7 +16,7 @@ DEFAULTS: Final[Mapping[Platform, tuple[int, int]]] = MappingProxyType({"linux":
 SET_LIMIT = """
 -- set_limit: waits for an admission under way; what is admitted already stays, even above a lowered limit
 WITH before AS (
-    SELECT vcpus, memory_mb FROM limits WHERE account_id = %(account_id)s AND platform = %(platform)s FOR UPDATE
+    SELECT vcpus, memory_mb FROM limits WHERE account_id = %(account_id)s AND platform = %(platform)s
 ), written AS (
     INSERT INTO limits (account_id, platform, vcpus, memory_mb, changed_at)
     VALUES (%(account_id)s, %(platform)s, %(vcpus)s, %(memory_mb)s, %(now)s)

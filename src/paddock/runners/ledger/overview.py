@@ -41,17 +41,28 @@ SELECT set_config('statement_timeout', '3000', true)
 SUMMARY = """
 -- summary: the same rule as the autoscaler's signals, over all pools
 WITH line AS (
-    SELECT j.account_id, j.platform, j.vcpus, j.memory_mb, j.enqueued_at,
+    SELECT j.account_id, j.platform, j.repository_id, j.repository, j.vcpus, j.memory_mb, j.enqueued_at,
            coalesce(j.not_before > %(now)s, false) OR EXISTS (
                SELECT FROM setbacks s WHERE s.account_id = j.account_id AND s.repository IN ('', j.repository)
                                         AND s.not_before > %(now)s) AS rests
     FROM jobs j WHERE j.status = 'queued' AND j.enqueued_at > %(now)s - interval '7 days'
+), repositories AS (
+    SELECT account_id, platform, repository_id, repository, count(*) FILTER (WHERE NOT rests) AS jobs,
+           count(*) FILTER (WHERE rests) AS resting, max(vcpus) AS vcpus, max(memory_mb) AS memory_mb,
+           min(enqueued_at) FILTER (WHERE NOT rests) AS oldest
+    FROM line GROUP BY account_id, platform, repository_id, repository
 ), accounts_in_line AS (
-    SELECT account_id, platform, count(*) FILTER (WHERE NOT rests) AS jobs, count(*) FILTER (WHERE rests) AS resting,
-           max(vcpus) AS vcpus, max(memory_mb) AS memory_mb, min(enqueued_at) FILTER (WHERE NOT rests) AS oldest
-    FROM line GROUP BY account_id, platform
+    SELECT r.account_id, r.platform, coalesce(sum(r.jobs) FILTER (WHERE is_ok), 0) AS all_jobs,
+           coalesce(sum(least(r.jobs, room.jobs)) FILTER (WHERE is_ok), 0) AS jobs,
+           coalesce(sum(r.resting) FILTER (WHERE is_ok), 0) AS resting,
+           coalesce(sum(r.jobs + r.resting) FILTER (WHERE NOT is_ok), 0) AS not_allowed, max(r.vcpus) AS vcpus,
+           max(r.memory_mb) AS memory_mb, min(r.oldest) FILTER (WHERE is_ok AND room.jobs IS DISTINCT FROM 0) AS oldest
+    FROM repositories r CROSS JOIN LATERAL is_allowed(r.account_id, r.repository_id, r.repository) is_ok
+    LEFT JOIN LATERAL (SELECT greatest(0, least(own.vcpus / r.vcpus, own.memory_mb / r.memory_mb)) AS jobs
+                       FROM repository_room(r.account_id, r.repository_id, r.platform) own) room ON true
+    GROUP BY r.account_id, r.platform
 ), room AS (
-    SELECT a.jobs, a.resting, a.oldest, greatest(0, coalesce(least(
+    SELECT a.all_jobs, a.jobs, a.resting, a.not_allowed, a.oldest, greatest(0, coalesce(least(
                (l.vcpus - coalesce(used.vcpus, 0)) / a.vcpus,
                (l.memory_mb - coalesce(used.memory_mb, 0)) / a.memory_mb), 0)) AS headroom
     FROM accounts_in_line a LEFT JOIN limits l USING (account_id, platform)
@@ -61,23 +72,31 @@ WITH line AS (
 SELECT coalesce(extract(epoch FROM %(now)s - min(oldest) FILTER (WHERE headroom > 0)), 0)::float8
            AS oldest_dispatchable_seconds,
        coalesce(sum(least(jobs, headroom)), 0)::integer AS dispatchable,
-       coalesce(sum(jobs - least(jobs, headroom)), 0)::integer AS withheld,
+       coalesce(sum(all_jobs - least(jobs, headroom)), 0)::integer AS withheld,
        coalesce(sum(resting), 0)::integer AS resting,
        (SELECT count(*) FROM claims WHERE state = 'claimed')::integer AS claimed,
        (SELECT count(*) FROM jobs WHERE status = 'running')::integer AS running,
        (SELECT count(*) FROM sessions WHERE ended_at IS NULL)::integer AS sessions_open,
-       (SELECT count(*) FROM completions WHERE completed_at > %(now)s - interval '1 hour')::integer AS completed_last_hour
+       (SELECT count(*) FROM completions WHERE completed_at > %(now)s - interval '1 hour')::integer AS completed_last_hour,
+       coalesce(sum(not_allowed), 0)::integer AS not_allowed,
+       (SELECT count(*) FROM jobs WHERE status = 'waiting')::integer AS held,
+       (SELECT count(*) FROM jobs WHERE status = 'unserved')::integer AS unserved,
+       coalesce((SELECT changed_why FROM jobs WHERE status = 'unserved' ORDER BY changed_at, job_id LIMIT 1), '')
+           AS unserved_why,
+       (SELECT min(changed_at) FROM jobs WHERE status = 'unserved') AS unserved_since
 FROM room
 """
 IN_LINE = """
--- in_line: the jobs that have waited longest
+-- in_line: the jobs that have waited longest, and as many of those that are outside of the line
 WITH line AS (
-    SELECT * FROM jobs WHERE status = 'queued' ORDER BY enqueued_at, job_id LIMIT %(limit)s
+    (SELECT * FROM jobs WHERE status = 'queued' ORDER BY enqueued_at, job_id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM jobs WHERE status IN ('waiting', 'unserved') ORDER BY enqueued_at, job_id LIMIT %(limit)s)
 )"""
 THE_JOB = """
 -- the_job: one job, if it waits
 WITH line AS (
-    SELECT * FROM jobs WHERE job_id = %(job_id)s AND status = 'queued'
+    SELECT * FROM jobs WHERE job_id = %(job_id)s AND status IN ('waiting', 'unserved', 'queued')
 )"""
 WHY_IT_WAITS = """
 -- why_it_waits: each waiting job beside everything that may hold it up; its place is the one that claiming would give it
@@ -87,12 +106,15 @@ WHY_IT_WAITS = """
     CROSS JOIN LATERAL unnest(next_jobs(of_pool.pool, %(deep)s, %(now)s, '{}')) WITH ORDINALITY AS place (job_id, number)
 )
 SELECT line.job_id, line.account_id, a.login, line.repository, line.workflow_name, line.job_name, line.pool,
-       line.platform, line.label, line.vcpus, line.memory_mb, line.enqueued_at, line.mint_failures, line.not_before,
+       line.platform, line.label, line.labels, line.status, line.vcpus, line.memory_mb, line.enqueued_at, line.changed_at,
+       line.mint_failures, line.not_before,
        line.changed_why, l.vcpus AS limit_vcpus, l.memory_mb AS limit_memory_mb,
        coalesce(used.vcpus, 0)::integer AS used_vcpus, coalesce(used.memory_mb, 0)::integer AS used_memory_mb,
        setback.repository AS setback_repository, setback.not_before AS setback_until, setback.why AS setback_why,
        places.number AS position,
-       coalesce((SELECT max(p.ranked) FROM places p WHERE p.pool = line.pool), 0)::integer AS ranked
+       coalesce((SELECT max(p.ranked) FROM places p WHERE p.pool = line.pool), 0)::integer AS ranked,
+       is_allowed(line.account_id, line.repository_id, line.repository) AS allowed,
+       own.vcpus::integer AS room_vcpus, own.memory_mb::integer AS room_memory_mb
 FROM line JOIN accounts a USING (account_id)
 LEFT JOIN limits l ON l.account_id = line.account_id AND l.platform = line.platform
 LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb FROM claims c
@@ -100,6 +122,7 @@ LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb F
 LEFT JOIN LATERAL (SELECT s.repository, s.not_before, s.why FROM setbacks s
                    WHERE s.account_id = line.account_id AND s.repository IN ('', line.repository)
                      AND s.not_before > %(now)s ORDER BY s.not_before DESC LIMIT 1) setback ON true
+LEFT JOIN LATERAL repository_room(line.account_id, line.repository_id, line.platform) own ON true
 LEFT JOIN places ON places.pool = line.pool AND places.job_id = line.job_id
 ORDER BY line.enqueued_at, line.job_id
 """
@@ -153,7 +176,10 @@ WITH waiting AS (
 )
 SELECT a.account_id, a.login, a.installation_id, l.platform, l.vcpus AS limit_vcpus, l.memory_mb AS limit_memory_mb,
        coalesce(used.vcpus, 0)::integer AS used_vcpus, coalesce(used.memory_mb, 0)::integer AS used_memory_mb,
-       coalesce(used.claims, 0)::integer AS claims, coalesce(waiting.jobs, 0)::integer AS queued
+       coalesce(used.claims, 0)::integer AS claims, coalesce(waiting.jobs, 0)::integer AS queued,
+       coalesce((SELECT CASE WHEN bool_or(e.allowed) FILTER (WHERE e.repository_id = 0) THEN 'allowed'
+                             WHEN bool_or(e.allowed) THEN 'some' WHEN count(*) > 0 THEN 'denied' END
+                 FROM allow_list e WHERE e.account_id = a.account_id), '') AS listed
 FROM limits l JOIN accounts a USING (account_id)
 LEFT JOIN (SELECT limit_id, sum(vcpus) AS vcpus, sum(memory_mb) AS memory_mb, count(*) AS claims FROM claims
            WHERE limit_id IS NOT NULL GROUP BY limit_id) used USING (limit_id)

@@ -28,6 +28,7 @@ class QueueCollector(Collector):
         self._clock = clock
         self.signals: dict[str, PoolSignals] = {}
         self.backlog: int | None = None
+        self.unserved: int | None = None
         self._timeout = EligibleWaits()
 
     async def run(self) -> None:
@@ -41,16 +42,26 @@ class QueueCollector(Collector):
         try:
             self.signals = {pool: await self._ledger.signals.of_pool(pool) for pool in self._pools()}
             self.backlog = await self._ledger.deliveries.backlog()
+            self.unserved = await self._ledger.signals.unserved()
             self._timeout.look(await self._ledger.signals.line(), self._clock.now())
         except LedgerError:
-            self.signals, self.backlog = {}, None
+            self.signals, self.backlog, self.unserved = {}, None, None
             self._timeout.forget()
 
     async def summary(self) -> QueueSummary:
         """The ledger's numbers of this moment; the wait of the oldest job counts from when its account had room."""
         summary = await self._ledger.overview.summary()
         waited = self._timeout.longest(self._clock.now()).total_seconds()
-        return replace(summary, oldest_dispatchable_seconds=min(summary.oldest_dispatchable_seconds, waited))
+        return replace(
+            summary,
+            oldest_dispatchable_seconds=min(summary.oldest_dispatchable_seconds, waited),
+            dispatchable_by_pool={pool: signals.queued for pool, signals in self.signals.items() if signals.queued},
+            oldest_by_pool={pool: self._oldest(pool) for pool, signals in self.signals.items() if signals.queued},
+        )
+
+    def _oldest(self, pool: str) -> float:
+        waited = self._timeout.longest(self._clock.now(), pool).total_seconds()
+        return min(self.signals[pool].oldest_dispatchable_seconds, waited)
 
     def collect(self) -> Iterator[Metric]:
         oldest = GaugeMetricFamily(
@@ -60,17 +71,23 @@ class QueueCollector(Collector):
         )
         jobs = GaugeMetricFamily(
             "paddock_queue_jobs",
-            "Jobs that wait: those that may run now, and those held back.",
+            "Jobs that wait: those that may run now, those that a limit, a failed mint or an approval holds back, and those of nobody on the allow list.",
             labels=["pool", "state"],
         )
         claims = GaugeMetricFamily("paddock_claims", "Claims that are held.", labels=["pool"])
         for pool, signals in sorted(self.signals.items()):
-            waited = self._timeout.longest(self._clock.now(), pool).total_seconds()
-            oldest.add_metric([pool], min(signals.oldest_dispatchable_seconds, waited))
+            oldest.add_metric([pool], self._oldest(pool))
             jobs.add_metric([pool, "dispatchable"], signals.queued)
             jobs.add_metric([pool, "withheld"], signals.withheld)
+            jobs.add_metric([pool, "not_allowed"], signals.not_allowed)
+            jobs.add_metric([pool, "resting"], signals.resting)
+            jobs.add_metric([pool, "approval"], signals.held)
             claims.add_metric([pool], signals.claimed)
         yield from (oldest, jobs, claims)
+        if self.unserved is not None:
+            unserved = GaugeMetricFamily("paddock_queue_unserved_jobs", "Jobs with labels that no pool offers.")
+            unserved.add_metric([], self.unserved)
+            yield unserved
         if self.backlog is not None:
             backlog = GaugeMetricFamily("paddock_webhook_backlog", "Stored deliveries that are not handled yet.")
             backlog.add_metric([], self.backlog)

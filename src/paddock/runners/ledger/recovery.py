@@ -52,8 +52,8 @@ SELECT * FROM end_claims((
 """
 RELEASE_STOPPED = """
 -- release_stopped: what was never minted waits again; a job that was handed over is left for GitHub to speak about
-SELECT * FROM end_claims((SELECT array_agg(generation) FROM claims WHERE pod_uid = %(uid)s),
-    'unminted', NULL, false, %(by)s, %(why)s, %(now)s)
+SELECT * FROM end_claims((SELECT array_agg(generation) FROM claims
+                          WHERE pod_uid = %(uid)s AND (state = 'claimed' OR %(minted)s)), 'unminted', NULL, false, %(by)s, %(why)s, %(now)s)
 """
 RUNNING_ON = f"""
 -- jobs_running_on: by the Pod, whether its claim is still there or not
@@ -106,13 +106,18 @@ class Recovery:
         }
         return await self._end(RELEASE_MISSING, params, by=by, why=why)
 
-    async def pod_stopped(self, pod_uid: str, ended_at: datetime, *, by: str, why: str) -> PodStopped:
+    async def pod_stopped(
+        self, pod_uid: str, ended_at: datetime, *, by: str, why: str, minted: bool = True
+    ) -> PodStopped:
         """The Pod ended: its session ends, its claim too. A job that was never minted waits again.
+
+        Not `minted`: the Pod is gone, and nobody saw it end. Its runner may live on, so that a claim that was minted stays
+        until GitHub has no such runner any more (`healing`).
 
         Repeatable, and right at whichever of the three steps it was interrupted: each finds its own work.
         """
         session_ended = await self._sessions.end(pod_uid, ended_at, by=by, why=why)
-        released = await self._end(RELEASE_STOPPED, {"uid": pod_uid}, by=by, why=why)
+        released = await self._end(RELEASE_STOPPED, {"uid": pod_uid, "minted": minted}, by=by, why=why)
         unsettled = await self._database.rows(Job, RUNNING_ON, [pod_uid])
         return PodStopped(session_ended, tuple(released), tuple(unsettled))
 

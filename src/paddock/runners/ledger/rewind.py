@@ -30,13 +30,14 @@ OPEN_THEN = """
 WITH candidates AS (
     SELECT job_id FROM completions WHERE completed_at > %(ended_after)s
     UNION SELECT job_id FROM jobs WHERE status = 'queued'
+    UNION SELECT job_id FROM jobs WHERE status IN ('waiting', 'unserved')
     UNION SELECT job_id FROM jobs WHERE status = 'running'
     UNION SELECT job_id FROM claims WHERE job_id IS NOT NULL
 ), then_ AS (
     SELECT last.* FROM candidates CROSS JOIN LATERAL (
         SELECT t.* FROM transitions t WHERE t.job_id = candidates.job_id AND t.subject = 'job' AND t.at <= %(at)s
         ORDER BY t.transition_id DESC LIMIT 1) last
-    WHERE last.became IN ('queued', 'claimed', 'running')
+    WHERE last.became IN ('waiting', 'unserved', 'queued', 'claimed', 'running')
 )"""
 POOLS_THEN = """
 SELECT j.pool, count(*) FILTER (WHERE t.became = 'queued')::integer AS queued,
@@ -50,7 +51,7 @@ JOBS_THEN = """
 SELECT j.job_id, a.login, j.repository, j.workflow_name, j.job_name, j.pool, t.became AS state, t.at AS since, t.why,
        t.pod_uid, j.enqueued_at, j.status AS now, j.conclusion, j.completed_at
 FROM then_ t JOIN jobs j USING (job_id) JOIN accounts a ON a.account_id = j.account_id
-ORDER BY array_position(ARRAY['queued', 'claimed', 'running'], t.became), t.at, j.job_id LIMIT %(limit)s
+ORDER BY array_position(ARRAY['queued', 'unserved', 'waiting', 'claimed', 'running'], t.became), t.at, j.job_id LIMIT %(limit)s
 """
 FENCES_THEN = """
 -- fences_then: of those that stand now and those that were lifted since, what was raised before that moment

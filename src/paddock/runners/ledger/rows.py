@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -11,6 +11,7 @@ from paddock.runners.api import Platform
 __all__ = [
     "FINISHED",
     "Account",
+    "Announced",
     "Claim",
     "ClaimState",
     "Completion",
@@ -33,6 +34,9 @@ __all__ = [
 
 FINISHED: Final = frozenset({"completed", "cancelled"})
 """The statuses of a job that nothing brings back from."""
+
+Announced = Literal["queued", "waiting", "unserved"]
+"""How a job that no runner has is told of: it may run, GitHub holds it back for an approval, or no pool offers its labels."""
 
 
 class Outcome(StrEnum):
@@ -60,6 +64,8 @@ class Moved(StrEnum):
     """What an event did to a job."""
 
     QUEUED = "queued"
+    HELD = "held"  # GitHub holds it back for an approval: it is known, and handed to nobody
+    UNSERVED = "unserved"  # no pool offers its labels: it is known, and waits for one that does
     KNOWN = "known"  # there is a row already: nothing changed
     FINISHED = "finished"  # it had finished before: nothing changed
     COMPLETED = "completed"
@@ -122,6 +128,7 @@ class NewJob(Struct, frozen=True, kw_only=True):
     label: str = ""
     repository_id: int = 0
     """GitHub's number of the repository, by which it is allowed and limited; 0 where it is not known."""
+    labels: tuple[str, ...] = ()
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -156,6 +163,8 @@ class Job(Struct, frozen=True, kw_only=True):
     changed_at: datetime
     changed_by: str
     changed_why: str
+    repository_id: int = 0
+    labels: tuple[str, ...] = ()
 
 
 class Completion(Struct, frozen=True):
@@ -223,6 +232,8 @@ class HeldPod(Struct, frozen=True, kw_only=True):
     missing_since: datetime | None
     by: str
     why: str
+    displaced_at: datetime | None = None
+    """Since when its job has been another runner's; None while it has one."""
 
 
 class Ended(Struct, frozen=True, kw_only=True):

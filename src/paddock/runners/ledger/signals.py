@@ -12,21 +12,35 @@ __all__ = ["InLine", "PoolSignals", "Signals"]
 _LONGEST_JOB = timedelta(hours=6)
 
 SIGNALS = """
--- pool_signals: queued jobs count only as far as their account may run them now
-WITH line AS (
-    SELECT j.account_id, j.platform, count(*) AS jobs, max(j.vcpus) AS vcpus, max(j.memory_mb) AS memory_mb,
-           min(j.enqueued_at) AS oldest
+-- pool_signals: queued jobs count only as far as they are allowed and their repository and account may run them now;
+-- those that rest after a failed mint are no load, because no Pod could take them
+WITH waiting AS (
+    SELECT j.account_id, j.platform, j.repository_id, j.repository, j.vcpus, j.memory_mb, j.enqueued_at,
+           coalesce(j.not_before > %(now)s, false) OR EXISTS (
+               SELECT FROM setbacks s WHERE s.account_id = j.account_id AND s.repository IN ('', j.repository)
+                                        AND s.not_before > %(now)s) AS rests
     FROM jobs j WHERE j.status = 'queued' AND j.pool = %(pool)s AND j.enqueued_at > %(now)s - interval '7 days'
-    GROUP BY j.account_id, j.platform
+), repositories AS (
+    SELECT account_id, platform, repository_id, repository, count(*) AS jobs, max(vcpus) AS vcpus, max(memory_mb) AS memory_mb,
+           min(enqueued_at) AS oldest
+    FROM waiting WHERE NOT rests GROUP BY account_id, platform, repository_id, repository
+), line AS (
+    SELECT r.account_id, r.platform, sum(r.jobs) AS raw, coalesce(sum(r.jobs) FILTER (WHERE NOT is_ok), 0) AS not_allowed,
+           coalesce(sum(least(r.jobs, room.jobs)) FILTER (WHERE is_ok), 0) AS jobs, max(r.vcpus) AS vcpus,
+           max(r.memory_mb) AS memory_mb, min(r.oldest) FILTER (WHERE is_ok AND room.jobs IS DISTINCT FROM 0) AS oldest
+    FROM repositories r CROSS JOIN LATERAL is_allowed(r.account_id, r.repository_id, r.repository) is_ok
+    LEFT JOIN LATERAL (SELECT greatest(0, least(own.vcpus / r.vcpus, own.memory_mb / r.memory_mb)) AS jobs
+                       FROM repository_room(r.account_id, r.repository_id, r.platform) own) room ON true
+    GROUP BY r.account_id, r.platform
 ), room AS (
-    SELECT line.jobs, line.oldest, greatest(0, least(
+    SELECT line.raw, line.not_allowed, line.jobs, line.oldest, greatest(0, least(
                (l.vcpus - coalesce(used.vcpus, 0)) / line.vcpus,
                (l.memory_mb - coalesce(used.memory_mb, 0)) / line.memory_mb)) AS headroom
     FROM line LEFT JOIN limits l USING (account_id, platform)
     LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb FROM claims c
                        WHERE c.limit_id = l.limit_id) used ON true
 ), queue AS (
-    SELECT coalesce(sum(jobs), 0)::integer AS raw,
+    SELECT coalesce(sum(raw), 0)::integer AS raw, coalesce(sum(not_allowed), 0)::integer AS not_allowed,
            coalesce(sum(least(jobs, coalesce(headroom, 0))), 0)::integer AS queued,
            min(oldest) FILTER (WHERE headroom > 0) AS oldest
     FROM room
@@ -47,10 +61,13 @@ WITH line AS (
     GROUP BY minute
 )
 SELECT %(pool)s AS pool, held.claimed, greatest(held.claimed, occupying.pods) AS occupied, queue.queued,
-       queue.raw - queue.queued AS withheld,
+       queue.raw - queue.queued - queue.not_allowed AS withheld,
        coalesce(extract(epoch FROM %(now)s - queue.oldest), 0)::float8 AS oldest_dispatchable_seconds,
        coalesce((SELECT percentile_disc(0.95) WITHIN GROUP (ORDER BY sessions) FROM minutes), 0)::integer
-           AS p95_concurrent_last_hour
+           AS p95_concurrent_last_hour,
+       queue.not_allowed,
+       (SELECT count(*) FROM waiting WHERE rests)::integer AS resting,
+       (SELECT count(*) FROM jobs WHERE status = 'waiting' AND pool = %(pool)s)::integer AS held
 FROM queue, held, occupying
 """
 
@@ -58,9 +75,22 @@ FROM queue, held, occupying
 LINE = """
 -- line_by_account: who waits where, since when, and whether the next of them may run now
 WITH line AS (
-    SELECT j.pool, j.account_id, j.platform, min(j.vcpus) AS vcpus, min(j.memory_mb) AS memory_mb,
-           min(j.enqueued_at) AS oldest
-    FROM jobs j WHERE j.status = 'queued' AND j.enqueued_at > %(now)s - interval '7 days'
+    -- of what may not run now there is no smallest, and so no room for it
+    SELECT j.pool, j.account_id, j.platform, min(j.vcpus) FILTER (WHERE ok) AS vcpus,
+           min(j.memory_mb) FILTER (WHERE ok) AS memory_mb, coalesce(min(j.oldest) FILTER (WHERE ok), min(j.oldest)) AS oldest
+    FROM (
+        SELECT j.pool, j.account_id, j.platform, j.repository_id, j.repository, min(j.vcpus) AS vcpus,
+               min(j.memory_mb) AS memory_mb, min(j.enqueued_at) AS oldest
+        FROM jobs j WHERE j.status = 'queued' AND j.enqueued_at > %(now)s - interval '7 days'
+          AND NOT coalesce(j.not_before > %(now)s, false)
+          AND NOT EXISTS (SELECT FROM setbacks s WHERE s.account_id = j.account_id AND s.repository IN ('', j.repository)
+                                                   AND s.not_before > %(now)s)
+        GROUP BY j.pool, j.account_id, j.platform, j.repository_id, j.repository
+    ) j CROSS JOIN LATERAL (
+        SELECT is_allowed(j.account_id, j.repository_id, j.repository) AND NOT EXISTS (
+            SELECT FROM repository_room(j.account_id, j.repository_id, j.platform) own
+            WHERE own.vcpus < j.vcpus OR own.memory_mb < j.memory_mb) AS ok
+    ) judged
     GROUP BY j.pool, j.account_id, j.platform
 )
 SELECT line.pool, line.account_id, line.platform, line.oldest,
@@ -69,6 +99,12 @@ SELECT line.pool, line.account_id, line.platform, line.oldest,
 FROM line LEFT JOIN limits l USING (account_id, platform)
 LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb FROM claims c
                    WHERE c.limit_id = l.limit_id) used ON true
+"""
+
+
+UNSERVED = """
+-- unserved_jobs
+SELECT count(*)::integer FROM jobs WHERE status = 'unserved'
 """
 
 
@@ -83,7 +119,11 @@ class InLine(Struct, frozen=True):
 
 
 class PoolSignals(Struct, frozen=True):
-    """`queued` may run now, `withheld` is over its account's limit; `occupied` counts Pods that are still tearing down."""
+    """`queued` may run now, `withheld` is over a limit; `occupied` counts Pods that are still tearing down.
+
+    No load at all: `not_allowed` is of nobody on the list, `resting` backs off after a failed mint, `held` waits for
+    somebody's approval.
+    """
 
     pool: str
     claimed: int
@@ -92,6 +132,9 @@ class PoolSignals(Struct, frozen=True):
     withheld: int
     oldest_dispatchable_seconds: float
     p95_concurrent_last_hour: int
+    not_allowed: int = 0
+    resting: int = 0
+    held: int = 0
 
 
 class Signals:
@@ -105,6 +148,10 @@ class Signals:
         signals = await self._database.row(PoolSignals, SIGNALS, params)
         assert signals is not None  # aggregates without GROUP BY give one row
         return signals
+
+    async def unserved(self) -> int:
+        """How many jobs carry labels that no pool offers."""
+        return await self._database.value(UNSERVED) or 0
 
     async def line(self) -> list[InLine]:
         """Everybody who waits, by pool and account."""

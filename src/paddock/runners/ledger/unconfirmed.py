@@ -28,6 +28,16 @@ SELECT {columns(HeldPod, "c.")},
 FROM claims c JOIN completions f USING (job_id) LEFT JOIN sessions s ON s.pod_uid = c.pod_uid
 WHERE c.state <> 'fenced' ORDER BY c.claimed_at, c.pod_uid
 """
+DISPLACED = f"""
+-- displaced_claims: minted, and their job has been another runner's since before that
+SELECT {columns(HeldPod)} FROM claims
+WHERE state = 'running' AND job_id IS NULL AND coalesce(displaced_at, claimed_at) < %s ORDER BY claimed_at, pod_uid
+"""
+HOLD_BACK = """
+-- hold_back: GitHub holds back what has just been put back, so that it must not be handed out in between
+UPDATE jobs SET status = 'waiting', changed_at = %(now)s, changed_by = %(by)s, changed_why = %(why)s
+WHERE job_id = %(job_id)s AND status = 'queued'
+"""
 STILL_UNMINTED = """
 -- still_unminted
 SELECT generation FROM claims WHERE pod_uid = %(uid)s AND generation = %(generation)s AND state = 'claimed' FOR UPDATE
@@ -58,12 +68,12 @@ AND pod_uid IS NOT DISTINCT FROM %(pod_uid)s AND runner_name IS NOT DISTINCT FRO
 """
 STILL_QUEUED = f"""
 -- still_queued
-SELECT {columns(Job)} FROM jobs WHERE job_id = %s AND status = 'queued' FOR UPDATE
+SELECT {columns(Job)} FROM jobs WHERE job_id = %s AND status IN ('waiting', 'unserved', 'queued') FOR UPDATE
 """
 RENEW = """
 -- renew_place: a job that still waits as it was read counts as waiting since a later moment; the old are not handed out
 UPDATE jobs SET enqueued_at = %(since)s
-WHERE job_id = %(job_id)s AND status = 'queued' AND enqueued_at = %(read)s AND enqueued_at < %(since)s
+WHERE job_id = %(job_id)s AND status IN ('queued', 'unserved') AND enqueued_at = %(read)s AND enqueued_at < %(since)s
 """
 KNOWN = """
 -- known_jobs: announced here, or over
@@ -82,6 +92,7 @@ REPOSITORIES = """
 SELECT DISTINCT a.account_id, a.installation_id, seen.repository FROM (
     SELECT account_id, repository FROM sessions WHERE started_at > %(since)s
     UNION SELECT account_id, repository FROM jobs WHERE status = 'queued'
+    UNION SELECT account_id, repository FROM jobs WHERE status IN ('waiting', 'unserved')
     UNION SELECT account_id, repository FROM jobs WHERE status = 'running'
 ) seen JOIN accounts a USING (account_id)
 WHERE a.installation_id IS NOT NULL AND seen.repository LIKE '%%/%%'
@@ -124,6 +135,10 @@ class UnconfirmedClaims:
         """Claims whose job is over, oldest first."""
         return await self._database.rows(FinishedClaim, OVER)
 
+    async def displaced(self, *, since_before: datetime) -> list[HeldPod]:
+        """Claims of runners whose job has been another runner's since before that, oldest first."""
+        return await self._database.rows(HeldPod, DISPLACED, [since_before])
+
     async def release_unminted(self, claim: HeldPod, *, by: str, why: str) -> Ended | None:
         """End the claim if it is still the same and still unminted; its job waits again."""
         return await self._end(STILL_UNMINTED, claim, requeue="live", by=by, why=why)
@@ -136,8 +151,10 @@ class UnconfirmedClaims:
         """End the claim if it still is of the same job, and that job is over. Puts nothing back."""
         return await self._end(STILL_OVER, claim, requeue="none", by=by, why=why)
 
-    async def put_back(self, job: Job, *, heard: datetime | None, by: str, why: str) -> bool:
+    async def put_back(self, job: Job, *, heard: datetime | None, by: str, why: str, held: bool = False) -> bool:
         """A running job waits again in its old place, with the end of its claim if it still has one: all or nothing.
+
+        `held`: GitHub holds it back for an approval, so that it waits outside of the line.
 
         False, and nothing changed, if the job is not running any more as `job` says, or if its claim is another one, or
         was heard to execute at another moment than `heard` (None: never).
@@ -145,16 +162,18 @@ class UnconfirmedClaims:
         words = {"job_id": job.job_id, "now": self._clock.now(), "by": by, "why": why, "generation": job.generation}
         async with self._database.transaction() as connection:
             await connection.execute(LOCK, [job.job_id])
-            held = await fetch_one(connection, HeldPod, HELD_FOR, [job.job_id])
-            if held is not None and (held.generation != job.generation or held.executing_since != heard):
+            claim = await fetch_one(connection, HeldPod, HELD_FOR, [job.job_id])
+            if claim is not None and (claim.generation != job.generation or claim.executing_since != heard):
                 return False
             still = {**words, "pod_uid": job.pod_uid, "runner_name": job.runner_name}
             if await fetch_one(connection, Job, STILL_RUNNING, still) is None:
                 return False
-            if held is not None:
+            if claim is not None:
                 await fetch_all(connection, Ended, END_CLAIMS, {**words, "requeue": "live"})
             else:
                 await connection.execute(REQUEUE, words)
+            if held:
+                await connection.execute(HOLD_BACK, words)
         await self._notifications.hint(job.pool)
         return True
 

@@ -20,15 +20,18 @@ __all__ = [
 ]
 
 Reason = Literal[
-    "too_old", "resting", "repository_resting", "account_resting", "limit_missing", "larger_than_limit", "limit_reached",
-    "in_line", "behind_its_account", "far_back",
+    "approval", "no_pool", "too_old", "not_allowed", "resting", "repository_resting", "account_resting", "limit_missing", "larger_than_limit",
+    "limit_reached", "repository_limit_reached", "in_line", "behind_its_account", "far_back",
 ]  # fmt: skip
 
 _LONGEST_WAIT = timedelta(days=7)
 
 
 class QueueSummary(Struct, frozen=True):
-    """`dispatchable` may run as soon as a Pod is free, `withheld` is over its account's limit, `resting` backs off."""
+    """`dispatchable` may run as soon as a Pod is free, `withheld` is over a limit, `resting` backs off, `not_allowed` is of
+    nobody on the allow list, `held` waits for somebody's approval, `unserved` carries labels that no pool offers, for the
+    reason `unserved_why`.
+    """
 
     oldest_dispatchable_seconds: float
     dispatchable: int
@@ -38,6 +41,14 @@ class QueueSummary(Struct, frozen=True):
     running: int
     sessions_open: int
     completed_last_hour: int
+    not_allowed: int = 0
+    held: int = 0
+    unserved: int = 0
+    unserved_why: str = ""
+    unserved_since: datetime | None = None
+    dispatchable_by_pool: dict[str, int] = {}
+    oldest_by_pool: dict[str, float] = {}
+    """Of each pool: how many jobs may run now, and how long the oldest of them has waited since it may."""
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -52,9 +63,12 @@ class Waiting(Struct, frozen=True, kw_only=True):
     pool: str
     platform: str
     label: str
+    labels: tuple[str, ...]
+    status: str
     vcpus: int
     memory_mb: int
     enqueued_at: datetime
+    changed_at: datetime
     mint_failures: int
     not_before: datetime | None
     changed_why: str
@@ -67,6 +81,10 @@ class Waiting(Struct, frozen=True, kw_only=True):
     setback_why: str | None
     position: int | None
     ranked: int
+    allowed: bool = True
+    room_vcpus: int | None = None
+    """What its repository may still hold; None where it has no limit of its own."""
+    room_memory_mb: int | None = None
 
 
 class WaitingJob(Struct, frozen=True, kw_only=True):
@@ -145,6 +163,8 @@ class AccountView(Struct, frozen=True, kw_only=True):
     used_memory_mb: int
     claims: int
     queued: int
+    listed: str = ""
+    """`allowed`, `denied`, `some` where only repositories of it are allowed, or empty: not on the list."""
 
 
 def explain(job: Waiting, now: datetime, *, ranked_at_most: int) -> WaitingJob:
@@ -171,8 +191,20 @@ def explain(job: Waiting, now: datetime, *, ranked_at_most: int) -> WaitingJob:
 
 def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, str, datetime | None]:
     who = f"account {job.login}"
+    if job.status == "waiting":
+        why = f"GitHub holds it back since {rfc3339(job.changed_at)} until somebody approves its deployment: no runner can take it."
+        return "approval", why, None
+    if job.status == "unserved":
+        labels = ", ".join(job.labels or (job.label,))
+        return "no_pool", f"No pool runs a job with the labels {labels}: {job.changed_why}.", None
     if job.enqueued_at <= now - _LONGEST_WAIT:
         return "too_old", "It has waited for more than a week and is not in the line any more.", None
+    if not job.allowed:
+        why = (
+            f"The {who} (number {job.account_id}) is not allowed to run jobs here:"
+            f" `paddock accounts allow {job.login}` allows it, `paddock accounts allow {job.repository}` this repository alone."
+        )
+        return "not_allowed", why, None
     if job.not_before is not None and job.not_before > now:
         failed = f"{job.mint_failures} failed mint{'' if job.mint_failures == 1 else 's'}"
         why = f"It rests until {rfc3339(job.not_before)} after {failed}: {job.changed_why}."
@@ -196,6 +228,12 @@ def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, s
             f" {job.used_memory_mb} of {job.limit_memory_mb} MB are held."
         )
         return "limit_reached", why, None
+    if job.room_vcpus is not None and (job.room_vcpus < job.vcpus or (job.room_memory_mb or 0) < job.memory_mb):
+        why = (
+            f"Repository {job.repository} is at its own {job.platform} limit: {max(0, job.room_vcpus)} vCPU and"
+            f" {max(0, job.room_memory_mb or 0)} MB of it are free; `paddock accounts limit {job.repository}` changes it."
+        )
+        return "repository_limit_reached", why, None
     if job.position is not None:
         place = "Next" if job.position == 1 else f"Number {job.position}"
         return "in_line", f"{place} in line for pool {job.pool}, as soon as a Pod is free.", None

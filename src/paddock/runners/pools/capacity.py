@@ -1,10 +1,11 @@
 """What a fleet can hold now, counted on its Nodes, and what one Pod of a pool takes of it."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from paddock.base.clock import Clock
-from paddock.kube.builtin import Node
+from paddock.kube.builtin import Node, Pod
 from paddock.kube.client import Client
 from paddock.kube.errors import NotFoundError, UnknownKindError
 from paddock.kube.objects import KubeObject, Struct
@@ -14,7 +15,7 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.pools.nodes import healthy, nodes_of, seats_of
 from paddock.runners.pools.scaling import Capacity
 
-__all__ = ["CostUnknownError", "Costs", "RuntimeClass", "capacity_of", "healthy_nodes", "seats_taken"]
+__all__ = ["CostUnknownError", "Costs", "RuntimeClass", "capacity_of", "free_places", "healthy_nodes", "seats_taken"]
 
 _USABLE = 90
 """Percent of a Linux Node's memory that Pods of runners may take; the rest is the Node's own and its DaemonSets'."""
@@ -50,6 +51,18 @@ def capacity_of(pool: RunnerPool, nodes: Iterable[Node]) -> Capacity:
     if pool.spec.os == "darwin":
         return Capacity(sum(seats_of(node) or 0 for node in serving), "VMs")
     return Capacity(sum(_memory(node) for node in serving) * _USABLE // 100, "bytes")
+
+
+def free_places(pool: RunnerPool, nodes: Iterable[Node], pods: Iterable[Pod]) -> int:
+    """How many Pods of this pool its healthy Macs could hold beside those that live there, of whatever pool.
+
+    0 for Linux pools, whose Nodes others may use, too.
+    """
+    if pool.spec.os != "darwin":
+        return 0
+    living = Counter(pod.spec.node_name for pod in pods if pod.status.phase not in ("Succeeded", "Failed"))
+    fits = [(node.metadata.name, _fit(pool, node, seats_of(node) or 0)) for node in healthy_nodes(pool, nodes)]
+    return sum(max(0, fit - living[name]) for name, fit in fits)
 
 
 def seats_taken(pool: RunnerPool, nodes: Iterable[Node]) -> int:

@@ -104,7 +104,7 @@ class PoolEffects:
         """
         for ref, at in self._memory.left(pool, present):
             try:
-                await self._retirement.stopped(ref, at, why="the Pod was deleted and is gone")
+                await self._retirement.stopped(ref, at, why="the Pod was deleted and is gone", ended=False)
             except RetirementUnavailableError as error:
                 log.warning("a stop could not be reported", pod=ref.name, why=str(error))
                 return  # kept in mind, and reported the next time

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from paddock.kube.builtin import Node
+from paddock.kube.builtin import Node, Pod
 from paddock.runners.api import RunnerPool
 from paddock.runners.pools.autoscaler import Outlook
-from paddock.runners.pools.capacity import healthy_nodes
+from paddock.runners.pools.capacity import free_places, healthy_nodes
 from paddock.runners.pools.scaling import warm_deficit
 
 __all__ = ["PoolCollector"]
@@ -44,9 +44,11 @@ class PoolCollector(Collector):
         pools: Callable[[], Iterable[RunnerPool]],
         nodes: Callable[[], Iterable[Node]],
         outlook: Callable[[RunnerPool], Outlook | None],
+        pods: Callable[[], Iterable[Pod]],
     ) -> None:
         self._pools = pools
         self._nodes = nodes
+        self._pods = pods
         self._outlook = outlook
 
     def collect(self) -> Iterator[Metric]:
@@ -65,6 +67,13 @@ class PoolCollector(Collector):
         found = _family("ready_nodes", "Nodes of the pool's fleet that can take Pods now.")
         for pool in pools:
             found.add_metric([pool.metadata.name], len(healthy_nodes(pool, nodes)))
+        yield found
+        found, pods = (
+            _family("unused_places", "Warm Pods without a job, and places for Pods on good Macs that none has."),
+            list(self._pods()),
+        )
+        for pool in pools:
+            found.add_metric([pool.metadata.name], pool.status.idle + free_places(pool, nodes, pods))
         yield found
 
 

@@ -28,10 +28,13 @@ def shape_problem(pool: RunnerPool, settings: PoolSettings) -> str | None:
         return f"the pool's name has {len(name)} characters and labels hold {LONGEST_POOL_NAME}: give it a shorter one"
     if spec.docker and spec.os == "darwin":
         return "spec.docker is for Linux: take it off, or set spec.os to linux"
-    if spec.docker and not spec.runtime_class:
+    if spec.docker and spec.runtime_class not in settings.vm_runtime_classes:
+        known = ", ".join(sorted(settings.vm_runtime_classes))
+        is_none = f"runtimeClass {spec.runtime_class} is none that counts" if spec.runtime_class else "there is none"
         return (
-            "spec.docker adds a privileged container, which may only run inside a VM of its own: "
-            "set spec.runtimeClass (kata-qemu), or take spec.docker off"
+            f"spec.docker adds a privileged container, which may only run inside a VM of its own, and {is_none}: set "
+            f"spec.runtimeClass to one of {known or 'those that --vm-runtime-class names'}, name yours with the operator's "
+            "--vm-runtime-class, or take spec.docker off"
         )
     if spec.os == "linux" and not settings.poller_image:
         return "Linux Pods need an image that polls for jobs: give the operator one (poller_image)"

@@ -44,11 +44,12 @@ class RetirementApi(Protocol):
         """Which of these Pods hold a claim, or were handed a runner and have not ended: uid → the account's login."""
         ...
 
-    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
+    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         """The Pod has ended, or is gone: its session, claim and fence end with it.
 
         Report an ended Pod before its delete, and a retired one only when it is gone: until then the fence is what keeps
         it from winning a job. Repeatable, and harmless for Pods that the ledger does not know.
+        Not `ended`: it is gone and was not seen to end. Its runner may live on, so that its claim is left to healing.
         """
         ...
 
@@ -99,7 +100,7 @@ class LedgerRetirementApi:
         except LedgerError as error:
             raise RetirementUnavailableError(f"which Pods work is not known: {error}") from error
 
-    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
+    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         """As `RetirementApi.stopped`. The jobs that ran on the Pod are checked in the background.
 
         Only for Pods that have ended or are gone: the fence falls here, and a retired Pod that still lived could then win
@@ -107,14 +108,15 @@ class LedgerRetirementApi:
         """
         try:
             # A clock that is ahead of ours must not bill the future.
-            ended = await self._ledger.recovery.pod_stopped(pod.uid, min(ended_at, self._clock.now()), by=_BY, why=why)
+            at = min(ended_at, self._clock.now())
+            left = await self._ledger.recovery.pod_stopped(pod.uid, at, by=_BY, why=why, minted=ended)
             fence = await self._ledger.fences.of_pod(pod.uid)
             if fence is not None:
                 await self._ledger.fences.lift(fence, by=_BY, why=why)
         except LedgerError as error:
             raise RetirementUnavailableError(f"the end of Pod {pod.name} was not recorded: {error}") from error
-        if ended.unsettled:
-            check = asyncio.create_task(self._check([job.job_id for job in ended.unsettled], pod))
+        if left.unsettled:
+            check = asyncio.create_task(self._check([job.job_id for job in left.unsettled], pod))
             self._checks.add(check)
             check.add_done_callback(self._checks.discard)
 

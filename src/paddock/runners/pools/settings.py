@@ -5,7 +5,12 @@ from datetime import timedelta
 
 from paddock.runners.api import AUDIENCE
 
-__all__ = ["PoolSettings"]
+__all__ = ["VM_RUNTIME_CLASSES", "PoolSettings"]
+
+VM_RUNTIME_CLASSES = frozenset({"kata", "kata-qemu", "kata-clh", "kata-fc"})
+"""As Kata Containers installs them."""
+_NO_VM = frozenset({"runc", "crun", "youki", ""})
+"""Containers on the Node's own kernel, whoever says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,8 @@ class PoolSettings:
     poller_image: str = ""
     """Waits for a job in Linux Pods; the only container there with a token. Without it Linux pools make no Pods."""
     docker_image: str = "docker:28-dind"
+    vm_runtime_classes: frozenset[str] = VM_RUNTIME_CLASSES
+    """The RuntimeClasses whose Pods are VMs: only in those may a Docker daemon be privileged."""
     audience: str = AUDIENCE
     token_seconds: int = 600
     """The shortest that Kubernetes issues; it renews the file by itself, and pollers read it anew every time."""
@@ -45,6 +52,10 @@ class PoolSettings:
     def __post_init__(self) -> None:
         if not self.dispatch_url:
             raise ValueError("dispatch_url must be given: without it no runner could ask for a job")
+        if wrong := sorted(self.vm_runtime_classes & _NO_VM):
+            raise ValueError(
+                f"vm_runtime_classes: {wrong[0] or 'an empty name'} is no VM but a container: leave it out"
+            )
         if not 600 <= self.token_seconds <= 86_400:
             raise ValueError("token_seconds must be between 600 and 86400: Kubernetes issues no shorter tokens")
 

@@ -23,6 +23,7 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.service import DispatchContext, DispatchService
 from paddock.runners.healing.service import HealingContext, HealingService
+from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
@@ -36,8 +37,10 @@ from paddock.runners.pools.retirement import LedgerRetirementApi
 from paddock.runners.scale_sets.github_view import GitHubView
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics, SourceCollector
 from paddock.runners.scale_sets.service import Listeners, ListenersContext
+from paddock.runners.tenants.configured import ConfiguredAccounts
 from paddock.runners.webhooks.receive import webhook_route
 from paddock.runners.webhooks.reconciled import enqueue_from_github
+from paddock.runners.webhooks.rerouting import Rerouter
 from paddock.runners.webhooks.worker import WebhookWorker
 
 __all__ = ["RunnerContext", "RunnerService"]
@@ -97,6 +100,7 @@ class RunnerService:
             settings,
         )
         self.webhooks = WebhookWorker(ledger, self._known_pools, clock, rng, registry)
+        self.rerouter = Rerouter(ledger, self._known_pools, clock)
         self.healing = HealingService(
             HealingContext(
                 ledger=ledger,
@@ -136,6 +140,7 @@ class RunnerService:
             *why_routes(self.explainer),
             leaks_route(self.healing.healer),
             rewind_route(ledger, clock),
+            *accounts_routes(ledger, github, self.dispatch.tokens, settings),
         ]
         """What only operators may reach: it shows names of every account."""
 
@@ -145,11 +150,13 @@ class RunnerService:
             "pools": self.pools.run,
             "dispatch": self.dispatch.run,
             "webhooks": self.webhooks.run,
+            "routing": self.rerouter.run,
             "queue metrics": self.queue.run,
             "healing": self.healing.run,
             "retention": self.retention.run,
             "limits": ConfiguredLimits(self.ledger, self.settings.limits, self._clock).run,
             "job sources": self.sources.run,
+            "accounts": ConfiguredAccounts(self.ledger, self.github, self.settings.allow_accounts, self._clock).run,
         }
         if self.listeners is not None:
             work["scale sets"] = self.listeners.run

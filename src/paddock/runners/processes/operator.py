@@ -79,7 +79,9 @@ class RunnerOperator:
             PoolCaches(pods=self.pods.reader, nodes=self.nodes.reader, pools=self.pools.reader),
         )
         metrics.registry.register(
-            PoolCollector(self.pools.reader.list, self.nodes.reader.list, self.autoscaler.outlook)
+            PoolCollector(
+                self.pools.reader.list, self.nodes.reader.list, self.autoscaler.outlook, self.pods.reader.list
+            )
         )
         manager.add_runnable("runner events", recorder.run)
         manager.add_controller(

@@ -14,17 +14,17 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Account, Delivery, InvalidEntryError, Ledger, NewJob, Platform
 from paddock.runners.webhooks import payload
 from paddock.runners.webhooks.payload import InstallationEvent, JobEvent, MalformedError, Owner, moment, storable
-from paddock.runners.webhooks.routing import Chosen, choose, offered
+from paddock.runners.webhooks.routing import Chosen, Ignored, choose, offered
 
 __all__ = ["Handled", "Tenants", "announces_a_new_job", "handle_event"]
 
 
 class Tenants:
-    """Whose job it is: the account behind a delivery.
+    """Whose job it is: the account of the number that GitHub gives for the repository's owner, and no other.
 
-    The installation is authoritative. The owner's login is the fallback, for accounts that were enrolled by name and for
-    installations that were made anew; a login that changed hands does not bring the old owner's account along, because an
-    account that has an installation and another id than the owner's is another account.
+    A login decides nothing. One that was given up and taken by somebody else brings nothing of the old owner's along, and an
+    account that changed its login keeps its limits, its line on the list and its history; the new login is noted here.
+    Enrolling is bookkeeping: whether its jobs may run is the allow list's to say.
     """
 
     def __init__(self, ledger: Ledger, *, enrol: bool) -> None:
@@ -33,7 +33,7 @@ class Tenants:
 
     async def known(self, event: JobEvent) -> Account | None:
         """The account, if it is enrolled. Changes nothing."""
-        return await self._find(event.repository.owner, event.installation_id)
+        return await self._accounts.get(event.repository.owner.id)
 
     async def of(self, event: JobEvent) -> Account | None:
         """The account, enrolled now if it must be and may be; None where it may not. A newer installation is noted."""
@@ -56,34 +56,24 @@ class Tenants:
         await self._accounts.enrol(account.account_id, account.login, None)
         return "removed"
 
-    async def _find(self, owner: Owner, installation_id: int | None) -> Account | None:
-        if installation_id is not None:
-            account = await self._accounts.of_installation(installation_id)
-            if account is not None:
-                return account
-        account = await self._accounts.of_login(storable(owner.login))
-        if account is None or account.account_id == owner.id:
-            return account
-        return account if account.installation_id is None or installation_id is None else None
-
     async def _admit(self, owner: Owner, installation_id: int | None) -> Account | None:
-        account = await self._find(owner, installation_id)
+        account = await self._accounts.get(owner.id)
+        login = storable(owner.login)
         if account is None:
-            if not self._enrol:
-                return None
-            return await self._enrolled(owner.id, storable(owner.login), owner, installation_id)
+            return await self._enrolled(owner.id, login, installation_id) if self._enrol else None
         # Numbers of installations grow: a late word about an older one does not bring it back.
-        if installation_id is not None and (account.installation_id or 0) < installation_id:
-            return await self._enrolled(account.account_id, account.login, owner, installation_id)
+        newest = max(account.installation_id or 0, installation_id or 0) or None
+        if newest != account.installation_id or login != account.login:
+            return await self._enrolled(account.account_id, login, newest)
         return account
 
-    async def _enrolled(self, account_id: int, login: str, owner: Owner, installation_id: int | None) -> Account:
+    async def _enrolled(self, account_id: int, login: str, installation_id: int | None) -> Account:
         try:
             return await self._accounts.enrol(account_id, login, installation_id)
         except InvalidEntryError:
             # Of several first words at once one writes the installation, and the others may stumble over it: by now the
             # account is to be found.
-            account = await self._find(owner, installation_id)
+            account = await self._accounts.get(account_id)
             if account is None:
                 raise
             return account
@@ -185,12 +175,19 @@ class _JobTeller:
                 return await self._queued()
 
     async def _queued(self) -> Handled:
-        if not isinstance(self._choice, Chosen):
-            return self._ignored(self._choice.reason, self._choice.sentence)
-        place = await self._chosen_place(self._choice)
+        choice, status, why = self._choice, "waiting" if self._event.held_back else "queued", ""
+        if isinstance(choice, Ignored):
+            if choice.nearest is None:
+                return self._ignored(choice.reason, choice.sentence)
+            # It carries a dispatch label of ours, so that nobody else will run it: known, shown, and routed once a pool
+            # offers what it asks for.
+            status, why = ("waiting", "") if self._event.held_back else ("unserved", choice.sentence)
+            choice = Chosen(choice.nearest, choice.nearest.spec.dispatch_label)
+        place = await self._chosen_place(choice)
         if place is None:
             return self._ignored("no_account")
-        return self._told(await self._ledger.jobs.enqueue(self._new_job(place)))
+        moved = await self._ledger.jobs.enqueue(self._new_job(place), status=status, why=why)
+        return Handled(self._event.action, str(moved), sentence=why)
 
     async def _in_progress(self) -> Handled:
         runner_name = self._event.runner_name
@@ -275,6 +272,7 @@ class _JobTeller:
             vcpus=place.vcpus,
             memory_mb=place.memory_mb,
             repository=storable(self._event.repository.full_name),
+            repository_id=self._event.repository.id,
             enqueued_at=moment(job.created_at, self._now, self._received_at),
             workflow_run_id=job.run_id,
             workflow_name=storable(job.workflow_name),
@@ -283,6 +281,7 @@ class _JobTeller:
             head_branch=storable(job.head_branch),
             head_sha=storable(job.head_sha),
             label=place.label,
+            labels=tuple(storable(label) for label in job.labels),
         )
 
     def _told(self, outcome: str) -> Handled:

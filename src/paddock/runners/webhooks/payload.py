@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 JOB_ACTIONS: Final = frozenset({"queued", "waiting", "in_progress", "completed"})
+_HELD_BACK: Final = frozenset({"waiting", "pending", "requested"})
 INSTALLATION_ACTIONS: Final = frozenset({"created", "deleted", "suspend", "unsuspend"})
 
 _Id = Annotated[int, Meta(gt=0, le=2**63 - 1)]
@@ -45,6 +46,7 @@ class Owner(Struct, frozen=True):
 class Repository(Struct, frozen=True):
     full_name: Annotated[str, Meta(min_length=1)]
     owner: Owner
+    id: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
 
 class InstallationId(Struct, frozen=True):
@@ -59,6 +61,7 @@ class WorkflowJob(Struct, frozen=True, kw_only=True):
     workflow_name: str | None = None
     head_branch: str | None = None
     head_sha: str | None = None
+    status: str | None = None
     labels: Annotated[tuple[_Label, ...], Meta(max_length=200)] = ()
     conclusion: str | None = None
     runner_name: str | None = None
@@ -78,6 +81,13 @@ class JobEvent(Struct, frozen=True, kw_only=True):
     @property
     def installation_id(self) -> int | None:
         return None if self.installation is None else self.installation.id
+
+    @property
+    def held_back(self) -> bool:
+        """Whether GitHub gives the job to nobody yet, because somebody must approve it first (or its concurrency group is
+        taken). A `queued` may say so, too: GitHub also sends one when it creates such a job.
+        """
+        return self.action == "waiting" or self.workflow_job.status in _HELD_BACK
 
     @property
     def runner_name(self) -> str | None:

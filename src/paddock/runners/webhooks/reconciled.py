@@ -39,9 +39,11 @@ def enqueue_from_github(
                 head_branch=job.head_branch,
                 head_sha=job.head_sha,
                 label=choice.label,
+                labels=job.labels,
             ),
             by="healing/unheard",
+            status="waiting" if job.status == "waiting" else "queued",
         )
-        return moved is Moved.QUEUED
+        return moved in (Moved.QUEUED, Moved.HELD)
 
     return announce

@@ -28,8 +28,11 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
+    """`nearest` is a pool whose dispatch label the job carries, though it cannot be sent there: the job is meant for us."""
+
     reason: Reason
     sentence: str
+    nearest: RunnerPool | None = None
 
 
 def choose(pools: Iterable[RunnerPool], labels: Sequence[str]) -> Chosen | Ignored:
@@ -44,15 +47,17 @@ def choose(pools: Iterable[RunnerPool], labels: Sequence[str]) -> Chosen | Ignor
     shared = [label for label, n in Counter(pool.spec.dispatch_label.lower() for pool in carried).items() if n > 1]
     if shared:
         names = _listed([pool.metadata.name for pool in carried if pool.spec.dispatch_label.lower() in shared])
-        return Ignored("ambiguous_pool", f"pools {names} share the dispatch label {_listed(shared)}: keep one of them")
+        sentence = f"pools {names} share the dispatch label {_listed(shared)}: keep one of them"
+        return Ignored("ambiguous_pool", sentence, _first(carried))
     able = [pool for pool in carried if spelling.keys() <= _offer(pool)]
     if len(able) > 1:
         names = _listed([pool.metadata.name for pool in able])
-        return Ignored("ambiguous_pool", f"pools {names} both fit: let the job carry one dispatch label")
+        return Ignored("ambiguous_pool", f"pools {names} both fit: let the job carry one dispatch label", _first(able))
     if not able:
-        lacking = sorted(spelling.keys() - _offer(carried[0]))
-        name = carried[0].metadata.name
-        return Ignored("labels_not_offered", f"the runners of pool {name} do not offer {_listed(lacking)}")
+        nearest = _first(carried)
+        lacking = sorted(spelling.keys() - _offer(nearest))
+        sentence = f"the runners of pool {nearest.metadata.name} do not offer {_listed(lacking)}"
+        return Ignored("labels_not_offered", sentence, nearest)
     return Chosen(able[0], spelling[able[0].spec.dispatch_label.lower()])
 
 
@@ -60,6 +65,10 @@ def offered(pools: Iterable[RunnerPool], labels: Sequence[str]) -> bool:
     """Whether GitHub may give a job with these labels to some runner of ours, even if no dispatch label brought it."""
     wanted = {label.lower() for label in labels}
     return bool(wanted) and any(wanted <= _offer(pool) for pool in pools)
+
+
+def _first(pools: Sequence[RunnerPool]) -> RunnerPool:
+    return min(pools, key=lambda pool: pool.metadata.name)
 
 
 def _offer(pool: RunnerPool) -> set[str]:

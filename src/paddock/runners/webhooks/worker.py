@@ -130,7 +130,7 @@ class WebhookWorker:
         self._handled.labels(told.action, told.outcome).inc()
         if told.outcome == "malformed":
             _log.warning("a delivery is malformed", delivery=delivery.delivery_id, error=told.sentence)
-        elif told.outcome in ("ambiguous_pool", "labels_not_offered"):
+        elif told.outcome == "unserved":
             _log.warning("a job has no pool", delivery=delivery.delivery_id, why=told.sentence)
 
 

@@ -27,6 +27,8 @@ class GitHubBehaviour(msgspec.Struct, kw_only=True):
     """From a runner's silence in the middle of a job to the job's failure."""
     cancel_grace: float = 300.0
     job_limit: float = 6 * 3600.0
+    approval_limit: float = 30 * 86400.0
+    """How long a job waits for an approval before it fails."""
     queue_limit: float = 86400.0
     unused_runner: float = 86400.0
     job_kept: float = 90 * 86400.0
@@ -60,6 +62,8 @@ class GitHubBehaviour(msgspec.Struct, kw_only=True):
     overtaken: float = 0.0
     """Deliveries that arrive only after the job's next one: in_progress before queued, completed before in_progress."""
 
+    queued_before_approval: float = 0.0
+    """Jobs of protected environments of which a `queued` is sent beside the `waiting`, long before anybody approves."""
     # Scale sets
     acquire_flow: bool = False
     """Jobs are offered and must be acquired, as at GHES; at github.com they are assigned."""

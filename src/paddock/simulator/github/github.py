@@ -34,6 +34,7 @@ from paddock.simulator.github.state import (
     GitHubState,
     Run,
     SimulatedAccount,
+    SimulatedGroup,
     SimulatedJob,
     SimulatedRepository,
     SimulatedRunner,
@@ -225,6 +226,36 @@ class SimulatedGitHub:
         self.state.repositories[full_name.lower()] = repository
         return repository
 
+    def add_group(self, login: str, name: str, *repositories: str, allows_public: bool = True) -> SimulatedGroup:
+        """A runner group of the organisation, open to these repositories ("app", "web"), or to all where none is named."""
+        group = SimulatedGroup(
+            id=self.state.fresh_id(2),
+            name=name,
+            visibility="selected" if repositories else "all",
+            repositories=[f"{login}/{each}" for each in repositories],
+            allows_public=allows_public,
+        )
+        self.account(login).groups.append(group)
+        return group
+
+    def close_default_group(self, login: str, *but: str) -> None:
+        """The organisation's default group serves only these repositories from now on."""
+        group = self.account(login).group(1)
+        assert group is not None  # every organisation has it
+        group.visibility, group.repositories = "selected", [f"{login}/{each}" for each in but]
+
+    def rename_account(self, login: str, new: str) -> SimulatedAccount:
+        """The organisation takes another login; its number, installation and repositories stay. The old login is free."""
+        account = self.state.accounts.pop(login.lower())
+        self.state.accounts[new.lower()] = account
+        for key, repository in list(self.state.repositories.items()):
+            if repository.owner == account.login:
+                del self.state.repositories[key]
+                repository.owner, repository.full_name = new, f"{new}/{repository.name}"
+                self.state.repositories[repository.full_name.lower()] = repository
+        account.login = new
+        return account
+
     def account(self, login: str) -> SimulatedAccount:
         account = self.state.account(login)
         if account is None:
@@ -252,10 +283,11 @@ class SimulatedGitHub:
         conclusion: Conclusion = "success",
         run_id: int | None = None,
         waiting: bool = False,
+        environment: str = "",
     ) -> SimulatedJob:
         """A new job, in a run of its own or in the given one. `duration` is divided by the speed.
 
-        With `waiting` it needs an `approve()` before it is queued.
+        With `waiting`, or for an environment that is protected (`protect`), it needs an `approve()` before it is queued.
         """
         known = self.state.repository(repository)
         if known is None:
@@ -263,7 +295,8 @@ class SimulatedGitHub:
         now = self.tick()
         run = self._new_run(known, workflow, branch, now) if run_id is None else self.state.runs[run_id]
         job = self._queue.submit(run, name=name, labels=labels, duration=duration, planned=conclusion)
-        if waiting:
+        job.environment = environment
+        if waiting or environment in known.protected:
             self._queue.hold(job, now)
         else:
             self._queue.enqueue(job, now)
@@ -287,6 +320,17 @@ class SimulatedGitHub:
         job = self.job(job_id)
         if job.status == "waiting":
             self._queue.enqueue(job, self._clock.now())
+
+    def reject(self, job_id: int) -> None:
+        """Refuse the deployment of a waiting job: it fails, and no runner ever sees it."""
+        self._queue.reject(self.job(job_id), self._clock.now())
+
+    def protect(self, repository: str, environment: str) -> None:
+        """Jobs of this environment need somebody's approval from now on."""
+        known = self.state.repository(repository)
+        if known is None:
+            raise SimulationError(f"this GitHub has no repository {repository!r}: add it with add_repository")
+        known.protected.append(environment)
 
     def cancel(self, job_id: int) -> None:
         """Somebody cancels the job: at once while it waits, when its runner obeys once it runs."""

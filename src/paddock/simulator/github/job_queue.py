@@ -51,7 +51,7 @@ class JobQueue:
         self._announce = announce
         self._stir = stir
         self._ready: dict[int, None] = {}
-        self._idle: dict[tuple[str, frozenset[str], int], dict[int, None]] = {}
+        self._idle: dict[tuple[str, int, frozenset[str], int], dict[int, None]] = {}
         self._completed: deque[SimulatedJob] = deque()
         self._restore()
 
@@ -69,6 +69,9 @@ class JobQueue:
             if job.status == "queued" and (not job.scale_set_id or job.assigned_at is not None):
                 job.offered_to = 0
                 self._await_runner(job, job.assignable_at or now)
+            elif job.status == "waiting":
+                limit = job.created_at + timedelta(seconds=self.state.behaviour.approval_limit)
+                self.timers.at(limit, partial(self.reject, job), partial(_held, job))
             elif job.lost_since is not None:
                 self._fail_if_lost(job, job.lost_since)
         over = (job for job in self.state.jobs.values() if job.completed_at is not None)
@@ -113,7 +116,7 @@ class JobQueue:
         return job
 
     def enqueue(self, job: SimulatedJob, now: datetime) -> None:
-        job.status = "queued"
+        job.status, job.queued_at = "queued", now
         self._announce(job, "queued", now)
         if not job.scale_set_id:  # else it waits until the set is assigned it
             self._await_runner(job, self._soon(now))
@@ -132,8 +135,18 @@ class JobQueue:
     def hold(self, job: SimulatedJob, now: datetime) -> None:
         """The job waits for somebody's approval."""
         job.status = "waiting"
+        behaviour = self.state.behaviour
+        if behaviour.queued_before_approval > 0 and self._rng.random() < behaviour.queued_before_approval:
+            self._announce(job, "queued", now)
         self._announce(job, "waiting", now)
+        limit = now + timedelta(seconds=behaviour.approval_limit)
+        self.timers.at(limit, partial(self.reject, job), partial(_held, job))
         self._stir()
+
+    def reject(self, job: SimulatedJob, now: datetime) -> None:
+        """Nobody lets the job into the queue: it fails without having begun."""
+        if job.status == "waiting":
+            self.complete(job, "failure", now)
 
     def cancel(self, job: SimulatedJob, now: datetime) -> None:
         """Ask for the end of a job: at once while it waits, when its runner obeys (or a while later) once it runs."""
@@ -163,7 +176,7 @@ class JobQueue:
     def _await_runner(self, job: SimulatedJob, moment: datetime) -> None:
         job.assignable_at = moment
         self.timers.at(moment, partial(self._offer, job), partial(_waits, job))
-        limit = job.created_at + timedelta(seconds=self.state.behaviour.queue_limit)
+        limit = (job.queued_at or job.created_at) + timedelta(seconds=self.state.behaviour.queue_limit)
         self.timers.at(limit, partial(self._tire, job), partial(_waits, job))
 
     def _give_up_at(self, job: SimulatedJob, moment: datetime) -> None:
@@ -212,12 +225,12 @@ class JobQueue:
         wanted = _lowered(job.labels)
         fitting = [
             runner_id
-            for (place, offered, scale_set_id), group in self._idle.items()
+            for (place, group_id, offered, scale_set_id), idle in self._idle.items()
             if repository is not None
             and scale_set_id == job.scale_set_id
             and wanted <= offered
-            and _sees(place, repository)
-            for runner_id in group
+            and self.sees(place, group_id, repository)
+            for runner_id in idle
         ]
         if fitting:
             self._make_offer(job, self.state.runners[self._rng.choice(fitting)], now)
@@ -232,12 +245,12 @@ class JobQueue:
             repository = self.state.repository(job.repository)
             if job.scale_set_id != runner.scale_set_id:
                 continue
-            if job.offered_to or repository is None or not _sees(runner.place, repository):
+            if job.offered_to or repository is None or not self.sees(runner.place, runner.group_id, repository):
                 continue
             if _lowered(job.labels) <= offered:
                 self._make_offer(job, runner, now)
                 return
-        self._idle.setdefault((runner.place, offered, runner.scale_set_id), {})[runner.id] = None
+        self._idle.setdefault((runner.place, runner.group_id, offered, runner.scale_set_id), {})[runner.id] = None
 
     def _make_offer(self, job: SimulatedJob, runner: SimulatedRunner, now: datetime) -> None:
         self._not_idle(runner)
@@ -264,13 +277,22 @@ class JobQueue:
             if not runner.deaf:
                 self._seek(runner, self._clock.now())
 
+    def sees(self, place: str, group_id: int, repository: SimulatedRepository) -> bool:
+        """Whether a runner registered there, in that group, serves that repository."""
+        if place.lower() == f"repos/{repository.full_name}".lower():
+            return True
+        owner = self.state.account(repository.owner)
+        group = owner.group(group_id) if owner is not None else None
+        return place.lower() == f"orgs/{repository.owner}".lower() and group is not None and group.open_to(repository)
+
     # Runners
 
-    def mint(self, place: str, name: str, labels: list[str], now: datetime) -> SimulatedRunner:
+    def mint(self, place: str, name: str, labels: list[str], now: datetime, group_id: int = 1) -> SimulatedRunner:
         runner = SimulatedRunner(
             id=self.state.fresh_id(self._rng.randint(1, 9)),
             name=name,
             place=place,
+            group_id=group_id,
             labels=labels,
             credential=new_uuid(self._rng),
             created_at=now,
@@ -369,7 +391,7 @@ class JobQueue:
             del names[runner.name.lower()]
 
     def _not_idle(self, runner: SimulatedRunner) -> None:
-        key = (runner.place, _lowered(runner.labels), runner.scale_set_id)
+        key = (runner.place, runner.group_id, _lowered(runner.labels), runner.scale_set_id)
         if (group := self._idle.get(key)) is not None:
             group.pop(runner.id, None)
             if not group:
@@ -388,14 +410,13 @@ def _waits(job: SimulatedJob) -> bool:
     return job.status == "queued"
 
 
+def _held(job: SimulatedJob) -> bool:
+    return job.status == "waiting"
+
+
 def _goes_on(job: SimulatedJob) -> bool:
     return job.status != "completed"
 
 
 def _lowered(labels: Iterable[str]) -> frozenset[str]:
     return frozenset(label.lower() for label in labels)
-
-
-def _sees(place: str, repository: SimulatedRepository) -> bool:
-    """Whether a runner registered there serves that repository."""
-    return place.lower() in {f"orgs/{repository.owner}".lower(), f"repos/{repository.full_name}".lower()}

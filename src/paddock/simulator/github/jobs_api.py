@@ -17,6 +17,7 @@ class JobsApi:
 
     def handlers(self) -> dict[str, Callable[[GitHubCall], ServiceResponse]]:
         return {
+            "get_repository": self._get_repository,
             "get_job": self._get_job,
             "list_runs": self._list_runs,
             "get_run": self._get_run,
@@ -27,6 +28,12 @@ class JobsApi:
         repository = repository_of(self._state, call)
         permitted(call, "actions", "read")
         return repository
+
+    def _get_repository(self, call: GitHubCall) -> ServiceResponse:
+        repository = repository_of(self._state, call)
+        owner = self._state.account(repository.owner)
+        assert owner is not None  # a repository is made with its owner
+        return json_answer(200, wire.repository_json(repository, owner))
 
     def _get_job(self, call: GitHubCall) -> ServiceResponse:
         repository = self._visible(call)

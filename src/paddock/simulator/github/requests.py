@@ -43,6 +43,8 @@ _OPERATIONS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ("GET", "poll_messages", r"/broker/queue/(?P<session_id>[^/]+)"),
         ("DELETE", "delete_message", r"/broker/queue/(?P<session_id>[^/]+)/(?P<message_id>\d+)"),
         ("DELETE", "delete_agent", r"/broker/rest/_apis/distributedtask/pools/0/agents/(?P<runner_id>\d+)"),
+        ("GET", "list_groups", r"/orgs/(?P<org>[^/]+)/actions/runner-groups"),
+        ("GET", "get_repository", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"),
         ("GET", "get_job", rf"{_REPO}/jobs/(?P<job_id>\d+)"),
         ("GET", "list_runs", rf"{_REPO}/runs"),
         ("GET", "get_run", rf"{_REPO}/runs/(?P<run_id>\d+)"),

@@ -27,6 +27,7 @@ class RunnersApi:
             "mint": self._mint,
             "list_runners": self._list,
             "get_runner": self._get,
+            "list_groups": self._list_groups,
             "delete_runner": self._delete,
         }
 
@@ -45,12 +46,28 @@ class RunnersApi:
 
     def _mint(self, call: GitHubCall) -> ServiceResponse:
         place = self._place(call, "write")
-        name, labels = _checked(call.fields)
+        name, labels, group_id = _checked(call.fields)
+        self._check_group(call, place, group_id)
         if name.lower() in self._state.names.get(place, {}):
             raise problems.conflict(f"Already exists - A runner with the name {name} already exists.")
-        runner = self._queue.mint(place, name, labels, call.now)
+        runner = self._queue.mint(place, name, labels, call.now, group_id)
         body = {"runner": wire.runner_json(runner, call.now), "encoded_jit_config": wire.encoded_jit_config(runner)}
         return json_answer(201, body, effect=True)
+
+    def _check_group(self, call: GitHubCall, place: str, group_id: int) -> None:
+        """A runner joins a group of its organisation; a repository's has the default one alone."""
+        known = call.account.group(group_id) if call.account is not None and place.startswith("orgs/") else None
+        if known is None and (place.startswith("orgs/") or group_id != 1):
+            raise problems.invalid(f"Runner group {group_id} does not exist.", field="runner_group_id")
+
+    def _list_groups(self, call: GitHubCall) -> ServiceResponse:
+        self._place(call, "read")
+        assert call.account is not None  # or there would be no such place
+        groups = call.account.groups
+        if name := call.query.get("visible_to_repository"):
+            repository = self._state.repository(f"{call.account.login}/{name}")
+            groups = [group for group in groups if repository is not None and group.open_to(repository)]
+        return paged(call, "runner_groups", groups, wire.group_json)
 
     def _list(self, call: GitHubCall) -> ServiceResponse:
         place, lag = self._place(call, "read"), self._state.behaviour.list_lag
@@ -79,8 +96,8 @@ class RunnersApi:
         return runner
 
 
-def _checked(fields: dict[str, Any]) -> tuple[str, list[str]]:
-    """The name and the labels of a mint; raises the 422 of the real API for what it does not accept."""
+def _checked(fields: dict[str, Any]) -> tuple[str, list[str], int]:
+    """The name, the labels and the group of a mint; raises the 422 of the real API for what it does not accept."""
     name, labels, group = fields.get("name"), fields.get("labels"), fields.get("runner_group_id")
     if not isinstance(name, str) or not 1 <= len(name) <= _LONGEST_NAME:
         raise problems.invalid(f"Runner name must have 1 to {_LONGEST_NAME} characters.", field="name")
@@ -92,4 +109,4 @@ def _checked(fields: dict[str, Any]) -> tuple[str, list[str]]:
         raise problems.invalid(f"A label has 1 to {_LONGEST_LABEL} characters.", field="labels")
     if not isinstance(fields.get("work_folder", "_work"), str):
         raise problems.invalid("`work_folder` must be a string.", field="work_folder")
-    return name, list(labels)
+    return name, list(labels), group

@@ -121,6 +121,22 @@ class RunnerSession:
             self._queue.disconnect(self._runner, now)
             self._close()
 
+    def cut_off(self) -> None:
+        """GitHub's broker is away, or the way to it: the process lives, and GitHub sees it no more."""
+        now = self._queue.settle()
+        if not self._closed:
+            self._queue.disconnect(self._runner, now)
+
+    def reach_again(self) -> bool:
+        """The broker is back; False where GitHub does not know this runner any more, whose process then exits."""
+        now = self._queue.settle()
+        if self._closed or self._runner.removed:
+            self._close()
+            return False
+        if not self._runner.online:
+            self._queue.connect(self._runner, now)
+        return True
+
     async def run_one(self, timeout: float) -> Conclusion | None:
         """Wait for a job, run it for as long as it takes, and end; None where none came within `timeout`."""
         assignment = await self.next_job(timeout)

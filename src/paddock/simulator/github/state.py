@@ -16,6 +16,7 @@ __all__ = [
     "ServiceToken",
     "Sighting",
     "SimulatedAccount",
+    "SimulatedGroup",
     "SimulatedJob",
     "SimulatedRepository",
     "SimulatedRunner",
@@ -32,6 +33,29 @@ Conclusion = Literal["success", "failure", "cancelled", "timed_out", "skipped", 
 _PERMISSIONS = {"actions": "read", "administration": "write", "organization_self_hosted_runners": "write"}
 
 
+class SimulatedGroup(msgspec.Struct, kw_only=True):
+    """A runner group of an organisation, and which of its repositories may use it."""
+
+    id: int
+    name: str
+    default: bool = False
+    visibility: Literal["all", "selected", "private"] = "all"
+    repositories: list[str] = msgspec.field(default_factory=list)
+    """Full names, for the visibility `selected`."""
+    allows_public: bool = True
+
+    def open_to(self, repository: "SimulatedRepository") -> bool:
+        if not repository.private and not self.allows_public:
+            return False
+        if self.visibility == "selected":
+            return repository.full_name.lower() in {name.lower() for name in self.repositories}
+        return self.visibility == "all" or repository.private
+
+
+def _default_group() -> "list[SimulatedGroup]":
+    return [SimulatedGroup(id=1, name="Default", default=True)]
+
+
 class SimulatedAccount(msgspec.Struct, kw_only=True):
     """An organisation or a person, and the App's installation there."""
 
@@ -42,6 +66,10 @@ class SimulatedAccount(msgspec.Struct, kw_only=True):
     installed: bool = True
     suspended_at: datetime | None = None
     permissions: dict[str, str] = msgspec.field(default_factory=lambda: dict(_PERMISSIONS))
+    groups: list[SimulatedGroup] = msgspec.field(default_factory=_default_group)
+
+    def group(self, group_id: int) -> SimulatedGroup | None:
+        return next((group for group in self.groups if group.id == group_id), None)
 
 
 class SimulatedRepository(msgspec.Struct, kw_only=True):
@@ -49,6 +77,8 @@ class SimulatedRepository(msgspec.Struct, kw_only=True):
     full_name: str
     owner: str
     private: bool = True
+    protected: list[str] = msgspec.field(default_factory=list)
+    """Environments whose deployments somebody must approve."""
 
     @property
     def name(self) -> str:
@@ -86,6 +116,8 @@ class SimulatedJob(msgspec.Struct, kw_only=True):
     lost_since: datetime | None = None
     cancelled_at: datetime | None = None
     flapping_until: datetime | None = None
+    environment: str = ""
+    queued_at: datetime | None = None
     starts: int = 0
     """How often a runner took it up: more than one is a bug of somebody's."""
     scale_set_id: int = 0
@@ -129,6 +161,7 @@ class SimulatedRunner(msgspec.Struct, kw_only=True):
     credential: str
     created_at: datetime
     os: str = "unknown"
+    group_id: int = 1
     used: bool = False
     online: bool = False
     assignable_at: datetime | None = None
@@ -238,7 +271,6 @@ class GitHubState(msgspec.Struct, kw_only=True):
     held: dict[int, Outgoing] = msgspec.field(default_factory=dict)
     """Deliveries that wait to be overtaken by the next one of their job."""
     scale_sets: dict[int, SimulatedScaleSet] = msgspec.field(default_factory=dict)
-    runner_groups: dict[str, int] = msgspec.field(default_factory=lambda: {"Default": 1})
     service_tokens: dict[str, ServiceToken] = msgspec.field(default_factory=dict)
     attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)
 

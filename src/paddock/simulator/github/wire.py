@@ -12,6 +12,7 @@ from paddock.simulator.github.state import (
     GitHubState,
     Run,
     SimulatedAccount,
+    SimulatedGroup,
     SimulatedJob,
     SimulatedRepository,
     SimulatedRunner,
@@ -24,6 +25,7 @@ __all__ = [
     "credential_in",
     "encoded_jit_config",
     "event_json",
+    "group_json",
     "installation_json",
     "job_json",
     "repository_json",
@@ -71,6 +73,17 @@ def repository_json(repository: SimulatedRepository, owner: SimulatedAccount) ->
         "fork": False,
         "default_branch": "main",
         "visibility": "private" if repository.private else "public",
+    }
+
+
+def group_json(group: SimulatedGroup) -> dict[str, Any]:
+    return {
+        "id": group.id,
+        "name": group.name,
+        "visibility": group.visibility,
+        "default": group.default,
+        "inherited": False,
+        "allows_public_repositories": group.allows_public,
     }
 
 
@@ -197,7 +210,7 @@ def runner_json(runner: SimulatedRunner, now: datetime, lag: float = 0.0) -> dic
         "status": "online" if seen[-1].online else "offline",
         "busy": seen[-1].busy,
         "ephemeral": True,
-        "runner_group_id": 1,
+        "runner_group_id": runner.group_id,
         "labels": [
             {"id": number, "name": label, "type": "read-only" if label.lower() in _READ_ONLY else "custom"}
             for number, label in enumerate(runner.labels, 1)

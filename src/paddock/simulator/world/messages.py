@@ -118,6 +118,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     runner: str
     starts: int
     """How often a runner took it up."""
+    lost: bool = False
+    """Its runner went away before it had ended."""
 
 
 def version() -> str:

@@ -290,5 +290,10 @@ class World:
 
 def _view(job: SimulatedJob) -> JobView:
     return JobView(
-        id=job.id, status=job.status, conclusion=job.conclusion, runner=job.runner_name or "", starts=job.starts
+        id=job.id,
+        status=job.status,
+        conclusion=job.conclusion,
+        runner=job.runner_name or "",
+        starts=job.starts,
+        lost=job.lost_since is not None,
     )

@@ -7,6 +7,7 @@ import pytest
 from integration.runners.dispatch.rig import NAMESPACE, Cluster, Rig, until
 from integration.runners.ledger.rig import ACME, BOLT, POOL, job
 
+from paddock.clients.github import Installation
 from paddock.clients.github import errors as github
 from paddock.kube.builtin import Pod as KubePod
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL
@@ -26,6 +27,7 @@ SCOPES = [
     (github.RateLimited("slow down", retry_after=77), {"account"}),
     (github.BudgetSpent("kept for others", retry_after=77), {"account"}),
     (github.NotFound("neither"), {"repository"}),
+    (github.GroupRefused("the runner group 'macs' is closed"), {"repository"}),
     (github.Conflict("name taken"), {"job"}),
     (github.Invalid("labels"), {"job"}),
     (github.Unavailable("502", effect_unknown=True), {"job"}),
@@ -84,6 +86,54 @@ async def test_an_account_without_an_installation_rests(rig: Rig):
     assert (await dispatcher.ask(pod, wait=1)).status_code == 204
     assert await clean(rig, pod)
     assert rig.github.minted == []
+
+
+async def test_an_account_whose_removal_was_replayed_is_served_by_what_github_says(rig: Rig):
+    await rig.accounts(ACME)
+    await rig.ledger.accounts.enrol(ACME, "org1", installation_id=None)
+    rig.github.install(Installation(1001, ACME, "org1"))
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200
+    account = await rig.ledger.accounts.get(ACME)
+    assert account is not None
+    assert account.installation_id == 1001
+
+
+async def test_a_suspended_installation_is_none(rig: Rig):
+    await rig.accounts(ACME)
+    await rig.ledger.accounts.enrol(ACME, "org1", installation_id=None)
+    rig.github.install(Installation(1001, ACME, "org1", suspended=True))
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=1)).status_code == 204
+    assert rig.github.minted == []
+
+
+async def test_a_group_that_is_refused_is_one_sentence_with_its_remedy_and_no_loop(rig: Rig):
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    sentence = "acme has no runner group 'macs' (it has: Default): create it, or correct the pool's spec.runnerGroup"
+    rig.github.mint_failures = [github.GroupRefused(sentence) for _ in range(5)]
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=3)).status_code == 204
+    assert len(rig.github.mint_failures) == 4  # tried once, and not again before a minute has passed
+    waiting = await rig.ledger.overview.waiting(1)
+    assert waiting is not None
+    assert sentence in waiting.why
+    assert waiting.until is not None
+    assert (waiting.until - rig.bench.clock.now()).total_seconds() >= 60
+    assert dispatcher.count("paddock_dispatch_undone_total", reason="group_refused") == 1
+
+
+async def test_runners_of_an_account_of_which_only_a_repository_is_allowed_are_that_repositorys(rig: Rig):
+    # GitHub would give an organisation's runner the job of any other of its repositories.
+    await rig.accounts(ACME, vcpus=60)
+    await rig.ledger.allow_list.deny(ACME, "org1/secret", repository_id=9, by="test", why="not this one")
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1, repository_id=8))
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200
+    assert [(one["scope"], one["group"]) for one in rig.github.minted] == [("repository", "")]
 
 
 async def test_a_pod_that_hangs_up_before_the_mint_costs_no_runner(rig: Rig):

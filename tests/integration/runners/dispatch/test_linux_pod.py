@@ -57,6 +57,7 @@ class LinuxWorld:
     @contextlib.asynccontextmanager
     async def living(self) -> AsyncIterator["LinuxWorld"]:
         await self.rig.ledger.accounts.enrol(self.account.id, "acme", self.account.installation_id)
+        await self.rig.ledger.allow_list.allow(self.account.id, "acme", by="test", why="as the test needs it")
         await self.rig.cluster.pool(
             LINUX,
             os="linux",

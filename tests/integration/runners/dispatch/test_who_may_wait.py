@@ -7,9 +7,10 @@ from typing import Any
 import httpx2
 import jwt
 import pytest
-from doubles.clocks import ShiftedClock
+from doubles.clocks import ShiftedClock, SteppedClock
 from integration.runners.dispatch.rig import ACCOUNTS, ADMIN, KEY, NAMESPACE, SETTINGS, Cluster, Rig, RunnerPod, until
 from integration.runners.ledger.rig import ACME, job
+from prometheus_client import CollectorRegistry
 
 from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
@@ -18,6 +19,8 @@ from paddock.kube.resource import Resource
 from paddock.runners.api import AUDIENCE, OPERATOR_AUDIENCE, POOL_LABEL
 from paddock.runners.dispatch import NotAllowed, Unauthenticated
 from paddock.runners.dispatch.cluster import KeysUnavailableError
+from paddock.runners.dispatch.identity import Unreachable
+from paddock.runners.dispatch.review_limits import ReviewLimits
 
 
 class NoKeys:
@@ -274,6 +277,55 @@ async def test_a_junk_token_costs_no_question_to_the_cluster(rig: Rig, junk: str
         with pytest.raises(Unauthenticated):
             await dispatcher.service.tokens.principal(Secret(junk), audience)
     assert counting.reviews == before
+
+
+async def test_a_forged_token_costs_no_question_to_the_cluster(rig: Rig):
+    counting = Counting(rig.cluster)
+    dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(counting)), await rig.cluster.pod(1)
+    await dispatcher.service.tokens.waiting(Secret(pod.token))
+    before = counting.reviews
+    with pytest.raises(Unauthenticated):
+        await dispatcher.service.tokens.principal(Secret(forged(pod, generate_key().reveal())), AUDIENCE)
+    assert counting.reviews == before
+
+
+async def test_strangers_together_cause_few_questions_a_second_and_good_pods_are_served(rig: Rig):
+    counting, limits = Counting(rig.cluster), ReviewLimits(SteppedClock(), registry := CollectorRegistry())
+    dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(counting)), await rig.cluster.pod(1)
+    tokens = dispatcher.service.tokens
+    await tokens.waiting(Secret(pod.token))
+    tokens._limits = limits  # on a clock that stands still
+    before = counting.reviews
+
+    async def shown(token: str) -> str:
+        try:
+            await tokens.principal(Secret(token), AUDIENCE)
+        except (Unauthenticated, Unreachable) as error:
+            return type(error).__name__
+        return "accepted"
+
+    made_up = forged(pod, generate_key().reveal(), header={"kid": "made up"})
+    flood = [await shown(made_up) for _ in range(300)]
+    assert {outcome: flood.count(outcome) for outcome in set(flood)} == {"Unauthenticated": 100, "Unreachable": 200}
+    assert counting.reviews - before == 100
+    assert registry.get_sample_value("paddock_dispatch_token_reviews_total", {"outcome": "limited_stranger"}) == 200
+    # The flood takes nothing from whoever the cluster vouches for.
+    assert await shown(pod.token) == "accepted"
+
+
+async def test_one_pod_cannot_make_dispatch_flood_the_cluster(rig: Rig):
+    counting = Counting(rig.cluster)
+    dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(counting)), await rig.cluster.pod(1)
+    other, tokens = await rig.cluster.pod(2), dispatcher.service.tokens
+    await tokens.waiting(Secret(pod.token))
+    tokens._limits = ReviewLimits(SteppedClock())
+    for _ in range(200):
+        await tokens.principal(Secret(pod.token), AUDIENCE)
+    with pytest.raises(Unreachable, match="ask again"):
+        await tokens.principal(Secret(pod.token), AUDIENCE)
+    await tokens.principal(Secret(other.token), AUDIENCE)
+    # A claim is asked about once for each job that there is, and so is not kept waiting.
+    await tokens.confirm(await tokens.waiting(Secret(pod.token)), Secret(pod.token))
 
 
 async def test_a_cluster_that_cannot_be_asked_is_503(rig: Rig):

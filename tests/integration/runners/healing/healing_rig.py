@@ -143,7 +143,9 @@ class HealingRig:
         )
         self.pods = LeakedPods(reaping, self.settings)
         self.listeners = HungListeners(reaping, self.settings)
-        self.heartbeat = MissingPods(self.ledger, self.client, self.settings, self.clock, ask=self._ask, **common)
+        self.heartbeat = MissingPods(
+            self.ledger, self.client, self.github, self.settings, self.clock, ask=self._ask, **common
+        )
         self.accounts = OrphanServiceAccounts(self.client, self.settings, self.clock, **common)
         self.immortal = ImmortalPods(self.client, self.settings, self.clock, **common)
         self.healer = Healer(

@@ -46,7 +46,10 @@ async def test_the_job_of_a_missing_pod_is_asked_about_before_it_waits_again(hea
     pod, job_id = await healing_rig.busy()
     await healing_rig.vanish(pod)
     healing_rig.clock.advance(10 * MINUTE)
-    assert await _passes(healing_rig, 7) == ["pod_missing_claim"]
+    assert await _passes(healing_rig, 7) == [], "its runner is busy: the slot is rightly held"
+    healing_rig.row(pod, online=False)
+    assert await _passes(healing_rig, 1) == ["pod_missing_claim"]
+    assert not healing_rig.listed(pod), "it may come back, so that it was unregistered first"
     assert await healing_rig.ledger.claims.of_pod(pod.metadata.uid) is None
     assert await healing_rig.bench.status(job_id) == "running"
     assert healing_rig.asked == [([job_id], pod.metadata.uid)]
@@ -185,6 +188,7 @@ async def test_a_report_that_came_meanwhile_knows_better(healing_rig: HealingRig
 
 async def test_a_pod_that_a_watch_saw_go_is_healed_at_once(healing_rig: HealingRig) -> None:
     pod, job_id = await healing_rig.busy()
+    healing_rig.row(pod, online=False)
     await healing_rig.vanish(pod)
     await healing_rig.healer.pod_gone(pod.metadata.uid)
     assert await healing_rig.ledger.claims.of_pod(pod.metadata.uid) is None
@@ -195,6 +199,17 @@ async def test_a_pod_that_a_watch_saw_go_is_healed_at_once(healing_rig: HealingR
     assert await healing_rig.kinds() == {"pod_missing_claim": 1, "orphaned_runner_session": 1}
     await healing_rig.healer.pod_gone(pod.metadata.uid)
     assert await healing_rig.kinds() == {"pod_missing_claim": 1, "orphaned_runner_session": 1}, "twice is once"
+
+
+async def test_a_pod_that_went_while_its_runner_works_on_keeps_its_slot(healing_rig: HealingRig) -> None:
+    """Deleted by force: its VM lives on, and GitHub would count one runner more than the account may have."""
+    pod, job_id = await healing_rig.busy()
+    await healing_rig.vanish(pod)
+    await healing_rig.healer.pod_gone(pod.metadata.uid)
+    claim = await healing_rig.ledger.claims.of_pod(pod.metadata.uid)
+    assert claim is not None
+    assert (claim.job_id, healing_rig.listed(pod)) == (job_id, True)
+    assert await healing_rig.kinds() == {"orphaned_runner_session": 1}
 
 
 async def test_a_job_that_was_never_minted_waits_again_when_its_pod_goes(healing_rig: HealingRig) -> None:

@@ -114,8 +114,9 @@ async def test_only_the_executors_claim_goes_when_another_runner_finished_the_jo
     await bench.started(job(10), "b")
     await bench.completed(job(11), "foreign")
     bench.clock.advance(3600)
-    assert (await _worker(bench).heal()).healed == ()
-    assert {claim.pod_uid for claim in await bench.ledger.claims.all()} == {"uid-a", "uid-b"}
+    report = await _worker(bench).heal()
+    assert [heal.evidence["pod_uid"] for heal in report.healed] == ["uid-a"], "which was left without a job"
+    assert {claim.pod_uid for claim in await bench.ledger.claims.all()} == {"uid-b"}
 
 
 async def test_a_claim_that_was_given_another_job_between_the_read_and_the_release_is_kept(bench: Bench):
@@ -255,3 +256,54 @@ async def test_a_runner_that_executed_its_job_itself_frees_its_slot_without_a_qu
     await _worker(bench, github).heal()
     assert await bench.ledger.claims.of_pod("uid-1") is None
     assert github.calls == []
+
+
+# Runners that were left without a job
+
+
+async def _displaced(bench: Bench, github: StubGitHub) -> None:
+    """Runner A was minted for job 10, which GitHub gave to B; job 11, which B was minted for, was cancelled."""
+    await _rich(bench)
+    await bench.queue(job(10, age=9), job(11, age=1))
+    await bench.running("aa")
+    await bench.running("b")
+    github.places[ORGANISATION] = [runner("aa", online=True), runner("b", online=True, busy=True)]
+    await bench.started(job(10), "b")
+    await bench.completed(job(11), None, "cancelled")
+
+
+async def test_an_idle_runner_whose_job_went_elsewhere_gives_its_slot_back_after_three_minutes(bench: Bench):
+    github = stub_github()
+    await _displaced(bench, github)
+    bench.clock.advance(179)
+    assert (await _worker(bench, github).heal()).healed == ()
+    assert github.removed == []
+    bench.clock.advance(2)
+    (heal,) = (await _worker(bench, github).heal()).healed
+    assert (heal.kind, heal.subject, round(heal.seconds)) == ("displaced_claim", "Pod runner-aa", 181)
+    assert github.removed == [902], "unregistered before its slot is anybody else's"
+    assert [claim.pod_name for claim in await bench.ledger.claims.all()] == ["runner-b"]
+
+
+@pytest.mark.parametrize("how", ["busy", "just given one", "unreadable"])
+async def test_a_displaced_runner_that_has_a_job_or_cannot_be_asked_about_keeps_its_slot(bench: Bench, how: str):
+    github = stub_github()
+    await _displaced(bench, github)
+    if how == "busy":
+        github.places[ORGANISATION] = [runner("aa", online=True, busy=True)]
+    elif how == "just given one":
+        github.refusals[902] = Conflict("Runner is running a job", status=422)
+    else:
+        github.places[ORGANISATION] = Unavailable("timeout")  # type: ignore[assignment]
+    bench.clock.advance(3600)
+    assert (await _worker(bench, github).heal()).healed == ()
+    assert {claim.pod_name for claim in await bench.ledger.claims.all()} == {"runner-aa", "runner-b"}
+
+
+async def test_a_displaced_runner_that_was_given_another_job_is_none(bench: Bench):
+    github = stub_github()
+    await _displaced(bench, github)
+    await bench.queue(job(12))
+    await bench.started(job(12), "aa")
+    bench.clock.advance(3600)
+    assert (await _worker(bench, github).heal()).healed == ()

@@ -12,7 +12,7 @@ from integration.runners.healing_jobs.scripted import (
 )
 from integration.runners.ledger.rig import ACME, Bench, job
 
-from paddock.clients.github import BudgetSpent, Forbidden, IncompleteList, NotFound, Unavailable
+from paddock.clients.github import BudgetSpent, Conflict, Forbidden, IncompleteList, NotFound, Unavailable
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.orphaned_jobs import OrphanedJobs
 
@@ -65,6 +65,30 @@ async def test_a_runner_that_is_online_keeps_its_job_and_an_offline_one_does_not
     scene.github.places[ORGANISATION] = [runner(1, online=online)]
     bench.clock.advance(301)
     assert await scene.kinds() == ([] if online else ["orphan_requeued"])
+    assert scene.github.removed == ([] if online else [1]), "it may come back: unregistered before its job is another's"
+
+
+async def test_a_runner_that_comes_back_with_a_job_in_the_last_moment_keeps_its_slot(bench: Bench):
+    """GitHub refuses to unregister it: it was offline when it was listed, and has been given a job since."""
+    scene = await Scene(bench).set()
+    scene.github.says(10, "queued")
+    scene.github.places[ORGANISATION] = [runner(1, online=False)]
+    scene.github.refusals[1] = Conflict("Runner is running a job", status=422)
+    bench.clock.advance(301)
+    assert await scene.kinds() == []
+    assert (await bench.status(10), len(await bench.ledger.claims.all())) == ("running", 1)
+
+
+@pytest.mark.parametrize("online", [True, False])
+async def test_a_job_that_github_holds_back_leaves_its_runner_and_waits_outside_of_the_line(bench: Bench, online: bool):
+    """Its `queued` came before the approval: the runner was handed out for a job that nobody can have."""
+    scene = await Scene(bench).set()
+    scene.github.says(10, "waiting")
+    scene.github.places[ORGANISATION] = [runner(1, online=online)]
+    bench.clock.advance(301)
+    assert await scene.kinds() == ["orphan_requeued"]
+    assert (await bench.status(10), scene.github.removed) == ("waiting", [1])
+    assert await bench.ledger.claims.all() == []
 
 
 @pytest.mark.parametrize(

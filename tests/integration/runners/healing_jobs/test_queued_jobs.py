@@ -52,18 +52,61 @@ async def test_a_job_that_github_has_not_known_for_minutes_is_settled(bench: Ben
     assert github.asked("waiting_jobs") == 6
 
 
-@pytest.mark.parametrize("status", ["queued", "waiting"])
-async def test_a_job_that_waits_at_github_too_waits_here_and_is_served_after_however_many_days(
-    bench: Bench, status: str
-):
-    """An environment may be approved weeks after the job was made; a job that was given up could not run any more."""
+async def test_a_job_that_waits_at_github_too_waits_here_and_is_served_after_however_many_days(bench: Bench):
     github, worker = await _waiting(bench, 23.9 * HOUR)
-    github.says(10, status)
+    github.says(10, "queued")
     for _ in range(9 * 24):
         assert await _kinds(worker) == []
         bench.clock.advance(HOUR)
-    assert await bench.ledger.jobs.enqueue(job(10)) is Moved.KNOWN, "its `queued`, after the approval"
+    assert await bench.ledger.jobs.enqueue(job(10)) is Moved.KNOWN, "its `queued`, once more"
     assert (await bench.claim(1)).won
+
+
+# Approvals
+
+
+async def test_a_job_that_github_holds_back_leaves_the_line_and_comes_back_after_however_many_days(bench: Bench):
+    """An environment may be approved weeks after the job was made; a job that was given up could not run any more."""
+    github, worker = await _waiting(bench, 601)
+    github.says(10, "waiting")
+    assert await _kinds(worker) == ["hold_found"]
+    assert (await bench.status(10), (await bench.claim(1)).outcome) == ("waiting", Outcome.EMPTY)
+    for _ in range(9 * 24):
+        assert await _kinds(worker) == []
+        bench.clock.advance(HOUR)
+    github.says(10, "queued")
+    bench.clock.advance(HOUR)
+    assert await _kinds(worker) == ["approval_found"]
+    assert (await bench.claim(1)).won
+
+
+async def test_whether_a_held_job_was_approved_is_asked_in_the_very_next_pass(bench: Bench):
+    """A `queued` and a `waiting` that arrived together do not say which of them was the last word."""
+    github, worker = await _waiting(bench, 5)
+    assert await bench.ledger.jobs.enqueue(job(10), status="waiting") is Moved.HELD
+    github.says(10, "queued")
+    assert await _kinds(worker) == ["approval_found"]
+    assert (await bench.claim(1)).won
+
+
+async def test_a_job_that_is_held_is_asked_about_less_and_less_often(bench: Bench):
+    github, worker = await _waiting(bench, 5)
+    await bench.ledger.jobs.enqueue(job(10), status="waiting")
+    github.says(10, "waiting")
+    for _ in range(24 * 60):
+        await worker.heal()
+        bench.clock.advance(60)
+    assert github.asked("job") < 24 * 3 + 30
+
+
+@pytest.mark.parametrize(("days", "end"), [(20, "waiting"), (32, "completed")])
+async def test_a_held_job_is_not_given_up_because_github_does_not_answer(bench: Bench, days: int, end: str):
+    github, worker = await _waiting(bench, 5)
+    await bench.ledger.jobs.enqueue(job(10), status="waiting")
+    github.jobs[10] = Unavailable("timeout")
+    bench.clock.advance(days * 24 * HOUR)
+    await worker.heal()
+    assert await bench.status(10) == end
 
 
 async def test_a_job_that_was_made_a_week_before_it_was_announced_is_served_once_github_confirms_it(bench: Bench):

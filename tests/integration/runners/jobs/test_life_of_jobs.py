@@ -72,6 +72,7 @@ async def test_a_pod_that_is_deleted_by_hand_gives_its_job_back(world: World) ->
 
     await world.until("Pods are busy", busy)
     victim = (await busy())[0]
+    world.ended_by_others = 1
     await world.client.delete(
         Pod, victim.metadata.name, victim.metadata.namespace, uid=victim.metadata.uid, grace_period=0
     )

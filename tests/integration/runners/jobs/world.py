@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 import httpx2
+from doubles.github_judge import counted_kills, judge, seen
 from integration.roles.deployed import files
 from integration.roles.recording import Requests, install
 from starlette.applications import Starlette
@@ -20,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from paddock.base.clock import SystemClock, rfc3339
 from paddock.base.http_server import bind, listening
-from paddock.base.metrics import CollectorRegistry
+from paddock.base.metrics import CollectorRegistry, exposition
 from paddock.base.secrets import Secret
 from paddock.clients.github import GitHubClient
 from paddock.embedded.api.tokens import generate_key
@@ -74,6 +75,7 @@ class World:
         self.github = SimulatedGitHub(self.clock, self.rng, speed=60.0, audit=False)
         self.account = self.github.add_organization("acme", "app")
         self.submitted: list[SimulatedJob] = []
+        self.ended_by_others = 0
         self.ledger: Ledger
         self.client: Client
         self.service: RunnerService
@@ -105,6 +107,7 @@ class World:
                 Ledger.open(self.dsn, clock=self.clock, rng=self.rng, schema=self.schema)
             )
             await self.ledger.accounts.enrol(self.account.id, "acme", self.account.installation_id)
+            await self.ledger.allow_list.allow(self.account.id, "acme", by="test", why="as the test needs it")
             await self.ledger.limits.set(
                 self.account.id, "macos", vcpus=600, memory_mb=14_336_000, by="test", why="a large account"
             )
@@ -159,6 +162,7 @@ class World:
             rng=self.rng,
             registry=metrics.registry,
             kube_metrics=metrics,
+            scale_sets=self._github.scale_sets,
         )
         self.service = RunnerService(
             self._context,
@@ -289,7 +293,13 @@ class World:
             return len(pods) == self.macs and {a.metadata.name for a in accounts} == names and idle
 
         await self.until("a full, idle pool with one account a Pod", settled)
-        assert self.service.healing.metrics.live_kills._value.get() == 0
+        rows = [await self.ledger.jobs.get(job.id) for job in self.submitted]
+        judge(
+            seen(self.github.job(job.id) for job in self.submitted),
+            counted=counted_kills(exposition(self._context.registry).decode()),
+            others=self.ended_by_others,
+            ledger={row.job_id: row.conclusion for row in rows if row is not None},
+        )
         assert self.asked_by_dispatch.forbidden == set()
         assert self.asked_by_operator.forbidden == set()
 

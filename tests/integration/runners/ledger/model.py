@@ -41,9 +41,11 @@ class Model:
     def held(self, account: int) -> int:
         return sum(claim.account == account for claim in self.claims.values())
 
-    def enqueue(self, number: int, account: int) -> None:
+    def enqueue(self, number: int, account: int, *, held: bool = False) -> None:
         if number not in self.jobs and number not in self.finished:
-            self.jobs[number] = ModelJob(account, number)
+            self.jobs[number] = ModelJob(account, number, "waiting" if held else "queued")
+        elif number in self.jobs and self.jobs[number].status in ("queued", "waiting"):
+            self.jobs[number].status = "waiting" if held else "queued"
 
     def next_job(self) -> int | None:
         """The account with the smallest share of its limit first, then who was served longest ago, then the oldest."""
@@ -128,8 +130,11 @@ class Model:
         if executor is not None:
             self.end(executor, requeue=True)
 
-    def stopped(self, pod: str) -> None:
+    def stopped(self, pod: str, *, minted: bool = True) -> None:
         if pod in self.sessions:
             self.sessions[pod] = False
-        if pod in self.claims:
+        if pod in self.claims and (minted or self.claims[pod].state == "claimed"):
             self.end(pod, requeue=self.claims[pod].state == "claimed")
+
+    def displaced(self) -> list[str]:
+        return [pod for pod, claim in self.claims.items() if claim.state == "running" and claim.job is None]

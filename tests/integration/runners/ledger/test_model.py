@@ -179,6 +179,51 @@ class BothLedgers(RuleBasedStateMachine):
         executor = self.model.runner_of(name)
         return executor is None or self.model.claims[executor].account == one.account_id
 
+    @rule(number=numbers, held=st.booleans())
+    def held_back(self, number: int, held: bool) -> None:
+        """`waiting` and `queued`, in any order: an approval that is asked for, given, or announced late."""
+        one = self.job(number)
+        self.run(self.bench.ledger.jobs.enqueue(one, status="waiting" if held else "queued"))
+        self.model.enqueue(one.job_id, one.account_id, held=held)
+
+    @rule(number=pods)
+    def vanished(self, number: int) -> None:
+        """The Pod is gone and its runner may live on: what was minted keeps its slot."""
+        uid = self.pod(number).uid
+        recovery = self.bench.ledger.recovery
+        self.run(recovery.pod_stopped(uid, self.bench.clock.now(), by="model", why="random", minted=False))
+        self.model.stopped(uid, minted=False)
+
+    @rule()
+    def displaced_are_given_up(self) -> None:
+        """As healing does once GitHub has their runners no more."""
+        self.bench.clock.advance(1)
+        unconfirmed = self.bench.ledger.unconfirmed
+        found = self.run(unconfirmed.displaced(since_before=self.bench.clock.now()))
+        mine = [claim for claim in found if claim.pool == self.pool]
+        assert {claim.pod_uid for claim in mine} == set(self.model.displaced())
+        for claim in mine:
+            assert self.run(unconfirmed.release_displaced(claim, by="model", why="random")) is not None
+            self.model.end(claim.pod_uid, requeue=False)
+
+    @rule(number=numbers, held=st.booleans())
+    def put_back(self, number: int, held: bool) -> None:
+        """As healing does once the job's runner is gone from GitHub."""
+        one = self.run(self.bench.ledger.jobs.get(self.job(number).job_id))
+        if one is None or one.status != "running":
+            return
+        pod = next((uid for uid, claim in self.model.claims.items() if claim.job == one.job_id), None)
+        claim = None if pod is None else self.run(self.bench.ledger.claims.of_pod(pod))
+        heard = None if claim is None else claim.executing_since
+        unconfirmed = self.bench.ledger.unconfirmed
+        done = self.run(unconfirmed.put_back(one, heard=heard, by="model", why="random", held=held))
+        assert done
+        known = self.model.jobs[one.job_id]
+        if pod is not None:
+            del self.model.claims[pod]
+        known.status, known.pod, known.generation, known.runner = ("waiting" if held else "queued"), None, None, None
+        known.resting = False
+
     @rule(number=pods)
     def stopped(self, number: int) -> None:
         uid = self.pod(number).uid

@@ -113,6 +113,9 @@ async def test_it_serves_strangers_and_operators_at_doors_of_their_own(running: 
         # The commands come through the API server's proxy, under the name that their kubeconfig has for it.
         through_proxy = {"Host": "cluster.example:6443", "Sec-Paddock-Client": "cli"}
         assert (await http.get(f"{running.operators}/api/v1/strip", headers=through_proxy)).status_code == 200
+        concerns = {each["about"]: each for each in (await http.get(f"{running.operators}/api/v1/concerns")).json()}
+        assert concerns["database's TLS"]["fix"] == ""
+        assert "--internal-bind-address" in concerns["operator to dispatch"]["fix"]
         # Prometheus and the kubelet come by address.
         assert (await http.get(f"{running.operators}/metrics", headers={"Host": "10.0.0.7:8081"})).status_code == 200
     assert SECRET not in running.output.read_text()

@@ -10,14 +10,12 @@ import pytest
 from integration.runners.ledger.rig import Bench, job
 from integration.runners.webhooks.rig import LINUX, MAC, Dispatcher, until
 
-from paddock.kube.objects import ObjectMeta
-from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Ledger, LedgerUnavailableError
 
 
 async def test_a_queued_job_gets_its_row_with_pool_size_and_times_of_the_payload(bench: Bench):
     dispatcher = Dispatcher(bench)
-    assert await dispatcher.deliver(dispatcher.job(7, labels=["Paddock-Linux"]), dispatcher.job(8, "waiting")) == [
+    assert await dispatcher.deliver(dispatcher.job(7, labels=["Paddock-Linux"]), dispatcher.job(8)) == [
         "queued",
         "queued",
     ]
@@ -33,7 +31,7 @@ async def test_a_queued_job_gets_its_row_with_pool_size_and_times_of_the_payload
     assert row.enqueued_at == bench.clock.now() - timedelta(seconds=5)
     assert (row.repository, row.workflow_run_id, row.workflow_name, row.job_name) == ("org1/app", 9007, "CI", "test")
     assert await bench.status(8) == "queued"
-    assert (dispatcher.counted("queued", "queued"), dispatcher.counted("waiting", "queued")) == (1, 1)
+    assert dispatcher.counted("queued", "queued") == 2
 
 
 async def test_a_job_of_the_future_is_not_older_than_now(bench: Bench):
@@ -47,11 +45,6 @@ async def test_a_job_of_the_future_is_not_older_than_now(bench: Bench):
 async def test_each_reason_to_ignore_a_job_is_counted_apart(bench: Bench):
     dispatcher = Dispatcher(bench)
     assert await dispatcher.deliver(dispatcher.job(1, labels=["ubuntu-latest"])) == ["ignored: no_matching_pool"]
-    assert await dispatcher.deliver(dispatcher.job(2, labels=["paddock-macos", "gpu"])) == [
-        "ignored: labels_not_offered"
-    ]
-    dispatcher.pools = [MAC, RunnerPool(metadata=ObjectMeta(name="twin"), spec=MAC.spec)]
-    assert await dispatcher.deliver(dispatcher.job(3)) == ["ignored: ambiguous_pool"]
     dispatcher.pools = []
     assert await dispatcher.deliver(dispatcher.job(4)) == ["ignored: no_pools"]
     dispatcher.pools = [MAC]
@@ -61,8 +54,6 @@ async def test_each_reason_to_ignore_a_job_is_counted_apart(bench: Bench):
     assert await dispatcher.deliver(b"[", dispatcher.job(-1)) == ["ignored: malformed", "ignored: malformed"]
     for action, outcome in (
         ("queued", "no_matching_pool"),
-        ("queued", "labels_not_offered"),
-        ("queued", "ambiguous_pool"),
         ("queued", "no_pools"),
         ("in_progress", "no_runner"),
         ("other", "unknown_action"),

@@ -5,6 +5,8 @@ import asyncio
 from integration.runners.ledger.rig import Bench
 from integration.runners.webhooks.rig import Dispatcher
 
+from paddock.runners.ledger import Outcome
+
 
 async def account_of(bench: Bench, job_id: int) -> int:
     row = await bench.ledger.jobs.get(job_id)
@@ -30,33 +32,44 @@ async def test_where_accounts_are_enrolled_by_hand_others_are_ignored(bench: Ben
     assert await bench.ask("SELECT FROM accounts") == []
 
 
-async def test_the_installation_counts_more_than_the_name(bench: Bench):
-    # An account whose name here differs from the organisation's at GitHub.
+async def test_a_login_that_changed_hands_brings_nothing_of_the_old_account_along(bench: Bench):
+    # Also where the old account has no installation any more, and where the delivery names none.
     dispatcher = Dispatcher(bench)
-    await bench.ledger.accounts.enrol(1, "acme-inc", 500)
-    await bench.ledger.accounts.enrol(2, "acme", 600)
-    await dispatcher.deliver(dispatcher.job(7, account=77, login="acme", installation=500))
-    assert await account_of(bench, 7) == 1
+    for old_installation, installation in ((500, 900), (None, 900), (None, None)):
+        await bench.blank()
+        await bench.ledger.accounts.enrol(1, "acme", old_installation)
+        await bench.ledger.allow_list.allow(1, "acme", by="test", why="the old one")
+        await bench.ledger.limits.set(1, "macos", vcpus=600, memory_mb=600_000, by="test", why="the old one")
+        await dispatcher.deliver(dispatcher.job(7, account=99, login="ACME", installation=installation))
+        assert await account_of(bench, 7) == 99
+        old = await bench.ledger.accounts.get(1)
+        assert old is not None
+        assert (old.login, old.installation_id) == ("acme", old_installation)
+        assert await bench.ledger.allow_list.standing(99) == ""
+        assert {usage.vcpus for usage in await bench.ledger.limits.usage(99)} == {12, 32}
 
 
-async def test_an_account_enrolled_by_name_is_found_whatever_its_case_and_learns_its_installation(bench: Bench):
-    dispatcher = Dispatcher(bench, enrol=False)
-    await bench.ledger.accounts.enrol(1, "Acme")
-    await dispatcher.deliver(dispatcher.job(7, account=77, login="aCME", installation=500))
-    assert await account_of(bench, 7) == 1
-    found = await bench.ledger.accounts.of_installation(500)
-    assert found is not None
-    assert (found.account_id, found.login) == (1, "Acme")
-
-
-async def test_a_name_that_changed_hands_does_not_bring_the_old_account_along(bench: Bench):
+async def test_an_account_that_changed_its_login_keeps_limit_list_and_history(bench: Bench):
     dispatcher = Dispatcher(bench)
-    await bench.ledger.accounts.enrol(1, "acme", 500)
+    await bench.accounts(1, vcpus=600, memory_mb=600_000)
+    await dispatcher.deliver(dispatcher.job(7))
+    await dispatcher.deliver(dispatcher.job(8, login="acme-incorporated"))
+    assert await account_of(bench, 7) == await account_of(bench, 8) == 1
+    (entry,) = await bench.ledger.allow_list.entries()
+    assert (entry.account_id, entry.allowed, entry.name) == (1, True, "acme-incorporated")
+    assert {usage.vcpus for usage in await bench.ledger.limits.usage(1)} == {600}
+    assert [(await bench.claimed(n)).job_id for n in (1, 2)] == [7, 8]
+
+
+async def test_an_installation_that_was_given_to_the_wrong_account_goes_to_its_own(bench: Bench):
+    # What an older release left behind, which took the login for the account.
+    await bench.ledger.accounts.enrol(1, "acme", 900)
+    dispatcher = Dispatcher(bench)
     await dispatcher.deliver(dispatcher.job(7, account=99, login="acme", installation=900))
-    assert await account_of(bench, 7) == 99
-    old = await bench.ledger.accounts.of_installation(500)
-    assert old is not None
-    assert old.account_id == 1
+    assert await bench.ask("SELECT account_id, installation_id FROM accounts ORDER BY account_id") == [
+        (1, None),
+        (99, 900),
+    ]
 
 
 async def test_a_newer_installation_replaces_the_older_and_a_late_word_does_not_bring_it_back(bench: Bench):
@@ -100,7 +113,14 @@ async def test_installing_removing_suspending_and_coming_back(bench: Bench):
     assert dispatcher.counted("installation", "enrolled") == 3
 
 
-async def test_without_an_installation_the_owner_is_enrolled_by_name(bench: Bench):
+async def test_without_an_installation_the_owner_is_enrolled_by_its_number(bench: Bench):
     dispatcher = Dispatcher(bench)
     assert await dispatcher.deliver(dispatcher.job(7, installation=None)) == ["queued"]
     assert await bench.ask("SELECT account_id, installation_id FROM accounts") == [(1, None)]
+
+
+async def test_a_job_of_nobody_on_the_list_is_kept_and_not_handed_out(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    assert await dispatcher.deliver(dispatcher.job(7, account=42, login="stranger")) == ["queued"]
+    assert (await bench.claim(1)).outcome is Outcome.EMPTY
+    assert await bench.status(7) == "queued"

@@ -104,7 +104,7 @@ class StubBooks:
 
         return await self._faults.call("books retire", act, error=lambda error: RetirementUnavailableError(str(error)))
 
-    async def stopped(self, pod: PodRef, ended_at: datetime, *, why: str) -> None:
+    async def stopped(self, pod: PodRef, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         assert why
 
         async def act() -> None:

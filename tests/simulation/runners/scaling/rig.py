@@ -55,7 +55,7 @@ class StubBooks:
     async def retire(self, pods: Sequence[Pod], *, why: str) -> frozenset[str]:
         return frozenset(pod.uid for pod in pods)
 
-    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str) -> None:
+    async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         """Nothing is written down."""
 
     async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:

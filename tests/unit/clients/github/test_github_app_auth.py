@@ -175,7 +175,7 @@ async def test_a_mint_without_a_token_was_not_sent(
 ):
     github.token_script = [answer]
     with pytest.raises(kind) as raised:
-        await minted(github.client())
+        await minted(github.client(), scope="repository")  # without a question about groups, which would be asked again
     assert not getattr(raised.value, "effect_unknown", False)
     assert github.requests == []
 

@@ -266,9 +266,9 @@ async def test_the_181st_mint_of_a_minute_is_told_to_come_back(github: ScriptedG
     github.script = [ok(MINTED, 201)]
     client = github.client()
     for number in range(180):
-        await minted(client, f"runner-{number}")
+        await minted(client, f"runner-{number}", scope="repository")
     with pytest.raises(BudgetSpent) as raised:
-        await minted(client, "runner-180")
+        await minted(client, "runner-180", scope="repository")
     assert raised.value.retry_after == pytest.approx(60)
     assert len(github.requests) == 180
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from doubles.clocks import SteppedClock
 from doubles.scripted_github import (
+    DEFAULT_GROUP,
     INSTALLATION,
     JIT,
     JOB,
@@ -25,11 +26,14 @@ from paddock.clients.github import (
     Conflict,
     Forbidden,
     GitHub,
+    GitHubClient,
     GitHubJob,
     GitHubRunner,
+    GroupRefused,
     IncompleteList,
     Installation,
     Invalid,
+    MintedRunner,
     NotFound,
     RunnerPlace,
     Unauthenticated,
@@ -53,7 +57,7 @@ def test_the_client_keeps_the_contract(github: ScriptedGitHub):
 async def test_a_runner_is_minted_for_the_organisation(github: ScriptedGitHub):
     github.script = [ok(MINTED, 201)]
     runner = await github.client().mint(
-        INSTALLATION, REPOSITORY, name="runner-1", labels=["macos", "m4"], work_folder="/Users/runner/work", group_id=3
+        INSTALLATION, REPOSITORY, name="runner-1", labels=["macos", "m4"], work_folder="/Users/runner/work"
     )
     assert (runner.runner_id, runner.name, runner.place) == (9, "runner-1", ORGANISATION)
     assert runner.config == Secret(JIT)
@@ -63,7 +67,7 @@ async def test_a_runner_is_minted_for_the_organisation(github: ScriptedGitHub):
     assert request.headers["Accept"] == "application/vnd.github.v3+json"
     assert msgspec.json.decode(request.content) == {
         "name": "runner-1",
-        "runner_group_id": 3,
+        "runner_group_id": 1,
         "labels": ["macos", "m4"],
         "work_folder": "/Users/runner/work",
     }
@@ -92,7 +96,7 @@ async def test_neither_place_is_not_found_and_is_not_remembered(github: Scripted
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(401, Unauthenticated), (403, Forbidden), (409, Conflict), (422, Invalid), (502, Unavailable)]
+    ("status", "kind"), [(401, Unauthenticated), (409, Conflict), (422, Invalid), (502, Unavailable)]
 )
 @pytest.mark.parametrize("place", ["organisation", "repository"])
 async def test_a_refused_mint_is_not_tried_elsewhere(
@@ -102,6 +106,118 @@ async def test_a_refused_mint_is_not_tried_elsewhere(
     with pytest.raises(kind):
         await minted(github.client())
     assert (MINT_PROJECT in github.asked) == (place == "repository")
+
+
+async def test_where_the_organisation_refuses_the_runner_is_the_repositorys(github: ScriptedGitHub):
+    github.script = [refused(403), ok(MINTED, 201)]
+    client = github.client()
+    assert (await minted(client)).place == PROJECT
+    await minted(client)  # remembered: the organisation is not asked again for a while
+    assert github.asked == [MINT_ORGANISATION, MINT_PROJECT, MINT_PROJECT]
+
+
+async def test_where_both_places_refuse_the_message_has_both(github: ScriptedGitHub):
+    github.script = [refused(403, "no organisation_self_hosted_runners"), refused(403, "no administration")]
+    with pytest.raises(Forbidden, match=r"(?s)organisation says.*self_hosted_runners.*repository says.*administration"):
+        await minted(github.client())
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_pool_of_the_organisation_alone_never_falls_back(github: ScriptedGitHub, status: int):
+    github.script = [refused(status)]
+    with pytest.raises((Forbidden, NotFound)):
+        await mint(github.client(), scope="organization")
+    assert github.asked == [MINT_ORGANISATION]
+
+
+async def test_a_pool_of_repositories_never_asks_the_organisation(github: ScriptedGitHub):
+    github.script = [ok(MINTED, 201)]
+    assert (await mint(github.client(), scope="repository")).place == PROJECT
+    assert (github.asked, github.group_questions) == ([MINT_PROJECT], [])
+
+
+async def test_a_group_is_found_by_name_and_its_number_is_remembered(github: ScriptedGitHub, clock: SteppedClock):
+    github.script = [ok(MINTED, 201)]
+    github.groups = [ok(groups(DEFAULT_GROUP, {"id": 4, "name": "Macs"}))]
+    client = github.client()
+    for _ in range(3):
+        await mint(client, group="macs")
+    assert {msgspec.json.decode(request.content)["runner_group_id"] for request in github.requests} == {4}
+    assert len(github.group_questions) == 1
+    assert "visible_to_repository=rocket" in github.group_questions[0]
+    clock.step(901)
+    await mint(client, group="macs")
+    assert len(github.group_questions) == 2
+
+
+async def test_a_group_that_is_not_there_is_named_with_those_that_are_and_nothing_is_minted(github: ScriptedGitHub):
+    github.groups = [ok(groups(DEFAULT_GROUP))]
+    with pytest.raises(GroupRefused, match=r"no runner group 'macs' \(it has: Default\).*spec\.runnerGroup"):
+        await mint(github.client(), group="macs")
+    assert github.asked == []
+
+
+async def test_a_group_that_is_closed_to_the_repository_is_named_and_nothing_is_minted(github: ScriptedGitHub):
+    github.groups = [ok(groups(DEFAULT_GROUP)), ok(groups(DEFAULT_GROUP, {"id": 4, "name": "macs"}))]
+    with pytest.raises(GroupRefused, match=r"'macs' of acme is closed to acme/rocket: open it"):
+        await mint(github.client(), group="macs")
+    assert github.asked == []
+
+
+async def test_a_closed_default_group_makes_the_runner_the_repositorys(github: ScriptedGitHub):
+    github.script = [ok(MINTED, 201)]
+    github.groups = [ok(groups())]
+    client = github.client()
+    assert [(await minted(client)).place for _ in range(2)] == [PROJECT, PROJECT]
+    assert len(github.group_questions) == 1  # remembered, for this repository
+
+
+async def test_a_closed_default_group_of_a_pool_of_the_organisation_is_said(github: ScriptedGitHub):
+    github.groups = [ok(groups())]
+    with pytest.raises(GroupRefused, match="the default runner group of acme is closed to acme/rocket"):
+        await mint(github.client(), scope="organization")
+    assert github.asked == []
+
+
+async def test_a_group_made_anew_is_looked_up_again_after_one_refusal(github: ScriptedGitHub):
+    github.script = [ok(MINTED, 201), refused(404), ok(MINTED, 201)]
+    github.groups = [ok(groups({"id": 4, "name": "macs"})), ok(groups({"id": 5, "name": "macs"}))]
+    client = github.client()
+    await mint(client, group="macs")
+    with pytest.raises(GroupRefused):
+        await mint(client, group="macs")
+    await mint(client, group="macs")
+    assert [msgspec.json.decode(request.content)["runner_group_id"] for request in github.requests] == [4, 4, 5]
+
+
+async def test_without_an_answer_about_groups_the_default_one_is_taken_on_trust_and_a_named_one_is_not(
+    github: ScriptedGitHub,
+):
+    github.script = [ok(MINTED, 201)]
+    github.groups = [refused(403)]
+    assert (await minted(github.client())).place == ORGANISATION
+    with pytest.raises(Forbidden):
+        await mint(github.client(), group="macs")
+
+
+async def test_only_organisations_have_groups(github: ScriptedGitHub):
+    with pytest.raises(Invalid, match="only organisations"):
+        await mint(github.client(), group="macs", scope="repository")
+    assert github.requests == []
+
+
+async def test_a_repository_is_known_by_its_number(github: ScriptedGitHub):
+    github.script = [ok({"id": 8, "full_name": "acme/rocket", "owner": {"id": 1, "login": "acme"}})]
+    found = await github.client().repository(INSTALLATION, "Acme/Rocket")
+    assert (found.repository_id, found.full_name, found.owner_id) == (8, "acme/rocket", 1)
+
+
+def groups(*there: dict[str, Any]) -> dict[str, Any]:
+    return {"total_count": len(there), "runner_groups": list(there)}
+
+
+async def mint(client: GitHubClient, **more: Any) -> MintedRunner:
+    return await client.mint(INSTALLATION, REPOSITORY, name="runner-1", labels=["macos"], work_folder="/w", **more)
 
 
 async def test_the_two_places_of_a_mint_share_one_deadline(github: ScriptedGitHub, clock: SteppedClock):

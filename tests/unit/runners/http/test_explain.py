@@ -604,7 +604,9 @@ def test_a_pool_says_what_its_controllers_say_with_the_numbers_of_both_ledgers_a
     assert said.evidence == (
         Evidence("cluster", "3 Pods: 2 warm, 1 busy, 0 starting; 3 wanted"),
         Evidence("cluster", "Ready is True (AllReady) since 2026-06-01T11:55:00Z"),
-        Evidence("database", "4 jobs may run now, 3 are over their account's limit, 2 Pods are occupied"),
+        Evidence(
+            "database", "4 jobs may run now, 3 are over a limit, 0 are of nobody on the allow list, 2 Pods are occupied"
+        ),
     )
     assert (said.commands, said.healthy, said.runbook) == (("paddock get pods", "paddock get jobs"), True, "")
 

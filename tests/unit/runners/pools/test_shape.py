@@ -100,6 +100,8 @@ def test_the_docker_daemon_is_up_before_the_poller_asks() -> None:
     ("spec", "remedy"),
     [
         ({"os": "linux", "docker": True}, "runtimeClass"),
+        ({"os": "linux", "docker": True, "runtime_class": "runc"}, "runc is none that counts"),
+        ({"os": "linux", "docker": True, "runtime_class": "gvisor"}, "--vm-runtime-class"),
         ({"os": "darwin", "docker": True}, "spec.os"),
         ({"name": "x" * 64}, "shorter"),
     ],
@@ -108,6 +110,26 @@ def test_what_cannot_be_made_safely_is_refused_with_a_remedy(spec, remedy) -> No
     problem = shape_problem(pool(**spec), SETTINGS)
     assert problem is not None
     assert remedy in problem
+
+
+def test_a_runtime_class_that_is_said_to_be_a_vm_is_one() -> None:
+    named = PoolSettings(
+        dispatch_url="http://d.example", poller_image="p", vm_runtime_classes=frozenset({"firecracker"})
+    )
+    assert shape_problem(pool(os="linux", docker=True, runtime_class="firecracker"), named) is None
+    assert shape_problem(pool(os="linux", docker=True, runtime_class="kata-qemu"), named) is not None
+
+
+@pytest.mark.parametrize("container", ["runc", "crun", ""])
+def test_a_container_on_the_nodes_kernel_never_counts_as_a_vm(container: str) -> None:
+    with pytest.raises(ValueError, match="no VM"):
+        PoolSettings(dispatch_url="http://d.example", vm_runtime_classes=frozenset({container, "kata"}))
+
+
+def test_the_docker_daemon_can_be_pinned_by_digest() -> None:
+    pinned = PoolSettings(dispatch_url="http://d.example", poller_image="p", docker_image="docker@sha256:abc")
+    daemon = pod_of(pool(docker=True, **LINUX), "p", pinned)["spec"]["initContainers"][0]
+    assert daemon["image"] == "docker@sha256:abc"
 
 
 def test_a_linux_pool_without_a_poller_image_is_refused() -> None:

@@ -194,6 +194,24 @@ async def test_a_job_that_needs_approval_waits_for_it(rig: Rig):
     assert await session.next_job(10) is not None
 
 
+async def test_a_job_of_a_protected_environment_waits_for_its_approval_and_others_do_not(rig: Rig):
+    rig.github.protect("acme/app", "production")
+    held = rig.github.submit("acme/app", labels=LABELS, environment="production")
+    free = rig.github.submit("acme/app", labels=LABELS, environment="staging")
+    assert (held.status, free.status) == ("waiting", "queued")
+    rig.github.reject(held.id)
+    assert (held.status, held.conclusion, held.runner_name) == ("completed", "failure", "")
+
+
+async def test_nobody_approves_for_thirty_days_and_the_job_fails(rig: Rig):
+    job = rig.github.submit("acme/app", labels=LABELS, waiting=True)
+    rig.clock.step(30 * 86400 - 1)
+    assert rig.github.job(job.id).status == "waiting"
+    rig.clock.step(2)
+    rig.github.tick()
+    assert job.conclusion == "failure"
+
+
 async def test_a_saved_github_goes_on_without_the_processes_of_before(rig: Rig):
     running, _ = await rig.running()
     waiting = rig.github.submit("acme/app", labels=LABELS)

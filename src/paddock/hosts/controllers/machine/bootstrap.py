@@ -91,8 +91,8 @@ class BootstrapHost:
         machine = await context.save(machine, ready(status, False, "Bootstrapping", message, now))
         if machine.status.bootstrap_attempts == 0:
             context.say(machine, "Normal", "Bootstrapping", message)
-        outcome = await context.bootstrapper.bootstrap(
-            machine, host, credentials, ShownSteps(context, machine, "Bootstrapping")
+        outcome = await context.on_host(
+            context.bootstrapper.bootstrap, machine, host, credentials, ShownSteps(context, machine, "Bootstrapping")
         )
         if outcome.host_key:
             await self._pin(host, outcome.host_key)

@@ -73,14 +73,14 @@ class MaintainHost:
     async def _introduce(self, machine: Machine, host: Host) -> RequeueAfter:
         """The Mac of a moved or restored machine is a node of another cluster, or of none: an update gives its agent this
         one's address and an identity. Died behind it, the next pass does it again. Pods do not move with machines: the
-        agent ends the VM of a Pod that this cluster does not know, so people drain a fleet before they move it.
+        agent lets their jobs finish.
         """
         context, now = self._context, self._context.clock.now()
         message = f"the Node {machine.metadata.name} is missing: its agent is told of this cluster"
         machine = await context.save(machine, ready(machine.status, False, "NodeMissing", message, now))
         credentials = await self._prepare.login(machine, host)
-        outcome = await context.bootstrapper.update(
-            machine, host, credentials, ShownSteps(context, machine, "Updating")
+        outcome = await context.on_host(
+            context.bootstrapper.update, machine, host, credentials, ShownSteps(context, machine, "Updating")
         )
         machine = await context.again(machine)
         if isinstance(outcome, BootstrapFailed):
@@ -103,7 +103,7 @@ class MaintainHost:
             return RequeueAfter(10.0)
         context.say(machine, "Warning", "NodeMissing", message)
         credentials = await self._prepare.login(machine, host)
-        outcome = await context.bootstrapper.restart_agent(machine, host, credentials, _silent)
+        outcome = await context.on_host(context.bootstrapper.restart_agent, machine, host, credentials, _silent)
         if isinstance(outcome, BootstrapFailed):
             context.say(machine, "Warning", "AgentRestartFailed", outcome.message)
         return RequeueAfter(_WHEN_NODE_IS_MISSING)
@@ -143,8 +143,8 @@ class MaintainHost:
     async def _update(self, machine: Machine, host: Host, desired: str, reason: str, failures: int) -> RequeueAfter:
         context = self._context
         credentials = await self._prepare.login(machine, host)
-        outcome = await context.bootstrapper.update(
-            machine, host, credentials, ShownSteps(context, machine, "Updating")
+        outcome = await context.on_host(
+            context.bootstrapper.update, machine, host, credentials, ShownSteps(context, machine, "Updating")
         )
         machine, now = await context.again(machine), context.clock.now()
         if isinstance(outcome, BootstrapFailed):

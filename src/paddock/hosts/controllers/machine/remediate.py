@@ -71,7 +71,9 @@ class RemediateHost:
 
     async def _restart(self, machine: Machine, host: Host) -> RequeueAfter:
         credentials = await self._prepare.login(machine, host)
-        outcome = await self._context.bootstrapper.restart_agent(machine, host, credentials, _silent)
+        outcome = await self._context.on_host(
+            self._context.bootstrapper.restart_agent, machine, host, credentials, _silent
+        )
         if isinstance(outcome, BootstrapFailed):
             self._context.say(machine, "Warning", "AgentRestartFailed", outcome.message)
         return RequeueAfter(_SOON)

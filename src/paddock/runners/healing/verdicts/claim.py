@@ -28,6 +28,8 @@ class ClaimView:
     """The completion names the runner that executed the job."""
     executed_it: bool = False
     """And it is this claim's own runner: a runner of one job, which takes no other."""
+    displaced_for: timedelta | None = None
+    """Since when its job has been with another runner, and no other job was heard of on its own; None: it has a job."""
     busy_elsewhere: bool = False
     """Its runner is known to execute another job, which is not over."""
 
@@ -49,6 +51,15 @@ class ClaimVerdict:
 def judge(claim: ClaimView, settings: HealingSettings) -> ClaimVerdict:
     if not claim.minted:
         return _unminted(claim, settings)
+    if claim.displaced_for is not None:
+        if claim.displaced_for < settings.displaced_grace:
+            return ClaimVerdict(False, "", "its job went to another runner just now: it may be given any other")
+        return ClaimVerdict(
+            True,
+            "displaced_claim",
+            f"its job went to another runner {_span(claim.displaced_for)} ago, and it was given no other",
+            unregister=True,
+        )
     if claim.over_for is None:
         return ClaimVerdict(False, "", "it was minted, and nothing says that its job is over: age alone frees nothing")
     if claim.busy_elsewhere:

@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 _ACCESS_LOST: Final = timedelta(hours=1)
+_LONGEST_APPROVAL: Final = timedelta(days=31)
+"""GitHub fails a job that nobody has approved for thirty days."""
 
 
 class PodSaid(StrEnum):
@@ -54,7 +56,8 @@ class RunnerSaid(StrEnum):
 class JobSaid(StrEnum):
     """G: the job itself."""
 
-    QUEUED = "queued"  # or waiting for an approval: either way no runner has it
+    QUEUED = "queued"  # no runner has it, and one may
+    WAITING = "waiting"  # GitHub holds it back, for an approval most likely: no runner has it, and none can
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
     MISSING = "missing"  # 404
@@ -68,6 +71,8 @@ class Action(StrEnum):
     BIND = "bind"  # record which runner executes it
     GIVE_UP = "give up"
     RENEW = "renew"  # it waits there, too: its day here begins anew
+    HOLD = "hold"  # GitHub holds it back: it is handed to nobody
+    RELEASE = "release"  # GitHub holds it back no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +105,11 @@ class RunningJobFacts:
 
 @dataclass(frozen=True, slots=True)
 class QueuedJobFacts:
-    """A job that is `queued` in the ledger, and what GitHub says of it."""
+    """A job that is `queued` in the ledger, or held back (`held`), and what GitHub says of it."""
 
     waited: timedelta
     said: JobSaid
+    held: bool = False
     runner_named: bool = False
     """GitHub names the runner that executes it."""
     repository_answers: bool = False
@@ -129,7 +135,7 @@ def judge_running(job: RunningJobFacts, settings: HealingSettings) -> JobVerdict
             return _keep("GitHub does not know it, which alone proves nothing")
         case JobSaid.UNKNOWN:
             return _keep("GitHub was not asked, or gave no answer")
-        case JobSaid.QUEUED:
+        case JobSaid.QUEUED | JobSaid.WAITING:
             return _no_runner_has_it(job, settings)
 
 
@@ -137,6 +143,9 @@ def _no_runner_has_it(job: RunningJobFacts, settings: HealingSettings) -> JobVer
     """GitHub has given the job to no runner; can the runner that we meant it for still take it?"""
     if job.pod is PodSaid.ENDED:
         return _requeue("its Pod has ended and GitHub still has it queued")
+    waits_in_vain = job.said is JobSaid.WAITING and job.runner is RunnerSaid.ONLINE and not job.executing
+    if waits_in_vain and job.age >= settings.registration_deadline:
+        return _requeue("GitHub holds it back until somebody approves it, and its runner waits for nothing")
     if job.runner is RunnerSaid.ONLINE:
         return _keep("its runner is online and may take it, or works on another job")
     if job.pod is PodSaid.ABSENT:
@@ -167,9 +176,19 @@ def judge_queued(job: QueuedJobFacts, settings: HealingSettings) -> JobVerdict:
             )
         case JobSaid.MISSING if job.waited >= settings.queued_verify and _gone_for_good(job, settings):
             return JobVerdict(Action.SETTLE, "queued_completed", _missing(job))
+        case JobSaid.QUEUED if job.held:
+            return JobVerdict(
+                Action.RELEASE, "approval_found", "GitHub holds it back no more, which was never heard here"
+            )
+        case JobSaid.WAITING if not job.held:
+            return JobVerdict(Action.HOLD, "hold_found", "GitHub holds it back until somebody approves it")
+        case JobSaid.WAITING:
+            return _keep("GitHub holds it back until somebody approves it")
         case JobSaid.QUEUED if job.waited >= settings.queued_give_up:
             # Approved after days, perhaps: a job that was given up could never run. GitHub ends what waits in vain by itself.
             return JobVerdict(Action.RENEW, "", "GitHub still has it waiting: it goes on waiting here")
+        case _ if job.held and job.waited < _LONGEST_APPROVAL:
+            return _keep(f"GitHub's answer is {job.said.value}: it waits for an approval, which may take weeks")
         case _ if job.waited >= settings.queued_give_up:
             hours = int(settings.queued_give_up.total_seconds() // 3600)
             return JobVerdict(

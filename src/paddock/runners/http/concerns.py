@@ -1,0 +1,74 @@
+"""`/api/v1/concerns`: what a dispatch process itself sees of whom it trusts, for `paddock doctor`. It changes nothing."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from paddock.base.http_requests import answer
+from paddock.runners.http.readonly import PREFIX
+from paddock.runners.ledger.encryption import transport_problem
+
+__all__ = ["Concern", "certificate_concern", "concerns_route", "database_concern"]
+
+_SOON: Final = timedelta(days=3)
+"""Our own certificates are renewed ten days before their end, cert-manager's at a third of their life."""
+
+
+class Concern(Struct, frozen=True, kw_only=True):
+    """`fix` is empty where all is well."""
+
+    about: str
+    found: str
+    fix: str = ""
+
+
+def concerns_route(look: Callable[[], Sequence[Concern]]) -> Route:
+    async def concerns(_: Request) -> Response:
+        return answer(list(look()))
+
+    return Route(f"{PREFIX}/concerns", concerns, methods=["GET"])
+
+
+def database_concern(dsn: str) -> Concern:
+    problem = transport_problem(dsn)
+    if not problem:
+        return Concern(about="database's TLS", found="the server proves its name, or is on this machine")
+    found, _, fix = problem.partition(": ")
+    return Concern(about="database's TLS", found=found, fix=fix)
+
+
+def certificate_concern(certificate: Path | None, now: datetime) -> Concern:
+    """How dispatch's own certificate is; None: it has no TLS listener for the operator."""
+    about = "operator to dispatch"
+    if certificate is None:
+        return Concern(
+            about=about,
+            found="the operator comes in without TLS: whoever listens on the way can retire Pods until its token ends",
+            fix="set dispatch.tls.enabled in the chart, or give dispatch --internal-bind-address and a certificate",
+        )
+    waits = "see the leading operator's log, or cert-manager's: kubectl get certificates"
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    except (OSError, ValueError):
+        return Concern(
+            about=about, found="dispatch has no certificate that can be read, so no Pod can be retired", fix=waits
+        )
+    begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
+    if now < begins:
+        late = f"dispatch's certificate begins only at {begins:%Y-%m-%d %H:%M} UTC, and its clock says {now:%H:%M}"
+        return Concern(about=about, found=late, fix="run NTP on the Nodes of the operator and of dispatch")
+    if now >= ends:
+        over = f"dispatch's certificate has expired at {ends:%Y-%m-%d %H:%M} UTC, so no Pod can be retired"
+        return Concern(about=about, found=over, fix=waits)
+    if ends - now < _SOON:
+        return Concern(
+            about=about, found=f"dispatch's certificate ends at {ends:%Y-%m-%d %H:%M} UTC and is not renewed", fix=waits
+        )
+    return Concern(about=about, found=f"TLS, by a certificate until {ends:%Y-%m-%d %H:%M} UTC")

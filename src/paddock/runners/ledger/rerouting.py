@@ -1,0 +1,105 @@
+"""Jobs that no runner has, by what decides where they go; and the one way to send them elsewhere.
+
+Many jobs share their labels, so that they are read and moved in groups: a line of ten thousand is a handful of rows.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from paddock.base.clock import Clock
+from paddock.runners.api import Platform
+from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.notifications import Notifications
+
+__all__ = ["Rerouting", "Routed"]
+
+GROUPS = """
+-- routed_groups: the jobs that no runner has, by where they were sent and why
+SELECT status, pool, label, labels, CASE WHEN status = 'unserved' THEN changed_why ELSE '' END AS why, count(*)::integer AS jobs
+FROM jobs WHERE status IN ('waiting', 'unserved', 'queued') GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+"""
+MOVE = """
+-- reroute_group: those that still are as they were read, and that nobody is taking or speaking of at this moment
+WITH free AS MATERIALIZED (
+    SELECT job_id FROM jobs
+    WHERE status = %(read_status)s AND pool = %(read_pool)s AND label = %(read_label)s AND labels = %(read_labels)s::text[]
+    ORDER BY job_id FOR UPDATE SKIP LOCKED
+), ours AS MATERIALIZED (
+    SELECT job_id FROM free WHERE pg_try_advisory_xact_lock(job_lock_key(job_id))
+)
+UPDATE jobs SET status = %(status)s, pool = %(pool)s, platform = %(platform)s, vcpus = %(vcpus)s,
+    memory_mb = %(memory_mb)s, label = %(label)s, changed_at = %(now)s, changed_by = 'routing', changed_why = %(why)s
+FROM ours WHERE ours.job_id = jobs.job_id
+"""
+STRAND = """
+-- strand_group: as above; pool and size stay what they were, because there is no other
+WITH free AS MATERIALIZED (
+    SELECT job_id FROM jobs
+    WHERE status IN ('queued', 'unserved') AND status = %(read_status)s AND pool = %(read_pool)s
+      AND label = %(read_label)s AND labels = %(read_labels)s::text[]
+    ORDER BY job_id FOR UPDATE SKIP LOCKED
+), ours AS MATERIALIZED (
+    SELECT job_id FROM free WHERE pg_try_advisory_xact_lock(job_lock_key(job_id))
+)
+UPDATE jobs SET status = 'unserved', changed_why = %(why)s, changed_by = 'routing',
+    changed_at = CASE WHEN status = 'unserved' THEN changed_at ELSE %(now)s END
+FROM ours WHERE ours.job_id = jobs.job_id
+"""
+
+
+class Routed(Struct, frozen=True, kw_only=True):
+    """Jobs that were sent to one pool alike. `why` is why no pool runs them, where none does."""
+
+    status: Literal["waiting", "unserved", "queued"]
+    pool: str
+    label: str
+    labels: list[str]
+    why: str
+    jobs: int
+
+
+class Rerouting:
+    def __init__(self, database: Database, clock: Clock, notifications: Notifications) -> None:
+        self._database = database
+        self._clock = clock
+        self._notifications = notifications
+
+    async def groups(self) -> list[Routed]:
+        return await self._database.rows(Routed, GROUPS)
+
+    async def move(
+        self, read: Routed, *, pool: str, platform: Platform, vcpus: int, memory_mb: int, label: str, why: str
+    ) -> int:
+        """Send these jobs to that pool; what was unserved is queued, what GitHub holds back stays so. Gives how many.
+
+        A job that a dispatcher takes at this moment stays where it is: its Pod offers what it was routed for. Repeatable.
+        """
+        params = {
+            **_read(read),
+            "status": "queued" if read.status == "unserved" else read.status,
+            "pool": pool,
+            "platform": platform,
+            "vcpus": vcpus,
+            "memory_mb": memory_mb,
+            "label": label,
+            "why": why,
+            "now": self._clock.now(),
+        }
+        moved = await self._database.run(MOVE, params)
+        if moved:
+            await self._notifications.hint(pool)
+        return moved
+
+    async def strand(self, read: Routed, *, why: str) -> int:
+        """No pool runs these jobs: they leave the line and say so, until one does. Gives how many."""
+        return await self._database.run(STRAND, {**_read(read), "why": why, "now": self._clock.now()})
+
+
+def _read(read: Routed) -> dict[str, object]:
+    return {
+        "read_status": read.status,
+        "read_pool": read.pool,
+        "read_label": read.label,
+        "read_labels": read.labels,
+    }

@@ -1,0 +1,1 @@
+"""Who may run jobs: what names mean, and whom the settings name first."""

@@ -1,0 +1,113 @@
+"""Capacity that is good and unused beside jobs that may run, and jobs on Macs that are gone. Pure.
+
+Either is a problem of its own, whatever its cause: a fleet on which jobs wait beside idle Macs is not healthy, and a job
+whose Mac was wiped does not run, although nobody has said so yet.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from paddock.kube.builtin import Node, Pod
+from paddock.kube.conditions import get_condition
+from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL, RunnerPool
+from paddock.runners.ledger.views import QueueSummary
+from paddock.runners.pools.capacity import free_places
+from paddock.runners.pools.nodes import unready_since
+
+__all__ = ["IdleBesideJobs", "LostRunner", "idle_beside_jobs", "lost_runners"]
+
+_HANDED_OVER = timedelta(seconds=20)
+"""A job is handed to a warm Pod within a second or two; the queue is measured every ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleBesideJobs:
+    pool: str
+    waited: timedelta
+    jobs: int
+    warm: int
+    places: int
+    cause: str
+
+    @property
+    def sentence(self) -> str:
+        have = []
+        if self.warm:
+            have.append(f"{self.warm} warm Pod{'' if self.warm == 1 else 's'} without a job")
+        if self.places:
+            have.append(f"{self.places} free place{'' if self.places == 1 else 's'} on good Macs")
+        may = f"{self.jobs} job{' that may run waits' if self.jobs == 1 else 's that may run wait'}"
+        return f"{may} beside {' and '.join(have)}; {self.cause}"
+
+
+@dataclass(frozen=True, slots=True)
+class LostRunner:
+    """A Pod that was assigned a job, and whose Node is gone or silent since that moment."""
+
+    pod: str
+    node: str
+    since: datetime | None
+    gone: bool
+
+
+def idle_beside_jobs(
+    pools: Sequence[RunnerPool], nodes: Sequence[Node], pods: Sequence[Pod], summary: QueueSummary
+) -> Iterable[IdleBesideJobs]:
+    """The pools in which jobs wait longer than a hand-over takes although there is room for them, each with its cause."""
+    for pool in pools:
+        name = pool.metadata.name
+        jobs, waited = summary.dispatchable_by_pool.get(name, 0), summary.oldest_by_pool.get(name, 0.0)
+        places = max(0, free_places(pool, nodes, pods) - _on_their_way(pool, pods))
+        warm = pool.status.idle
+        # As many Pods as there are jobs are starting: that is what can be done, and it takes as long as a VM boots.
+        covered = jobs <= pool.status.starting and not warm
+        if jobs and waited > _HANDED_OVER.total_seconds() and (warm or places) and not covered:
+            yield IdleBesideJobs(name, timedelta(seconds=waited), jobs, warm, places, _cause(pool))
+
+
+def _on_their_way(pool: RunnerPool, pods: Iterable[Pod]) -> int:
+    """Pods of the pool's that have no Node yet: each will take a place."""
+    prefix = f"{pool.metadata.name}-"
+    return sum(
+        not pod.spec.node_name and pod.metadata.deletion_timestamp is None and pod.metadata.name.startswith(prefix)
+        for pod in pods
+    )
+
+
+def _cause(pool: RunnerPool) -> str:
+    spec, status = pool.spec, pool.status
+    ready, scaled = get_condition(status.conditions, "Ready"), get_condition(status.conditions, "Autoscaled")
+    if pool.metadata.deletion_timestamp is not None:
+        return "the pool is being deleted"
+    if status.idle:
+        return (
+            "dispatch does not hand the jobs to the warm Pods: is it running, and can it reach GitHub and the database?"
+        )
+    if ready is not None and ready.status == "False" and ready.message:
+        return f"the pool says {ready.reason}: {ready.message}"
+    if status.replicas >= spec.replicas:
+        if spec.autoscaling.enabled and spec.replicas >= spec.autoscaling.max_replicas:
+            return f"the pool may have {spec.autoscaling.max_replicas} Pods (autoscaling.maxReplicas) and has them"
+        if not spec.autoscaling.enabled:
+            return f"the pool is kept at {spec.replicas} Pods (replicas), and autoscaling is off"
+        if scaled is not None and scaled.message:
+            return f"the autoscaler wants {spec.replicas} Pods: {scaled.message}"
+        return f"the autoscaler wants {spec.replicas} Pods and has not looked since: is the operator running?"
+    return f"the pool has {status.replicas} of {spec.replicas} Pods and makes no more: is the operator running?"
+
+
+def lost_runners(pods: Iterable[Pod], nodes: Sequence[Node]) -> Iterable[LostRunner]:
+    """Assigned Pods that have not ended, on Nodes that are gone or not Ready."""
+    known: Mapping[str, Node] = {node.metadata.name: node for node in nodes}
+    for pod in pods:
+        labels, name = pod.metadata.labels, pod.spec.node_name
+        if labels.get(RUNNER_LABEL) != "true" or not labels.get(OWNER_LABEL) or not name:
+            continue
+        if pod.status.phase in ("Succeeded", "Failed"):
+            continue
+        node = known.get(name)
+        if node is None:
+            yield LostRunner(pod.metadata.name, name, pod.metadata.deletion_timestamp, gone=True)
+        elif (since := unready_since(node)) is not None:
+            yield LostRunner(pod.metadata.name, name, since, gone=False)

@@ -1,0 +1,127 @@
+"""A waiting job follows its labels, whatever becomes of the pool that it was first sent to."""
+
+import msgspec
+from integration.runners.ledger.rig import Bench
+from integration.runners.webhooks.rig import LINUX, MAC, Dispatcher
+
+from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import RunnerPool
+from paddock.runners.ledger import Outcome
+from paddock.runners.webhooks.rerouting import Rerouter
+
+replace = msgspec.structs.replace
+
+
+def rerouter(dispatcher: Dispatcher) -> Rerouter:
+    return Rerouter(dispatcher.ledger, lambda: dispatcher.pools, dispatcher.bench.clock)
+
+
+def named(name: str, pool: RunnerPool = MAC) -> RunnerPool:
+    return RunnerPool(metadata=ObjectMeta(name=name), spec=pool.spec)
+
+
+async def test_the_line_of_a_renamed_pool_goes_to_its_successor(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(*(dispatcher.job(number) for number in range(1, 6)))
+    dispatcher.pools = [named("mac-m5"), LINUX]
+    assert await rerouter(dispatcher).look() == 5
+    assert (await bench.claim(1, "mac-m5")).job_id == 1
+    assert (await bench.claim(2)).outcome is Outcome.EMPTY
+    lines = await bench.ledger.transitions.of_job(2)
+    assert [(line.was, line.became, line.by) for line in lines] == [
+        ("", "queued", "webhook"),
+        ("queued", "queued", "routing"),
+    ]
+    assert await rerouter(dispatcher).look() == 0
+
+
+async def test_a_job_takes_the_size_of_the_pool_that_it_goes_to(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7, labels=["paddock-macos"]))
+    dispatcher.pools = [
+        RunnerPool(metadata=ObjectMeta(name="other"), spec=replace(LINUX.spec, dispatch_label="paddock-macos"))
+    ]
+    await rerouter(dispatcher).look()
+    row = await bench.ledger.jobs.get(7)
+    assert row is not None
+    assert (row.pool, row.platform, row.vcpus, row.memory_mb) == ("other", "linux", 4, 8192)
+
+
+async def test_jobs_of_a_deleted_pool_say_that_nobody_serves_them_and_wait_for_one_that_does(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7), dispatcher.job(8, labels=["paddock-linux"]))
+    dispatcher.pools = [LINUX]
+    assert await rerouter(dispatcher).look() == 1
+    assert (await bench.status(7), await bench.status(8)) == ("unserved", "queued")
+    assert (await bench.claim(1)).outcome is Outcome.EMPTY
+    summary = await bench.ledger.overview.summary()
+    assert summary.unserved == 1
+    assert "paddock-macos" in summary.unserved_why
+    shown = {job.job_id: job for job in await bench.ledger.overview.queue()}
+    assert shown[7].reason == "no_pool"
+    assert "self-hosted, paddock-macos" in shown[7].why
+    assert (await bench.ledger.signals.of_pool("mac-m4")).queued == 0
+    dispatcher.pools = [LINUX, MAC]
+    assert await rerouter(dispatcher).look() == 1
+    assert (await bench.claim(1)).job_id == 7
+
+
+async def test_a_pool_that_offers_a_label_no_more_gives_up_the_jobs_that_need_it(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7), dispatcher.job(8, labels=["paddock-macos"]))
+    dispatcher.pools = [RunnerPool(metadata=MAC.metadata, spec=replace(MAC.spec, runner_labels=("macOS",)))]
+    assert await rerouter(dispatcher).look() == 1
+    assert (await bench.status(7), await bench.status(8)) == ("unserved", "queued")
+    row = await bench.ledger.jobs.get(7)
+    assert row is not None
+    assert row.changed_why == "the runners of pool mac-m4 do not offer self-hosted"
+
+
+async def test_a_job_with_a_label_that_nobody_offers_is_known_and_runs_once_somebody_does(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    assert await dispatcher.deliver(dispatcher.job(7, labels=["paddock-macos", "gpu"])) == ["unserved"]
+    assert (await bench.ledger.overview.summary()).unserved_why == "the runners of pool mac-m4 do not offer gpu"
+    dispatcher.pools = [RunnerPool(metadata=MAC.metadata, spec=replace(MAC.spec, runner_labels=("gpu",)))]
+    assert await rerouter(dispatcher).look() == 1
+    assert (await bench.claim(1)).job_id == 7
+
+
+async def test_a_second_pool_of_the_same_label_stops_nothing_that_was_on_its_way(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7))
+    dispatcher.pools = [MAC, named("twin")]
+    assert await rerouter(dispatcher).look() == 0
+    assert await dispatcher.deliver(dispatcher.job(8)) == ["unserved"]
+    assert await bench.status(7) == "queued"
+    dispatcher.pools = [MAC]
+    assert await rerouter(dispatcher).look() == 1
+    assert await bench.status(8) == "queued"
+
+
+async def test_a_job_that_a_runner_has_is_not_routed_anew(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7))
+    await bench.running(1)
+    dispatcher.pools = [named("mac-m5")]
+    assert await rerouter(dispatcher).look() == 0
+    row = await bench.ledger.jobs.get(7)
+    assert row is not None
+    assert (row.status, row.pool) == ("running", "mac-m4")
+
+
+async def test_while_the_pools_are_not_known_every_job_stays_where_it_is(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7))
+    dispatcher.pools = None
+    assert await rerouter(dispatcher).look() == 0
+    assert await bench.status(7) == "queued"
+
+
+async def test_a_job_held_for_approval_follows_its_pool_and_stays_held(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7, "waiting", status="waiting"))
+    dispatcher.pools = [named("mac-m5")]
+    assert await rerouter(dispatcher).look() == 1
+    row = await bench.ledger.jobs.get(7)
+    assert row is not None
+    assert (row.status, row.pool) == ("waiting", "mac-m5")
