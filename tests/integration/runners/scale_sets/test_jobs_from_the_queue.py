@@ -7,6 +7,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 from integration.runners.jobs.world import FLEET, LABEL, POOL, World
+from psycopg import sql
 
 from paddock.embedded.postgres import EmbeddedPostgres
 from paddock.kube.objects import ObjectMeta
@@ -50,15 +51,15 @@ class ScaleSetWorld(World):
     async def rows(self) -> list[Job]:
         """Every job of the ledger."""
         async with await psycopg.AsyncConnection.connect(self.dsn) as connection:
-            found = await (
-                await connection.execute(f"SELECT job_id FROM {self.schema}.jobs ORDER BY job_id")
-            ).fetchall()
+            statement = sql.SQL("SELECT job_id FROM {} ORDER BY job_id").format(sql.Identifier(self.schema, "jobs"))
+            found = await (await connection.execute(statement)).fetchall()
         return [job for (number,) in found if (job := await self.ledger.jobs.get(number)) is not None]
 
 
 @pytest_asyncio.fixture
 async def world(server: EmbeddedPostgres) -> AsyncIterator[ScaleSetWorld]:
-    async with ScaleSetWorld(server.dsn, f"scale_sets_{next(_schemas)}", macs=3).living() as world:
+    world = ScaleSetWorld(server.dsn, f"scale_sets_{next(_schemas)}", macs=3)
+    async with world.living():
         yield world
 
 
