@@ -11,7 +11,7 @@ from paddock.all_in_one.application import Application, in_background
 from paddock.base.http_server import bind, listening
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
-from paddock.clients.github import GitHub, GitHubClient, GitHubSettings
+from paddock.clients.github import GitHubClient, GitHubSettings
 from paddock.kube.builtin import ServiceAccount
 from paddock.kube.errors import AlreadyExistsError
 from paddock.kube.manager import Manager
@@ -75,7 +75,7 @@ async def runners_subsystem(application: Application, manager: Manager) -> Runne
     return RunnersSubsystem(service, operator)
 
 
-async def _service(application: Application, github: GitHub, secrets: Sequence[Secret]) -> RunnerService:
+async def _service(application: Application, github: GitHubClient, secrets: Sequence[Secret]) -> RunnerService:
     clock, rng = application.clock, application.rng
     ledger = await application.stack.enter_async_context(Ledger.open(application.dsn, clock=clock, rng=rng))
     listener = Listener(
@@ -93,6 +93,7 @@ async def _service(application: Application, github: GitHub, secrets: Sequence[S
             registry=application.registry,
             kube_metrics=application.metrics,
             name="up",
+            scale_sets=github.scale_sets,
         ),
         application.options.dispatch,
     )

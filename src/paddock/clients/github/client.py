@@ -73,9 +73,9 @@ class GitHubClient:
     ) -> None:
         self._clock = clock
         self._connection = GitHubConnection(settings, clock, rng, transport)
+        self.scale_sets = ScaleSetClient(settings, self._connection, clock, transport)
         self._groups = RunnerGroups(self._connection, clock)
         self._refused: dict[str, float] = {}
-        self.scale_sets = ScaleSetClient(settings, self._connection, clock, transport)
 
     async def __aenter__(self) -> Self:
         return self

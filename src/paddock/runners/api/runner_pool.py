@@ -56,9 +56,6 @@ class Rollout(Struct, frozen=True):
 class ScaleSetSource(Struct, frozen=True):
     """Which scale sets a pool with `jobSource: ScaleSet` listens to: one for each account, or for each repository."""
 
-    runner_group: Annotated[
-        str, Meta(min_length=1, description="The runner group that the scale sets belong to; it must exist.")
-    ] = "Default"
     repositories: Annotated[
         tuple[str, ...],
         Meta(description="owner/name of repositories of personal accounts; an organisation needs none."),

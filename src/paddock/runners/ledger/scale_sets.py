@@ -203,17 +203,23 @@ VALUES (%(source_id)s, %(digest)s, %(message_id)s, %(now)s, %(why)s, %(body)s) O
 """
 ALLOWED = """
 -- accounts_that_may_listen: installed, and named on the list, themselves or with a repository
-SELECT a.account_id, a.login, a.installation_id FROM accounts a
+SELECT a.account_id, a.login, a.installation_id,
+    bool_and(e.allowed) AND bool_or(e.repository_id = 0) AS whole,
+    coalesce(array_agg(e.name ORDER BY e.name) FILTER (WHERE e.repository_id <> 0 AND e.allowed), '{}') AS repositories
+FROM accounts a JOIN allow_list e USING (account_id)
 WHERE a.installation_id IS NOT NULL
-  AND EXISTS (SELECT FROM allow_list e WHERE e.account_id = a.account_id AND e.allowed)
-ORDER BY a.account_id
+GROUP BY a.account_id, a.login, a.installation_id HAVING bool_or(e.allowed) ORDER BY a.account_id
 """
 
 
 class Listenable(Struct, frozen=True):
+    """An account that may run jobs: wholly, without an exception, or with these repositories ("owner/name") alone."""
+
     account_id: int
     login: str
     installation_id: int
+    whole: bool = True
+    repositories: list[str] = []
 
 
 class _OpenSource(Struct, frozen=True):

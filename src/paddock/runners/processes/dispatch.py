@@ -34,7 +34,7 @@ from paddock.runners.ledger.configured_limits import ConfiguredLimits
 from paddock.runners.ledger.queue_metrics import QueueCollector
 from paddock.runners.ledger.retention import RetentionWorker
 from paddock.runners.pools.retirement import LedgerRetirementApi
-from paddock.runners.scale_sets.github_view import GitHubView
+from paddock.runners.scale_sets.github_view import with_scale_sets
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics, SourceCollector
 from paddock.runners.scale_sets.service import Listeners, ListenersContext
 from paddock.runners.tenants.configured import ConfiguredAccounts
@@ -104,7 +104,7 @@ class RunnerService:
         self.healing = HealingService(
             HealingContext(
                 ledger=ledger,
-                github=GitHubView(github, ledger.scale_sets),
+                github=with_scale_sets(github, ledger.scale_sets),
                 client=client,
                 announce=enqueue_from_github(ledger, self.pools.reader.list, clock),
                 clock=clock,
@@ -155,8 +155,8 @@ class RunnerService:
             "healing": self.healing.run,
             "retention": self.retention.run,
             "limits": ConfiguredLimits(self.ledger, self.settings.limits, self._clock).run,
-            "accounts": ConfiguredAccounts(self.ledger, self.github, self.settings.allow_accounts, self._clock).run,
             "job sources": self.sources.run,
+            "accounts": ConfiguredAccounts(self.ledger, self.github, self.settings.allow_accounts, self._clock).run,
         }
         if self.listeners is not None:
             work["scale sets"] = self.listeners.run

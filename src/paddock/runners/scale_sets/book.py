@@ -153,5 +153,5 @@ class LedgerBook:
             workflow_run_id=assignment.workflow_run_id,
             workflow_name=entry.workflow,
             job_name=storable(entry.job_display_name),
-            label=pool.spec.dispatch_label,
+            # No labels: only runners of its set are given it, so that no other pool can take it over.
         )

@@ -133,7 +133,7 @@ def not_ours(name: str, group: str, place: RunnerPlace) -> str:
 def no_group(group: str, place: RunnerPlace) -> str:
     return (
         f"there is no runner group {group!r} at {place.path} that the App may use: create it at GitHub, or set "
-        "scaleSet.runnerGroup to one that exists"
+        "runnerGroup to one that exists"
     )
 
 

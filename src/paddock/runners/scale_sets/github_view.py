@@ -5,7 +5,7 @@ runner has it, its own record is looked for among the jobs of its run, by the ru
 Everything else goes to GitHub as it is.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -13,7 +13,12 @@ from paddock.clients.github import GitHub, GitHubJob, NotFound
 from paddock.runners.ledger.scale_sets import AssignedJob, ScaleSetRows, is_scale_set_job
 from paddock.runners.scale_sets.messages import conclusion_of
 
-__all__ = ["GitHubView"]
+__all__ = ["GitHubView", "with_scale_sets"]
+
+
+def with_scale_sets(github: GitHub, rows: ScaleSetRows) -> GitHub:
+    """The same GitHub, which also answers about jobs of scale sets."""
+    return cast("GitHub", GitHubView(github, rows))  # everything that it does not say itself is the other's
 
 
 class GitHubView:

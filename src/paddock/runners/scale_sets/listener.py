@@ -156,7 +156,7 @@ class Listener:
     async def _ensure_set(self) -> ScaleSet:
         """The set, found by its number, or by its name, or made."""
         pool, owner = self._present_pool(), await self._book.owner()
-        name, group = pool.spec.dispatch_label, pool.spec.scale_set.runner_group
+        name, group = pool.spec.dispatch_label, pool.spec.runner_group or "Default"
         recorded = self._source.scale_set_id
         if recorded is not None:
             with suppress(github.NotFound):

@@ -37,7 +37,11 @@ class SourceKey(NamedTuple):
 
 
 def wanted_sources(pools: Sequence[RunnerPool], accounts: Sequence[Listenable]) -> dict[SourceKey, RunnerPlace]:
-    """The sources that the pools ask for, and where each is: one an account, or one a named repository of it. Pure."""
+    """The sources that the pools ask for, and where each is: one an account, or one a repository of it. Pure.
+
+    An organisation's set is given jobs of any of its repositories. Where not all of them are allowed, each that is gets a
+    set of its own, unless the pool has a runner group, whose own list of repositories then decides.
+    """
     wanted: dict[SourceKey, RunnerPlace] = {}
     for pool in pools:
         if pool.spec.job_source != "ScaleSet" or pool.metadata.deletion_timestamp is not None:
@@ -45,7 +49,11 @@ def wanted_sources(pools: Sequence[RunnerPool], accounts: Sequence[Listenable]) 
         named = [name for name in pool.spec.scale_set.repositories if name.count("/") == 1]
         for account in accounts:
             mine = [name for name in named if name.partition("/")[0].lower() == account.login.lower()]
-            for repository in mine or [""]:
+            if not mine and not account.whole and not pool.spec.runner_group:
+                mine = [name for name in account.repositories if name.count("/") == 1]
+            elif not mine:
+                mine = [""]
+            for repository in mine:
                 key = SourceKey(pool.metadata.name, account.account_id, repository)
                 project = repository.partition("/")[2]
                 wanted[key] = RunnerPlace(account.installation_id, account.login, project)

@@ -229,7 +229,7 @@ class JobQueue:
             if repository is not None
             and scale_set_id == job.scale_set_id
             and wanted <= offered
-            and self._sees(place, group_id, repository)
+            and self.sees(place, group_id, repository)
             for runner_id in idle
         ]
         if fitting:
@@ -245,7 +245,7 @@ class JobQueue:
             repository = self.state.repository(job.repository)
             if job.scale_set_id != runner.scale_set_id:
                 continue
-            if job.offered_to or repository is None or not self._sees(runner.place, runner.group_id, repository):
+            if job.offered_to or repository is None or not self.sees(runner.place, runner.group_id, repository):
                 continue
             if _lowered(job.labels) <= offered:
                 self._make_offer(job, runner, now)
@@ -277,7 +277,7 @@ class JobQueue:
             if not runner.deaf:
                 self._seek(runner, self._clock.now())
 
-    def _sees(self, place: str, group_id: int, repository: SimulatedRepository) -> bool:
+    def sees(self, place: str, group_id: int, repository: SimulatedRepository) -> bool:
         """Whether a runner registered there, in that group, serves that repository."""
         if place.lower() == f"repos/{repository.full_name}".lower():
             return True

@@ -103,9 +103,11 @@ class ScaleSetQueue:
             return None
         places = {f"orgs/{repository.owner}".lower(), f"repos/{repository.full_name}".lower()}
         for scale_set in self._state.scale_sets.values():
-            public = not repository.private and scale_set.group_id == 1
             offered = {label.lower() for label in scale_set.labels}
-            if scale_set.place.lower() in places and wanted <= offered and not public:
+            if scale_set.place.lower() not in places or not wanted <= offered:
+                continue
+            # A group that is closed to the repository hides the job without a word: statistics stay zero.
+            if self._queue.sees(scale_set.place, scale_set.group_id, repository):
                 return scale_set
         return None
 

@@ -16,7 +16,7 @@ from paddock.simulator.github.access import GitHubCall, permitted, repository_of
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.requests import GitHubApiRequest, json_answer
 from paddock.simulator.github.scale_sets import ScaleSetQueue
-from paddock.simulator.github.state import ServiceToken, SimulatedScaleSet
+from paddock.simulator.github.state import ServiceToken, SimulatedAccount, SimulatedScaleSet
 from paddock.simulator.service.pause import pause
 from paddock.simulator.service.response import ServiceResponse
 
@@ -122,13 +122,12 @@ class ScaleSetsApi:
     # Sets
 
     def _groups(self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime) -> ServiceResponse:
-        del parts, place, now
+        del parts, now
         wanted = request.query.get("groupName", "").lower()
-        groups = self._state.runner_groups
         shown = [
-            {"id": number, "name": name, "isDefaultGroup": number == 1}
-            for name, number in groups.items()
-            if name.lower() == wanted
+            {"id": group.id, "name": group.name, "isDefaultGroup": group.id == 1}
+            for group in self._account(place).groups
+            if group.name.lower() == wanted
         ]
         return json_answer(200, {"count": len(shown), "value": shown})
 
@@ -143,7 +142,7 @@ class ScaleSetsApi:
         del parts
         fields = request.fields() or {}
         name, group = str(fields.get("name", "")), int(fields.get("runnerGroupId", 1))
-        if group not in self._state.runner_groups.values():
+        if self._account(place).group(group) is None:
             raise _RefusedError(404, "RunnerGroupNotFoundException", f"No runner group {group}")
         if self._sets.find(place, group, name) is not None:
             raise _RefusedError(400, "RunnerScaleSetExistsException", f"The runner scale set {name} already exists.")
@@ -252,7 +251,7 @@ class ScaleSetsApi:
         name = str((request.fields() or {}).get("name", ""))
         if name.lower() in self._state.names.get(place, {}):
             raise _RefusedError(409, "AgentExistsException", f"A runner exists with the same name {name}.")
-        runner = self._queue.mint(place, name, list(scale_set.labels), now)
+        runner = self._queue.mint(place, name, list(scale_set.labels), now, scale_set.group_id)
         runner.scale_set_id = scale_set.id
         shown = {"id": runner.id, "name": runner.name, "runnerScaleSetId": scale_set.id}
         return json_answer(200, {"runner": shown, "encodedJITConfig": wire.encoded_jit_config(runner)}, effect=True)
@@ -297,6 +296,11 @@ class ScaleSetsApi:
             number = parts["scale_set_id"]
             raise _RefusedError(404, "RunnerScaleSetNotFoundException", f"No runner scale set found with {number}.")
         return found
+
+    def _account(self, place: str) -> SimulatedAccount:
+        account = self._state.account(place.split("/")[1])
+        assert account is not None  # a token is of a place that there is
+        return account
 
     def _of_session(self, session_id: str) -> SimulatedScaleSet | None:
         return next((s for s in self._state.scale_sets.values() if s.session == session_id), None)

@@ -271,7 +271,6 @@ class GitHubState(msgspec.Struct, kw_only=True):
     held: dict[int, Outgoing] = msgspec.field(default_factory=dict)
     """Deliveries that wait to be overtaken by the next one of their job."""
     scale_sets: dict[int, SimulatedScaleSet] = msgspec.field(default_factory=dict)
-    runner_groups: dict[str, int] = msgspec.field(default_factory=lambda: {"Default": 1})
     service_tokens: dict[str, ServiceToken] = msgspec.field(default_factory=dict)
     attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)
 

@@ -162,6 +162,7 @@ class World:
             rng=self.rng,
             registry=metrics.registry,
             kube_metrics=metrics,
+            scale_sets=self._github.scale_sets,
         )
         self.service = RunnerService(
             self._context,

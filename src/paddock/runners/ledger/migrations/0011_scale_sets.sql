@@ -2,8 +2,8 @@
 
 -- Whose the sets are that this ledger made: its name is one of their labels, so that a set is known again without a row.
 CREATE TABLE scale_set_owner (
-    only  boolean PRIMARY KEY DEFAULT true CHECK (only),
-    owner text NOT NULL CHECK (owner <> '')
+    single_row boolean PRIMARY KEY DEFAULT true CHECK (single_row),
+    owner      text NOT NULL CHECK (owner <> '')
 );
 
 -- One row a pool and account (and repository, of a personal account): who listens, and how it goes. The lease is

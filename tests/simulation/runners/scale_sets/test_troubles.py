@@ -1,0 +1,250 @@
+"""What goes wrong between a listener and GitHub's queue, in virtual time: healed without a person, or said in one sentence."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from simulation.runners.scale_sets.queue_world import LABEL, QueueWorld, pool, scenario
+
+from paddock.runners.ledger.scale_sets import Room
+from paddock.simulator.faults import Fail
+from paddock.simulator.github.state import WaitingMessage
+from paddock.simulator.process import simulate
+
+Act = Callable[[QueueWorld], Awaitable[None]]
+
+
+def run(act: Act, **options: object) -> None:
+    simulate(scenario(act, **options), seed=7)
+
+
+async def listening(queue: QueueWorld) -> None:
+    await queue.until("the queue is listened to", lambda: queue.book.source.state == "Listening", within=120.0)
+
+
+async def succeeds(queue: QueueWorld, count: int = 1) -> None:
+    """Jobs that are submitted now run once each, and nothing is left."""
+    jobs = queue.submit(count, seconds=30.0)
+    await queue.until("all is settled", queue.settled, within=1800.0)
+    assert [(job.conclusion, job.starts) for job in jobs] == [("success", 1)] * count
+
+
+def test_an_evicted_session_is_opened_anew() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        former, queue.scale_set.session = queue.scale_set.session, "given up by GitHub"
+        queue.scale_set.session_seen_at = None
+        await succeeds(queue)
+        assert queue.scale_set.session not in (former, "given up by GitHub")
+
+    run(act)
+
+
+def test_a_deleted_set_is_made_again() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        former = queue.scale_set
+        queue.github.scale_sets.delete(former, queue.world.clock.now())
+        await succeeds(queue)
+        assert queue.scale_set.id != former.id
+        assert queue.book.source.scale_set_id == queue.scale_set.id
+
+    run(act)
+
+
+@pytest.mark.parametrize("kind", ["admin", "queue", "registration"])
+def test_a_token_that_ended_is_replaced(kind: str) -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        tokens = queue.github.state.service_tokens
+        for text in [text for text, token in tokens.items() if token.kind == kind]:
+            del tokens[text]
+        await succeeds(queue)
+
+    run(act)
+
+
+def test_messages_whose_numbers_start_again_are_taken() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        await succeeds(queue, 3)
+        assert queue.scale_set.next_message > 100_000_003
+        queue.github.scale_sets.restart_numbers(queue.scale_set)
+        await succeeds(queue, 2)
+        assert len(queue.book.rows) == 5
+
+    run(act)
+
+
+def test_entries_that_come_twice_are_one_job() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.repeated_entries = True
+        queue.start()
+        await succeeds(queue, 3)
+        assert len(queue.book.rows) == 3
+
+    run(act)
+
+
+def test_a_poison_message_is_set_aside_and_the_others_flow() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        poison = [
+            WaitingMessage(id=queue.scale_set.next_message, entries=[], raw="{ not a list"),
+            WaitingMessage(id=queue.scale_set.next_message + 1, entries=[{"messageType": 7}, {"messageType": "New"}]),
+        ]
+        queue.scale_set.next_message += 2
+        queue.scale_set.messages += poison
+        queue.github.scale_sets.wake(queue.scale_set.id)
+        await succeeds(queue)
+        assert len(queue.book.quarantined) == 2
+
+    run(act)
+
+
+def test_a_set_of_that_name_that_is_anothers_is_refused_with_one_remedy_and_without_a_loop() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.scale_sets.create("orgs/acme", LABEL, 1, ["someone-elses"])
+        queue.start()
+        await queue.world.clock.sleep(900.0)
+        assert queue.book.source.state == "Refused"
+        assert "was not made by this Paddock: give the pool another dispatchLabel" in queue.book.source.sentence
+        assert queue.scale_set.session == ""
+        # Three looks in a quarter of an hour, of a handful of calls each.
+        assert len(queue.world.faults.calls) < 40
+        queue.github.scale_sets.delete(queue.scale_set, queue.world.clock.now())
+        await succeeds(queue)
+
+    run(act)
+
+
+def test_a_group_that_is_not_there_is_refused_until_somebody_makes_it() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.pool = pool(runner_group="macs")
+        queue.start()
+        await queue.until("it is refused", lambda: queue.book.source.state == "Refused", within=60.0)
+        assert "there is no runner group 'macs' at orgs/acme" in queue.book.source.sentence
+        queue.github.add_group("acme", "macs")
+        await succeeds(queue)
+
+    run(act)
+
+
+def test_labels_that_github_dropped_are_named_and_the_rest_is_served() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.custom_labels_dropped = True
+        queue.start()
+        await succeeds(queue)
+        assert (
+            queue.book.source.sentence
+            == "GitHub did not keep the labels self-hosted, macOS: jobs must not ask for them"
+        )
+
+    run(act)
+
+
+def test_a_lost_source_is_seen_within_a_minute_and_healed() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        away = queue.world.faults.inject(Fail(), path="/broker/*")
+        since = queue.world.clock.monotonic()
+        await queue.until("the loss is said", lambda: queue.book.source.state == "Lost", within=60.0)
+        assert "GitHub cannot be asked for jobs" in queue.book.source.sentence
+        await queue.world.clock.sleep(600.0)
+        queue.world.faults.rules.remove(away)
+        back = queue.world.clock.monotonic()
+        await listening(queue)
+        assert queue.world.clock.monotonic() - back < 60.0
+        assert back > since
+        await succeeds(queue)
+
+    run(act)
+
+
+def test_two_processes_share_a_set_and_the_second_takes_over_within_a_minute() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start("a", restart_after=None)
+        await listening(queue)
+        queue.start("b", restart_after=None)
+        queue.submit(2, seconds=120.0)
+        await queue.until("jobs run", lambda: all(job.starts for job in queue.jobs), within=300.0)
+        assert queue.book.source.dispatcher_id == 1
+        killed = queue.world.clock.monotonic()
+        queue.world.processes["a"].crash()
+        former = queue.book.source.session_id
+        await queue.until("the other listens", lambda: queue.scale_set.owner == "dispatch-2", within=60.0)
+        assert queue.world.clock.monotonic() - killed <= 60.0
+        assert queue.book.source.session_id not in ("", former)
+        await queue.until("all is settled", queue.settled)
+        await succeeds(queue)
+        assert [job.starts for job in queue.jobs] == [1, 1, 1]
+
+    run(act)
+
+
+def test_a_session_that_nobody_knows_is_waited_for_and_said() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.session_life = 400.0
+        made = queue.github.scale_sets.create("orgs/acme", LABEL, 1, ["paddock-this-ledger"])
+        made.session, made.session_seen_at = "of a process that died", queue.world.clock.now()
+        queue.start()
+        await queue.until("it is said", lambda: queue.book.source.state == "Conflict", within=60.0)
+        assert "another listener holds the queue" in queue.book.source.sentence
+        await succeeds(queue)
+
+    run(act)
+
+
+def test_an_assignment_that_no_runner_takes_comes_again_and_runs() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.serve = False
+        queue.start("deaf", restart_after=None)
+        queue.submit(1, seconds=30.0)
+        await queue.until("it was assigned twice", lambda: queue.jobs[0].assignments >= 2)
+        queue.world.processes["deaf"].crash()
+        queue.serve = True
+        queue.start("serving")
+        await queue.until("all is settled", queue.settled)
+        assert (queue.jobs[0].conclusion, queue.jobs[0].starts) == ("success", 1)
+        assert next(iter(queue.book.rows.values())).conclusion == "cancelled"
+        assert [row.conclusion for row in queue.book.rows.values()][-1] == "success"
+
+    run(act)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_job_that_is_cancelled_before_it_runs_is_closed_also_without_a_message(silent: bool) -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.silent_cancel = silent
+        queue.serve = False
+        queue.start()
+        (job,) = queue.submit(1)
+        await queue.until("it waits here", lambda: len(queue.book.rows) == 1, within=120.0)
+        queue.github.cancel(job.id)
+        await queue.until("its row is closed", queue.settled, within=400.0)
+        (row,) = queue.book.rows.values()
+        assert (row.conclusion, job.starts) == ("cancelled", 0)
+
+    run(act)
+
+
+def test_no_more_is_assigned_than_was_asked_for_and_a_lower_capacity_counts_at_once() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.serve = False
+        queue.start()
+        await listening(queue)
+        queue.submit(6)
+        await queue.until("two are assigned", lambda: queue.book.source.assigned == 2, within=120.0)
+        await asyncio.sleep(120.0)
+        assert len(queue.github.scale_sets.assigned(queue.scale_set)) == 2
+        assert set(queue.book.asked) == {2}
+        queue.book.room_ = Room(vcpus=12, memory_mb=28_672, elsewhere_vcpus=6, elsewhere_memory_mb=14_336, rivals=0)
+        await queue.until("less is asked for", lambda: queue.scale_set.capacity == 1, within=6.0)
+
+    run(act)
