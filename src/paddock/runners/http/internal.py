@@ -110,6 +110,8 @@ class Load(Struct, frozen=True):
     p95_concurrent_last_hour: int
     resting: int = 0
     held: int = 0
+    unminted: int = 0
+    executing: int = 0
 
     @classmethod
     def of(cls, signals: PoolSignals) -> "Load":

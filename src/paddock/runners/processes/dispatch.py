@@ -23,6 +23,7 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.service import DispatchContext, DispatchService
 from paddock.runners.healing.service import HealingContext, HealingService
+from paddock.runners.http.budget_metrics import BudgetCollector
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
@@ -30,6 +31,7 @@ from paddock.runners.http.rewind import rewind_route
 from paddock.runners.http.why import Explainer, why_routes
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.ledger.configured_limits import ConfiguredLimits
+from paddock.runners.ledger.job_metrics import JobMetrics
 from paddock.runners.ledger.queue_metrics import QueueCollector
 from paddock.runners.ledger.retention import RetentionWorker
 from paddock.runners.pools.retirement import LedgerRetirementApi
@@ -111,6 +113,8 @@ class RunnerService:
         self.queue = QueueCollector(ledger, lambda: [pool.metadata.name for pool in self.pools.reader.list()], clock)
         self.explainer = Explainer(ledger, self.dispatch.pods.reader, self.pools.reader, settings, clock)
         registry.register(self.queue)
+        ledger.jobs.metrics = JobMetrics(registry)
+        registry.register(BudgetCollector(github.budgets))
         self.retention = RetentionWorker(ledger, settings.retention, clock, registry)
         self.routes: list[Route] = [
             webhook_route(ledger, context.secrets, settings, wake=self.webhooks.wake, registry=registry),
