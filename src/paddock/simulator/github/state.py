@@ -152,6 +152,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     repository_id: int
     redelivery: bool = False
     fails: bool = False
+    event: str = "workflow_job"
 
 
 class Attempt(msgspec.Struct, kw_only=True):
@@ -169,6 +170,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     repository_id: int
     job_id: int
     body: bytes
+    event: str = "workflow_job"
 
 
 class Token(msgspec.Struct, kw_only=True):
@@ -197,6 +199,11 @@ class GitHubState(msgspec.Struct, kw_only=True):
     held: dict[int, Outgoing] = msgspec.field(default_factory=dict)
     """Deliveries that wait to be overtaken by the next one of their job."""
     attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)
+
+    @property
+    def client_id(self) -> str:
+        """The App's other name, which signs as well as its number."""
+        return f"Iv23li{self.app_id:014d}"
 
     def fresh_id(self, step: int = 1) -> int:
         self.next_id += max(1, step)
