@@ -11,6 +11,7 @@ from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.kind import Kind
 from paddock.cli.kinds import ALL_KINDS, kind_called, kinds
+from paddock.cli.ledger_kinds import ENDED_JOBS
 from paddock.cli.output import Column, Form, listed, output_flag, row_of, say
 from paddock.cli.progress import showing
 
@@ -24,6 +25,7 @@ _LOOK_EVERY = 1.0
 @click.argument("names", nargs=-1, shell_complete=complete_names)
 @click.option("--selector", "-l", default="", help="Only objects with these labels, such as tuist.dev/fleet=blue.")
 @click.option("--watch", "-w", is_flag=True, help="Go on showing what changes, until Ctrl-C.")
+@click.option("--ended", is_flag=True, help="Jobs that ended: how long they waited and ran, and what their Mac cost.")
 @click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Of every namespace, as without -n.")
 @output_flag
 @reach_flags
@@ -32,6 +34,7 @@ def command(
     names: tuple[str, ...],
     selector: str,
     watch: bool,
+    ended: bool,
     everywhere: bool,
     output: str,
     reach: Reach,
@@ -41,16 +44,27 @@ def command(
     if word not in known:
         told = f"{word} is nothing that can be listed: say" if word else "say what to list:"
         raise click.UsageError(f"{told} one of {', '.join(ALL_KINDS)}")
-    run(_get(word, (name, *names) if name else names, selector, output, reach, watch=watch, everywhere=everywhere))
+    if ended and kind_called(word).name != "jobs":
+        raise click.UsageError("--ended is for jobs: paddock get jobs --ended")
+    wanted = (name, *names) if name else names
+    run(_get(word, wanted, selector, output, reach, watch=watch, everywhere=everywhere, ended=ended))
 
 
 async def _get(
-    word: str, names: tuple[str, ...], selector: str, output: Form, reach: Reach, *, watch: bool, everywhere: bool
+    word: str,
+    names: tuple[str, ...],
+    selector: str,
+    output: Form,
+    reach: Reach,
+    *,
+    watch: bool,
+    everywhere: bool,
+    ended: bool = False,
 ) -> int:
     from paddock.base.clock import SystemClock
     from paddock.kube.errors import BadRequestError
 
-    kind, clock = kind_called(word), SystemClock()
+    kind, clock = ENDED_JOBS if ended else kind_called(word), SystemClock()
     if selector and not kind.labelled:
         raise Problem(f"{kind.name} are kept in the ledger and have no labels: leave --selector out")
     async with connected(reach) as found:

@@ -24,7 +24,7 @@ def why_job(
 ) -> Explanation:
     """Why a job is where it is: waiting, being dispatched, running or over."""
     about, job = f"job {job_id}", page.job
-    evidence = (*_log(page.transitions, now), *_of_cluster(pod, pool, now), *_of_github(page, now))
+    evidence = (*_log(page.transitions, now), *_of_cluster(pod, pool, now), *_of_github(page, now), *_last_words(page))
     if page.completion is not None and (job is None or job.status in FINISHED):
         ended = page.completion
         ran = waited = ""
@@ -310,6 +310,13 @@ def _log(lines: Sequence[Transition], now: datetime) -> tuple[Evidence, ...]:
             f"{span(now - line.at)} ago: {line.subject} {line.was or 'new'} → {line.became} ({line.by}: {line.why})",
         )
         for line in lines[-_LAST_LINES:]
+    )
+
+
+def _last_words(page: JobPage) -> tuple[Evidence, ...]:
+    """What a runner printed last that ended under this job."""
+    return tuple(
+        Evidence("host", f"{one.pod_name} printed last: {one.last_lines}") for one in page.sessions if one.last_lines
     )
 
 
