@@ -14,6 +14,7 @@ from paddock.base.clock import Clock
 from paddock.base.rng import new_uuid
 from paddock.runners.ledger.database import Database, columns
 from paddock.runners.ledger.errors import LedgerError
+from paddock.runners.ledger.views import JobSourceView
 
 __all__ = [
     "FIRST_JOB_ID",
@@ -135,6 +136,11 @@ UPDATE scale_set_sources SET dispatcher_id = NULL, session_id = '' WHERE source_
 SOURCES = f"""
 -- sources
 SELECT {columns(Source)} FROM scale_set_sources ORDER BY pool, account_id, repository
+"""
+VIEWS = """
+-- job_source_views
+SELECT s.pool, a.login, s.repository, s.state, s.sentence, s.since, s.heard_at, s.assigned, s.advertised
+FROM scale_set_sources s JOIN accounts a USING (account_id) WHERE s.state <> 'Stopped' ORDER BY s.pool, a.login, s.repository
 """
 ASSIGN = """
 -- assign_job: the number of this assignment's job, drawn when it is heard of first
@@ -287,6 +293,10 @@ class ScaleSetRows:
 
     async def sources(self) -> list[Source]:
         return await self._database.rows(Source, SOURCES)
+
+    async def views(self) -> list[JobSourceView]:
+        """Every source that is to be listened to, as people are shown it."""
+        return await self._database.rows(JobSourceView, VIEWS)
 
     async def listenable(self) -> list[Listenable]:
         """Accounts with the App installed that may run jobs, wholly or with some repository."""
