@@ -207,6 +207,11 @@ QUARANTINE = """
 INSERT INTO scale_set_messages (source_id, digest, message_id, at, why, body)
 VALUES (%(source_id)s, %(digest)s, %(message_id)s, %(now)s, %(why)s, %(body)s) ON CONFLICT DO NOTHING
 """
+FORGET = """
+-- forget_entries: what was set aside long ago; a bounded bite
+DELETE FROM scale_set_messages WHERE (source_id, digest) IN (
+    SELECT source_id, digest FROM scale_set_messages WHERE at < %s ORDER BY at LIMIT %s)
+"""
 ALLOWED = """
 -- accounts_that_may_listen: installed, and named on the list, themselves or with a repository
 SELECT a.account_id, a.login, a.installation_id,
@@ -355,6 +360,10 @@ class ScaleSetRows:
         """Keep an entry that could not be read or written. Repeatable."""
         params = {"source_id": source.source_id, "digest": digest, "message_id": message_id, "why": why[:1000]}
         await self._database.run(QUARANTINE, {**params, "now": self._clock.now(), "body": body[:65_536]})
+
+    async def forget(self, before: datetime, *, limit: int = 10_000) -> int:
+        """Drop entries that were set aside before that; gives how many. Call again while it gives `limit`."""
+        return await self._database.run(FORGET, [before, limit])
 
 
 def _lost(source: Source) -> LeaseLostError:
