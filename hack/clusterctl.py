@@ -85,7 +85,8 @@ def components() -> str:
         each["metadata"]["labels"] = {**each["metadata"].get("labels", {}), **PROVIDER}
         if each["kind"] == "Deployment":
             for container in each["spec"]["template"]["spec"]["containers"]:
-                container["image"] = IMAGE
+                # clusterctl's contract: the controller's container has this name, by which its image can be overridden.
+                container["name"], container["image"] = "manager", IMAGE
     return _written("What `clusterctl init --infrastructure scaleway-applesilicon` installs.", objects)
 
 

@@ -22,6 +22,7 @@ class Metric:
 _KINDS: Final = {
     "Gauge": "gauge",
     "GaugeMetricFamily": "gauge",
+    "LeaderGauge": "gauge",
     "Counter": "counter",
     "CounterMetricFamily": "counter",
     "Histogram": "histogram",

@@ -327,6 +327,11 @@ ROUTES: Final = {
     "GET /api/v1/recent": (_PEOPLE, "Jobs that ended."),
     "GET /api/v1/latency": (_PEOPLE, "Latency by stage (`?window=` seconds)."),
     "GET /api/v1/accounts": (_PEOPLE, "Accounts, their limits and what they hold."),
+    "GET /api/v1/allow-list": (_PEOPLE, "Who may run jobs, limits of repositories, and the latest changes."),
+    "POST /api/v1/allow-list": (
+        "people, by a token of `--accounts-principal` for the audience `paddock-accounts`",
+        "Allow, deny or limit an account or a repository; `dry_run` only says what would be done.",
+    ),
     "GET /api/v1/heals": (_PEOPLE, "The heal ledger, newest first."),
     "GET /api/v1/claims": (_PEOPLE, "Claims that are held."),
     "GET /api/v1/jobs/{job_id}": (_PEOPLE, "Everything about a job."),

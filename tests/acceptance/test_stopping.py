@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
+import httpx2
 import pytest
 from acceptance.instance import HOSTS, MACHINES, eventually, running
 
@@ -20,6 +22,28 @@ def test_ctrl_c_stops_everything_at_once_and_keeps_everything(tmp_path: Path) ->
     with running(data, "--hosts", "3") as second:
         assert second.terminate() == 0
         eventually("no process is left after SIGTERM either", lambda: not second.left_over(), within=1.0)
+
+
+def test_ctrl_c_with_pages_and_watches_open_prints_two_lines(tmp_path: Path) -> None:
+    with ExitStack() as stack, running(tmp_path / "data", "--hosts", "3") as up:
+        page = stack.enter_context(httpx2.Client(base_url=up.page, trust_env=False, timeout=30))
+        api = stack.enter_context(up.api())
+        # What browsers and `kubectl get -w` hold open: two pages' streams, a watch of objects and one of a table.
+        table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+        for opened in (
+            page.stream("GET", "live"),
+            page.stream("GET", "live"),
+            api.stream("GET", MACHINES, params={"watch": "true"}, timeout=30),
+            api.stream("GET", HOSTS, params={"watch": "true"}, headers=table, timeout=30),
+        ):
+            answer = stack.enter_context(opened)
+            assert answer.status_code == 200
+            assert next(answer.iter_bytes()), "the stream has begun"
+        before = len(up.output)
+        assert up.interrupt() == 0
+        said = up.output[before:].strip().splitlines()
+        assert said == ["stopping…", f"stopped; everything is kept in {tmp_path / 'data'}"]
+        assert up.complaints == ""
 
 
 @pytest.mark.slow

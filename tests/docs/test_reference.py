@@ -14,6 +14,7 @@ from unit.deploy.test_values import VALUES, leaves
 from paddock.cli.listeners import metrics_route, probe_routes
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.http import PATH as DISPATCH
+from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.concerns import concerns_route
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
@@ -65,6 +66,7 @@ def test_every_route_of_dispatch_is_listed_and_no_other():
         leaks_route(nothing),
         concerns_route(nothing),
         rewind_route(nothing, nothing),
+        *accounts_routes(nothing, nothing, nothing, DispatchSettings()),
         metrics_route(nothing),
         *probe_routes(nothing, nothing),
     ]

@@ -39,6 +39,8 @@ class StubGitHub:
         self, *installations: Installation, unknown_jobs: Any = None, unknown_places: bool = False, mints: bool = True
     ) -> None:
         self.calls: list[tuple[Any, ...]] = []
+        self.priorities: set[Priority] = set()
+        """With which questions about jobs were asked."""
         self.broken = False
         self.jobs: dict[int, GitHubJob | GitHubError] = {}
         self.waiting: dict[str, list[GitHubJob] | GitHubError] = {}
@@ -130,6 +132,7 @@ class StubGitHub:
     async def job(
         self, installation_id: int, repository: str, job_id: int, *, priority: Priority = Priority.VERIFY
     ) -> GitHubJob:
+        self.priorities.add(priority)
         self._asked("job", job_id)
         if job_id not in self.jobs and self._unknown_jobs is not None:
             return GitHubJob(job_id=job_id, status=self._unknown_jobs)

@@ -70,7 +70,16 @@ class OneMachine:
 
     def command(self, ssh_port: int, bundle: Path) -> list[str]:
         return [
-            *(PADDOCK, "up", "--data", str(self.folder / "data"), "--advertise-address", ADDRESS),
+            *(
+                PADDOCK,
+                "up",
+                "--data",
+                str(self.folder / "data"),
+                "--advertise-address",
+                ADDRESS,
+                "--allow-account",
+                "acme",
+            ),
             *("--port", str(self.page_port), "--kube-port", str(self.kube_port)),
             *("--dispatch-port", str(self.dispatch_port), "--ssh-port", str(ssh_port)),
             *("--agent-bundle", str(bundle), "--tart-url", TART_URL, "--tart-sha256", self.world.tart_sha256),

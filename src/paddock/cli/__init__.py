@@ -29,6 +29,7 @@ _COMMANDS = {
     "detach": ("paddock.cli.detach", "command", "Delete a machine without releasing its host."),
     "adopt": ("paddock.cli.adopt", "command", "Rebuild machines for Macs that run, from names and Nodes."),
     "quarantine": ("paddock.cli.quarantine", "command", "Keep a host from being claimed."),
+    "retire": ("paddock.cli.retire", "command", "Give a Mac back to the cloud once it is free."),
     "unquarantine": ("paddock.cli.quarantine", "unquarantine_command", "Let a host be claimed again."),
     "drain": ("paddock.cli.drain", "command", "Let a Mac or a Pod finish, and take no more jobs."),
     "undrain": ("paddock.cli.drain", "undrain_command", "Let a Mac take jobs again."),

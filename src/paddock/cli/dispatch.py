@@ -16,6 +16,7 @@ from paddock.cli.listeners import BindAddress, metrics_route, probe_routes
 from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
 from paddock.cli.output import say
 from paddock.cli.retention_flags import retention_flags
+from paddock.cli.start_errors import why_it_cannot_start
 
 if TYPE_CHECKING:
     from paddock.base.clock import Clock
@@ -74,7 +75,7 @@ __all__ = ["command"]
     "--accounts-principal",
     default="system:serviceaccount:default:paddock-dispatch",
     show_default=True,
-    help="Whose token a change of the allow list has to show; `paddock accounts` asks the cluster for one.",
+    help="Whose token a change of the allow list has to show; `paddock accounts allow NAME` asks the cluster for one.",
 )
 @account_flag
 @limit_flag
@@ -151,17 +152,16 @@ async def _run(
     from starlette.routing import Mount
 
     from paddock.base.clock import SystemClock
-    from paddock.base.http_server import PortInUseError, Tls, bind, listening, serving_when_there
+    from paddock.base.http_server import Tls, bind, listening, serving_when_there
     from paddock.base.logs import get_logger
     from paddock.base.metrics import CollectorRegistry
     from paddock.base.rng import unseeded
-    from paddock.clients.github import GitHubClient, GitHubSettings, SettingsError
+    from paddock.clients.github import GitHubClient, GitHubSettings
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
-    from paddock.kube.errors import ConfigError
     from paddock.kube.metrics import KubeMetrics
     from paddock.runners.http.concerns import concerns_route
-    from paddock.runners.ledger import SCHEMA, Ledger, LedgerError, Listener
+    from paddock.runners.ledger import SCHEMA, Ledger, Listener
     from paddock.runners.processes.dispatch import RunnerContext, RunnerService
     from paddock.web.guard import LOOPBACK, guarded_routes
     from paddock.web.reading import ReadingPage
@@ -230,8 +230,11 @@ async def _run(
             await stop.wait()
             # While the server still answers: what is being served gets out, everybody else is told to ask again.
             await service.stop()
-    except (ConfigError, LedgerError, PortInUseError, SettingsError) as error:
-        say(f"paddock: {error}", err=True)
+    except Exception as error:
+        told = why_it_cannot_start(error)
+        if told is None:
+            raise
+        say(f"paddock: {told}", err=True)
         return 1
     return 0
 

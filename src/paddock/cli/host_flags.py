@@ -69,6 +69,7 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--bootstrap-max-attempts", type=click.IntRange(0), default=8, show_default=True, help="Give a host back after this many failed bootstraps; 0 never."),
         click.option("--order-cap", type=click.IntRange(0), default=10, show_default=True, help="Rent at most this many servers in a zone in 24 hours, for machines with source Order; 0 for no limit."),
         click.option("--order-budget", type=Euros(), default=None, help="Spend at most this much in a zone in 24 hours on such servers, in euros; each costs a day at least."),
+        click.option("--retire-after-quarantines", type=click.IntRange(0), default=0, show_default=True, help="Terminate a host that was quarantined so often, once it is free and past its billing floor; 0 never."),
         click.option("--fleet-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file: what is put on every Mac (payloads, firewall, agent)."),
         click.option("--agent-bundle", type=click.Path(dir_okay=False, path_type=Path), envvar="PADDOCK_BUNDLE", help="The node agent's bundle, for a fleet without --fleet-config; where the image has it, unless given."),
         click.option("--agent-target", default="darwin-arm64", envvar="PADDOCK_BUNDLE_TARGET", hidden=True, help="The machine that the bundle must be for; another one than a Mac stands in for it in tests."),
@@ -112,6 +113,7 @@ def host_settings(flags: dict[str, Any], **more: Any) -> "HostSettings":
         watch_filter=flags["watch_filter"],
         order_cap=flags["order_cap"],
         order_budget=flags["order_budget"],
+        retire_after_quarantines=flags["retire_after_quarantines"],
         watch_namespaces=tuple(flags["watch_namespaces"]),
         **more,
     )

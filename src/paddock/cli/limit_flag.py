@@ -51,5 +51,5 @@ def account_flag(command: F) -> F:
         "allow_accounts",
         type=AccountName(),
         multiple=True,
-        help="Who may run jobs from the start, such as acme or acme/app; may be given more than once. Nobody else may; later changes are made with `paddock accounts`.",
+        help="Who may run jobs from the start, such as acme or acme/app; may be given more than once. Nobody else may; later changes are made with `paddock accounts allow NAME`.",
     )(command)

@@ -78,6 +78,9 @@ class _Labels(click.ParamType):
     "--tls-cert-file", type=_PATH, help="The certificate for --logs-bind-address; a self-signed one if not given."
 )
 @click.option("--tls-private-key-file", type=_PATH, help="Its key.")
+@click.option(
+    "--softnet", type=_PATH, help="Run VMs behind this Softnet, which must run as root; without it, they are not."
+)
 @click.option("--runner-archive", type=_PATH, help="A runner for the VMs instead of the one in their image.")
 @click.option("--log-file", type=_PATH, help="Write the log here, and rotate it; without it, to standard error.")
 @click.option(
@@ -160,6 +163,7 @@ def agent_settings(flags: dict[str, Any]) -> "AgentSettings":
         kubelet_version=flags["kubelet_version"],
         max_vms=flags["max_vms"],
         runner_archive=flags["runner_archive"],
+        use_softnet=flags["softnet"] is not None,
         version=__version__,
         logs_port=flags["logs_bind_address"][1] if flags["logs_bind_address"] else 0,
     )
@@ -208,7 +212,7 @@ async def _run(flags: dict[str, Any]) -> int:
                 tls.load_verify_locations(cadata=connection.ca)
             world = World(
                 client,
-                TartProcess(flags["tart"], home),
+                TartProcess(flags["tart"], home, softnet=flags["softnet"]),
                 MacHost(home if home.exists() else Path("/"), address=flags["node_ip"]),
                 files,
                 lambda: httpx2.AsyncClient(verify=tls),
@@ -270,7 +274,10 @@ async def _check(flags: dict[str, Any], image: str) -> int:
     from paddock.node.tart_process import TartProcess
 
     home, wrong = _tart_home(flags), 0
-    tart, host = TartProcess(flags["tart"], home), MacHost(home if home.exists() else Path("/"))
+    tart, host = (
+        TartProcess(flags["tart"], home, softnet=flags["softnet"]),
+        MacHost(home if home.exists() else Path("/")),
+    )
     async for finding in check_mac(tart, host, DiskFiles(), flags["data"] / "check", image, SystemClock()):
         say(f"{'wrong' if finding.problem else 'ok':6}{finding.what}: {finding.problem or finding.seen}")
         wrong += bool(finding.problem)

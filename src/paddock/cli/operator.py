@@ -16,6 +16,7 @@ from paddock.cli.host_flags import fleet_config, host_flags, host_settings, miss
 from paddock.cli.listeners import BindAddress, metrics_app, probes_app
 from paddock.cli.long_running import kubeconfig_flag, log_level_flag, when_told_to_stop
 from paddock.cli.output import say
+from paddock.cli.start_errors import why_it_cannot_start
 
 if TYPE_CHECKING:
     import random
@@ -211,10 +212,10 @@ async def _run(
     from dataclasses import replace
 
     from paddock.base.clock import SystemClock
-    from paddock.base.http_server import PortInUseError, bind, listening
+    from paddock.base.http_server import bind, listening
     from paddock.base.metrics import CollectorRegistry
     from paddock.base.rng import unseeded
-    from paddock.clients.scaleway import ScalewayClient, ScalewaySettings, SettingsError
+    from paddock.clients.scaleway import ScalewayClient, ScalewaySettings
     from paddock.clients.ssh import AsyncSsh
     from paddock.hosts.bootstrap import Sequencing
     from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper
@@ -225,7 +226,6 @@ async def _run(
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
     from paddock.kube.credentials import TokenFile
-    from paddock.kube.errors import ConfigError
     from paddock.kube.manager import Manager
     from paddock.kube.metrics import KubeMetrics
     from paddock.runners.http.retirement_client import HttpRetirementApi
@@ -289,8 +289,11 @@ async def _run(
             # What is in hand is finished then, and the lease is given back for a successor.
             when_told_to_stop(manager.stop)
             await manager.run()
-    except (ConfigError, PortInUseError, SettingsError) as error:
-        say(f"paddock: {error}", err=True)
+    except Exception as error:
+        told = why_it_cannot_start(error)
+        if told is None:
+            raise
+        say(f"paddock: {told}", err=True)
         return 1
     return 0
 

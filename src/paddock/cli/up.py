@@ -16,6 +16,7 @@ from paddock.cli.listeners import BindAddress
 from paddock.cli.long_running import log_level_flag, when_told_to_stop
 from paddock.cli.output import say
 from paddock.cli.retention_flags import retention_flags
+from paddock.cli.start_errors import why_it_cannot_start
 
 if TYPE_CHECKING:
     from paddock.all_in_one.start import Options
@@ -233,11 +234,7 @@ def _dispatch_settings(*, simulate: bool, namespace: str) -> "DispatchSettings":
 
 async def _run(options: "Options") -> int:
     from paddock.all_in_one.start import all_in_one
-    from paddock.all_in_one.world_process import WorldError, end_world_now
-    from paddock.base.http_server import PortInUseError
-    from paddock.clients.scaleway import SettingsError
-    from paddock.embedded.postgres import PostgresError
-    from paddock.embedded.store import StoreError
+    from paddock.all_in_one.world_process import end_world_now
     from paddock.simulator.world.folder import WorldFolder
 
     stop = asyncio.Event()
@@ -255,12 +252,11 @@ async def _run(options: "Options") -> int:
             _announce(running.page, running.kubeconfig, simulate=options.simulate)
             await stop.wait()
             say("\nstopping…")
-    except (PortInUseError, PostgresError, SettingsError, StoreError, WorldError) as error:
-        say(f"paddock: {error}", err=True)
-        return 1
-    except PermissionError as error:
-        told = f"{error.filename or options.data}: {error.strerror}"
-        say(f"paddock: {told}: the data folder must be yours to write; choose another with --data", err=True)
+    except Exception as error:
+        told = why_it_cannot_start(error, folder=options.data)
+        if told is None:
+            raise
+        say(f"paddock: {told}", err=True)
         return 1
     say(f"stopped; everything is kept in {options.data}")
     return 0

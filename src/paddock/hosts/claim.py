@@ -179,6 +179,8 @@ def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
         return "being given back"
     if host.spec.quarantine:
         return "quarantined"
+    if host.spec.retire:
+        return "to be retired"
     if status.state != HostState.POOLED:
         return status.state or "not judged yet"
     if status.deletion_scheduled:

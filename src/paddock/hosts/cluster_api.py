@@ -15,6 +15,7 @@ __all__ = [
     "DELETE_FOR_MOVE",
     "GROUP",
     "PAUSED",
+    "PAUSES",
     "WATCH_FILTER_LABEL",
     "Cluster",
     "Go",
@@ -27,10 +28,13 @@ __all__ = [
     "may_delete",
     "may_reconcile",
     "watched",
+    "zone_to_take",
 ]
 
 GROUP = "cluster.x-k8s.io"
 PAUSED = "cluster.x-k8s.io/paused"
+PAUSES = frozenset({"Paused", "ClusterPaused"})
+"""The holds that a person, or a move, asked for."""
 DELETE_FOR_MOVE = "clusterctl.cluster.x-k8s.io/delete-for-move"
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
@@ -38,6 +42,7 @@ WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
 
 class OwnerMachineSpec(Struct, frozen=True):
     cluster_name: str = ""
+    failure_domain: str | None = None
 
 
 class OwnerMachine(Struct, frozen=True):
@@ -119,6 +124,17 @@ class Hold:
     reason: str
     message: str
     seconds: float | None
+
+
+def zone_to_take(machine: ScalewayAppleSiliconMachine, owner: OwnerMachine | None) -> str:
+    """The zone that Cluster API's Machine asks for and this one does not say yet; empty where there is nothing to change.
+
+    Only before it reaches for a host: a machine keeps the host that it has.
+    """
+    wanted = (owner.spec.failure_domain or "") if owner is not None else ""
+    status = machine.status
+    free = not (status.server_id or status.claiming or status.ordering or machine.spec.provider_id)
+    return wanted if free and wanted != machine.spec.zone else ""
 
 
 def may_delete(machine: ScalewayAppleSiliconMachine, cluster: Cluster | None) -> Go | Hold:

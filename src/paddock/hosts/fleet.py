@@ -7,7 +7,7 @@ from typing import Final
 
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 
-__all__ = ["FLEET_LABEL", "FleetPlan", "plan"]
+__all__ = ["FLEET_LABEL", "FleetPlan", "outdated", "plan"]
 
 FLEET_LABEL = "tuist.dev/fleet"
 _AT_A_TIME: Final = 10
@@ -18,6 +18,11 @@ _LONG: Final = timedelta(minutes=1)
 """A machine that waits for longer than this waits because there is no host for it."""
 _LONG_ORDERED: Final = timedelta(hours=1)
 """The same where a Mac was ordered, which takes its time to be delivered."""
+
+
+_OF_TEMPLATE: Final = (
+    *("type", "zone", "os", "source", "adopt_pool_prefix", "host_cpu", "host_memory_mb", "drain_timeout_seconds"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ def plan(
     A machine that is being deleted no longer counts: its host is on its way home without it. Scale-down takes no machine
     that works while there is one that does not, and of those that do the one with the fewest jobs. It prefers machines that
     are not ready, then those whose host is past its billing floor (it could be given back for good), then the newest.
+    A changed template replaces machines only where the fleet says so, and then one at a time.
     A fleet grows as its machines get hosts: a wrong number costs at most the free hosts and ten machines that wait.
     """
     living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
@@ -57,7 +63,42 @@ def plan(
         busy = sum(at_work.get(machine.metadata.name, 0) > 0 for machine in going)
         after = f", {busy} of them when their jobs have ended" if busy else ""
         return FleetPlan(0, going, f"{ready} ready, {wanted} wanted; {len(going)} are being given back{after}")
-    return FleetPlan(0, (), f"{ready} of {wanted} ready")
+    return _roll(fleet, machines, living, hosts, jobs or {}, now, f"{ready} of {wanted} ready")
+
+
+def outdated(fleet: MacFleet, machine: ScalewayAppleSiliconMachine) -> bool:
+    """Whether the machine was made from another template than the fleet has now."""
+    template, spec = fleet.spec.template.spec, machine.spec
+    return any(getattr(template, name) != getattr(spec, name) for name in _OF_TEMPLATE)
+
+
+def _roll(
+    fleet: MacFleet,
+    machines: Sequence[ScalewayAppleSiliconMachine],
+    living: Sequence[ScalewayAppleSiliconMachine],
+    hosts: Mapping[str, ScalewayAppleSiliconHost],
+    jobs: Mapping[str, int],
+    now: datetime,
+    said: str,
+) -> FleetPlan:
+    """The next step of a changed template: none but a word, or one machine, when all others are well and nobody is on the way.
+
+    A template that cannot work therefore costs one machine, and the sentence says what is waited for.
+    """
+    old = [machine for machine in living if outdated(fleet, machine)]
+    if not old:
+        return FleetPlan(0, (), said)
+    of_old = f"{said}; {len(old)} of an older template"
+    if fleet.spec.strategy == "OnDelete":
+        advice = "delete them when it suits, or set spec.strategy to RollingUpdate"
+        return FleetPlan(0, (), f"{of_old} stay as they are: {advice}")
+    leaving = len(machines) - len(living)
+    unready = [machine for machine in living if not machine.status.ready and not outdated(fleet, machine)]
+    if leaving or unready:
+        waits = f"{leaving} to be given back" if leaving else f"{unready[0].metadata.name} to be ready"
+        return FleetPlan(0, (), f"{of_old} are replaced one after the other; the next one waits for {waits}")
+    first = min(old, key=lambda machine: _goes_first(machine, hosts, jobs, now))
+    return FleetPlan(0, (first,), f"{of_old} are replaced one after the other, now {first.metadata.name}")
 
 
 def _growth(fleet: MacFleet, living: Sequence[ScalewayAppleSiliconMachine], said: str, now: datetime) -> FleetPlan:

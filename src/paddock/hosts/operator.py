@@ -31,6 +31,7 @@ from paddock.hosts.controllers.host import HostReconciler
 from paddock.hosts.controllers.host_keys import HostKeys
 from paddock.hosts.controllers.inventory import Inventory
 from paddock.hosts.controllers.machine.reconcile import MachineReconciler
+from paddock.hosts.controllers.retire import Retirement
 from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
 from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
@@ -101,7 +102,7 @@ class HostOperator:
             work=work,
         )
         self.inventory = Inventory(self.context, self.zones)
-        self.sweep = Sweep(self.context, self.zones, SweepMetrics(metrics.registry))
+        self.sweep = Sweep(self.context, self.zones, SweepMetrics(metrics.registry, lambda: lease_left() > 0))
         metrics.registry.register(HostCollector(self.machines.reader.list, self.hosts.reader.list))
         manager.add_runnable("events", recorder.run)
         manager.add_periodic("catalogue", catalogue.refresh, every=_CATALOGUE_EVERY)
@@ -109,6 +110,7 @@ class HostOperator:
         manager.add_periodic(
             "sweep", self.sweep.cycle, every=settings.reclaim_interval, first_after=settings.inventory_interval
         )
+        manager.add_periodic("retirement", Retirement(self.context).cycle, every=settings.inventory_interval)
         keys = HostKeys(client, clock, bootstrapper, self.hosts.reader.list)
         manager.add_periodic("host keys", keys.cycle, every=settings.inventory_interval)
         requests = CertificateRequests(client, clock, self.machines.reader.list)

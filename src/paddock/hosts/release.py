@@ -20,6 +20,7 @@ __all__ = [
     "FAILED_WIPE_AGAIN_AFTER",
     "GIVEN_UP",
     "LIVES_TO_QUARANTINE",
+    "RETIRED",
     "Abandon",
     "Delete",
     "Finish",
@@ -37,6 +38,8 @@ ASK_AGAIN_AFTER = timedelta(minutes=2)
 """How long the cloud may take to show `reinstalling` after it was asked to reinstall."""
 
 
+RETIRED_SETTLES = timedelta(minutes=2)
+RETIRED = "Retired"
 GIVEN_UP = frozenset({"BootstrapExhausted", "HostInTrouble"})
 """Reasons of a release that speak against the host; any other is an ordinary end."""
 LIVES_TO_QUARANTINE = 3
@@ -134,11 +137,11 @@ def release_step(host: ScalewayAppleSiliconHost, server: Server | Gone | Unknown
             f"the cloud shows the name {server.name}, which is not one of ours: another user of the cloud project took the host"
         )
     if release.policy == "terminate":
-        return _terminate(host, server)
+        return _terminate(host, release, server, now)
     return _wipe(host, release, server, now)
 
 
-def _terminate(host: ScalewayAppleSiliconHost, server: Server) -> ReleaseStep:
+def _terminate(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
     if server.deletion_scheduled:
         when = f" on {server.deletable_at:%Y-%m-%d %H:%M} UTC" if server.deletable_at else ""
         return Wait(f"the cloud deletes the server by itself when its billing floor has passed{when}", 3600)
@@ -146,6 +149,10 @@ def _terminate(host: ScalewayAppleSiliconHost, server: Server) -> ReleaseStep:
         return Rename(release_marker(host), server.name)
     if server.transient:
         return Wait(f"the cloud says {server.status}; it can be deleted after that", 30)
+    left = (release.requested_at or now) + RETIRED_SETTLES - now
+    if release.reason == RETIRED and left > timedelta(0):
+        # It lay in a pool that a rival may share: whatever the rival sent before our marker was there arrives before this.
+        return Wait("it has our marker; its name is read once more before it is deleted", left.total_seconds())
     return Delete()
 
 

@@ -31,6 +31,7 @@ class HostSettings:
     expect_nodes: bool = False
     order_cap: int = 10
     order_budget: Decimal | None = None
+    retire_after_quarantines: int = 0
     bootstrap_spread: float = 20.0
     manage_kubeconfig: bool = True
     node_identity: str = "Certificate"

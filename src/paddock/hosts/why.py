@@ -113,6 +113,15 @@ def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanat
     if machine is not None:
         evidence.append(Evidence("cluster", _of_machine(machine, _ready(machine.status.conditions), now)))
     answer = Explanation(about=f"host {name}", sentence="", evidence=tuple(evidence))
+    if spec.retire and spec.release is None:
+        waits = next((each.message for each in status.conditions if each.type == "Retired"), "it is looked at soon")
+        return replace(
+            answer,
+            sentence=f"to be retired: {spec.retire}; {waits}",
+            next="It is terminated for good, and no machine claims it any more.",
+            commands=(f"paddock retire {name} --undo",),
+            healthy=True,
+        )
     if spec.quarantine:
         return replace(
             answer,
@@ -258,6 +267,7 @@ def _record(host: Host) -> str:
             (past.bootstrap_failures, "failed bootstraps"),
             (past.reboots, "recovery reboots"),
             (past.releases, "releases"),
+            (past.quarantines, "quarantines"),
         )
         if count
     ]

@@ -21,7 +21,7 @@ import itertools
 import textwrap
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -135,6 +135,9 @@ def _object(properties: Json, required: list[str]) -> Json:
     return {"type": "object", "properties": properties} | ({"required": sorted(required)} if required else {})
 
 
+_PASSED_ON: Final = ("description", "format", "x-kubernetes-validations")
+
+
 class _Translator:
     """From msgspec's types to a structural schema; `defaults` and `strict` say whether this is spec or status."""
 
@@ -165,7 +168,7 @@ class _Translator:
         marks = extra or {}
         match kind:
             case types.Metadata():
-                described = {k: v for k, v in (kind.extra_json_schema or {}).items() if k in ("description", "format")}
+                described = {k: v for k, v in (kind.extra_json_schema or {}).items() if k in _PASSED_ON}
                 return described | {
                     k: v for k, v in self.of(kind.type, marks | (kind.extra or {})).items() if k not in described
                 }

@@ -84,15 +84,27 @@ class Context:
     def refusal(self, pod: Pod) -> Refusal | None:
         """Why this Pod cannot be taken now."""
         present = [each for each in self.journal.entries() if not each.over and each.uid != pod.metadata.uid]
-        return admission(pod, self.offer, present, ending=sum(map(self._is_ending, present)), pressure=self.pressure)
+        return admission(
+            pod,
+            self.offer,
+            present,
+            ending=sum(each.seats for each in present if self._is_ending(each)),
+            pressure=self.pressure,
+        )
 
     def seat_problem(self, uid: str) -> Refusal | None:
         """Why no VM may start for this Pod now. The kernel counts VMs, not Pods: one that is ending still has its seat."""
         taken = [each for each in self.journal.entries() if each.holds_seat and each.uid != uid]
         unknown = {f"an unreadable entry ({each})" for each in self.journal.unreadable}
-        used = len(taken) + len(self.orphans) + len(unknown)
-        if used < self.settings.max_vms:
+        used = sum(each.seats for each in taken) + len(self.orphans) + len(unknown)
+        entry = self.journal.get(uid)
+        wanted = min(entry.seats if entry is not None else 1, self.settings.max_vms)
+        if used + wanted <= self.settings.max_vms:
             return None
+        if used < self.settings.max_vms:
+            # It has the Mac for itself: whoever is still there, and be it a VM on its way out, is another tenant.
+            alone = ", ".join(sorted([*(each.name for each in taken), *self.orphans, *unknown]))
+            return Refusal("VMSlotWaiting", f"the Pod has the Mac for itself, and waits until {alone} has ended")
         names = ", ".join(sorted([*(each.name for each in taken), *self.orphans, *unknown]))
         return Refusal(
             "VMSlotWaiting", f"{used} VMs run, which is all a Mac may run: {names}; the next to end makes room"

@@ -85,6 +85,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     cluster: str = ""
     cpu: int | None = None
     memory_mb: int | None = None
+    seats: int = 1
+    """How many VMs' places it takes: two, where no other tenant may be beside it."""
     attempt: int = 0
     boot_id: str = ""
     started_at: datetime | None = None

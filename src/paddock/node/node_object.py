@@ -34,6 +34,10 @@ class Health(msgspec.Struct, frozen=True):
     """The jobs of another cluster that run here, each with its Pod, VM and time."""
 
 
+SOFTNET_LABEL: Final = "tuist.dev/softnet"
+"""Whether VMs run behind Softnet: pools that several accounts share look at it."""
+
+
 def node_labels(settings: AgentSettings, goldens: Iterable[str]) -> dict[str, str]:
     return {
         **settings.labels,
@@ -41,6 +45,7 @@ def node_labels(settings: AgentSettings, goldens: Iterable[str]) -> dict[str, st
         "kubernetes.io/arch": "arm64",
         "kubernetes.io/hostname": settings.node_name,
         "tuist.dev/runtime": "tart",
+        SOFTNET_LABEL: "true" if settings.use_softnet else "false",
         **dict.fromkeys(goldens, "true"),
     }
 

@@ -92,15 +92,15 @@ def unsupported(pod: Pod) -> str | None:
 def admission(pod: Pod, offer: Offer, others: Iterable[Entry], *, ending: int, pressure: str) -> Refusal | None:
     """Whether the Node has room for this Pod beside `others`, the entries that are not over.
 
-    `ending` counts those of them whose VM is on its way out: the scheduler has forgotten them already, so the Pod waits for
-    their seats and is not refused.
+    `ending` counts the seats of those of them whose VM is on its way out: the scheduler has forgotten them already, so the
+    Pod waits for their seats and is not refused.
     """
     if (problem := unsupported(pod)) is not None:
         return Refusal("UnsupportedPod", problem)
     if pressure:
         return Refusal("NodeUnderPressure", f"the Mac takes no new Pods: {pressure}")
     present = list(others)
-    if len(present) - ending >= offer.vms:
+    if sum(each.seats for each in present) - ending + min(seats_of(pod), offer.vms) > offer.vms:
         names = ", ".join(sorted(f"{each.namespace}/{each.name}" for each in present))
         return Refusal(f"OutOf{VM_RESOURCE}", f"a Mac runs {offer.vms} VMs at most, and these Pods have them: {names}")
     wanted = resources_of(pod)
@@ -133,7 +133,17 @@ def accepted(pod: Pod, now: datetime) -> Entry:
         accepted_at=(pod.status.start_time or now).replace(microsecond=0),
         cpu=amounts.cpu,
         memory_mb=amounts.memory_mb,
+        seats=seats_of(pod),
     )
+
+
+def seats_of(pod: Pod) -> int:
+    """How many of a Mac's seats it asks for: one that asks for none has a VM all the same."""
+    asked = (pod.spec.containers[0].resources.get("requests") or {}) if pod.spec.containers else {}
+    try:
+        return max(1, int(parse_quantity(asked[VM_RESOURCE]))) if VM_RESOURCE in asked else 1
+    except ValueError:
+        return 1
 
 
 def resources_of(pod: Pod) -> Resources:

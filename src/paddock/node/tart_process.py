@@ -48,12 +48,16 @@ class TartProcess:
         *,
         options: tuple[str, ...] = ("--no-graphics", "--root-disk-opts", "caching=cached"),
         environ: Mapping[str, str] | None = None,
+        softnet: Path | None = None,
     ) -> None:
+        """With `softnet`, VMs of one Mac cannot read each other's traffic; its program is found by PATH."""
         self._program = str(program)
         self._home = home
-        self._options = options
+        self._options = (*options, "--net-softnet") if softnet is not None else options
         # Tart prunes the cache when it likes, and would prune images that we count on.
         base = dict(os.environ if environ is None else environ)
+        if softnet is not None:
+            base["PATH"] = f"{softnet.parent}{os.pathsep}{base.get('PATH', os.defpath)}"
         self._env = {**base, "TART_HOME": str(home), "TART_NO_AUTO_PRUNE": "1"}
         self._wrapper = resources.files("paddock.node").joinpath("vm-wrapper.sh").read_text()
         self._children: set[asyncio.subprocess.Process] = set()

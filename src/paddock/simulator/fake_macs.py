@@ -46,6 +46,8 @@ class FakeMacs:
     silent: set[str] = field(default_factory=set)
     """Hosts that do not answer SSH at all: each attempt takes as long as the real one is patient."""
     patience: float = 300.0
+    forgiven: list[str] = field(default_factory=list)
+    """Hosts whose failed dials were forgotten, because they were rebooted or reinstalled."""
 
     def live_in(self, cloud: SimulatedCloud) -> None:
         """Let reboots in this cloud heal what they can."""
@@ -91,6 +93,9 @@ class FakeBootstrap:
         return await self._work(machine, host, progress)
 
     restart_agent = update
+
+    def forgive(self, host: Host) -> None:
+        self._macs.forgiven.append(host.spec.server_id)
 
     async def forget(self, machine: Machine) -> None:
         """Nothing was given."""

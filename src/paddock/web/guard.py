@@ -10,6 +10,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paddock.base.client_header import CLIENT_HEADER
+from paddock.base.logs import get_logger
+from paddock.base.refusal_log import RefusalLog
 
 __all__ = ["LOOPBACK", "Guarded", "guarded_routes"]
 
@@ -45,6 +47,7 @@ class Guarded:
         self._app = app
         self._names = names
         self._programs = programs
+        self._refusals = RefusalLog(get_logger("page"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def guarded(message: Message) -> None:
@@ -56,6 +59,7 @@ class Guarded:
             await send(message)
 
         if scope["type"] == "http" and not self._answers(scope):
+            self._refusals.refused("page", "the request is for a host name that is not ours", host=_host(scope))
             await PlainTextResponse(_UNKNOWN, 421)(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)

@@ -138,3 +138,35 @@ async def test_a_recording_can_be_made_of_this_release(server: EmbeddedPostgres)
     assert min(len(before), len(after)) > 50
     if os.environ.get("PADDOCK_WRITE_RECORDING") == "yes":
         (FOLDER / f"{__version__}.sql").write_text(written(made), encoding="utf-8")
+
+
+async def test_an_upgrade_to_the_allow_list_loses_no_job_and_lets_no_bystander_in(
+    database: psycopg.AsyncConnection,
+) -> None:
+    """Whoever has jobs stays allowed and is listed as such; an account that only installed the App is not."""
+    await applied(database, [one for one in MIGRATIONS if one.number < 8])
+    await replayed(database, recordings()[0].before)
+    await database.execute("INSERT INTO accounts VALUES (99, 'bystander', 599, '2026-01-01T00:00:00Z')")
+    await applied(database, [one for one in MIGRATIONS if one.number >= 8])
+    found = await database.execute("SELECT account_id, allowed, changed_by FROM allow_list")
+    assert await found.fetchall() == [(1, True, "upgrade")]
+    audited = await database.execute("SELECT account_id, was, became, by FROM account_changes")
+    assert await audited.fetchall() == [(1, "", "allowed", "upgrade")]
+
+
+async def test_the_release_before_keeps_to_the_list_as_well(database: psycopg.AsyncConnection) -> None:
+    """It does not know of the list: the functions that it calls do."""
+    old = recordings()[-1]
+    await applied(database, [one for one in MIGRATIONS if one.number <= old.migration])
+    await replayed(database, old.before)
+    await applied(database, [one for one in MIGRATIONS if one.number > old.migration])
+    await database.execute("UPDATE allow_list SET allowed = false")
+    await database.execute(
+        "INSERT INTO jobs (job_id, account_id, pool, platform, vcpus, memory_mb, status, repository, enqueued_at,"
+        " changed_at, changed_by, changed_why)"
+        " VALUES (777, 1, 'mac-m4', 'macos', 6, 14336, 'queued', 'org1/app', now(), now(), 'old', 'announced')"
+    )
+    claim = "SELECT outcome FROM claim_jobs('mac-m4', '{u}', '{n}', NULL, 'old', now())"
+    assert await (await database.execute(claim)).fetchall() == [("empty",)]
+    await database.execute("UPDATE allow_list SET allowed = true")
+    assert await (await database.execute(claim)).fetchall() == [("claimed",)]

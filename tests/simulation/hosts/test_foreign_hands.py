@@ -2,13 +2,16 @@
 
 from datetime import timedelta
 
+import pytest
 from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
 from paddock.hosts.api import MachineSpec, MachineStatus
+from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.recovery import Tiers
+from paddock.kube.errors import InvalidError
 from paddock.kube.objects import ObjectMeta
-from paddock.simulator.fleet_world import FleetWorld
+from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
@@ -48,14 +51,15 @@ async def test_a_host_that_was_renamed_by_hand_is_not_wiped_when_its_machine_is_
 @simulated(seeds=2)
 async def test_a_host_that_was_renamed_by_hand_is_not_wiped_when_its_machine_gives_up_on_it(world: World) -> None:
     fleet = small_fleet(world, hosts=2)
-    first = min(fleet.pool, key=lambda host: host.id).id
-    fleet.macs.broken.add(first)
+    fleet.macs.broken |= {host.id for host in fleet.pool}
     await fleet.machine("m-1")
 
     async def failed_once() -> bool:
         return any(machine.status.bootstrap_attempts for machine in await fleet.machines())
 
     await fleet.eventually("the first bootstrap failed", failed_once, within=300)
+    first = (await fleet.machines())[0].status.server_id
+    fleet.macs.broken &= {first}
     fleet.cloud.foreign_rename(first, FOREIGN)
     await fleet.all_ready(1, within=900)
     ward = FleetInvariants(fleet, elsewhere={first})
@@ -200,3 +204,39 @@ async def test_a_password_that_stays_sealed_counts_as_a_failure_and_moves_the_ma
 
 def with_short_timeouts(tiers: Tiers) -> Tiers:
     return Tiers(tiers.reboot_after, tiers.max_attempts, timedelta(seconds=60), tiers.retry_seconds)
+
+
+@simulated(seeds=1)
+async def test_a_host_that_others_took_and_reinstalled_is_no_stranger_to_its_next_tenant(world: World) -> None:
+    fleet = small_fleet(world, hosts=1, settings=quick(inventory_interval=300.0))
+    server = await _ready(fleet)
+    pool_name = f"{POOL}{server}"
+    fleet.cloud.foreign_rename(server, FOREIGN)
+    host = (await fleet.hosts())[server]
+    release = {"policy": "pool", "poolPrefix": POOL, "reason": "MachineDeleted", "cloudName": "m-1"}
+    await fleet.api.merge_patch(Host, host.metadata.name, {"spec": {"release": release}}, namespace="default")
+
+    async def abandoned() -> bool:
+        host = (await fleet.hosts())[server]
+        return host.spec.release is None and host.spec.claim is None
+
+    await fleet.eventually("the release is abandoned", abandoned, within=60)
+    # All of this between two looks of the inventory: nobody saw the foreign name, and the key of the old disk is worthless.
+    fleet.cloud.state.hosts[server].install += 1
+    fleet.cloud.foreign_rename(server, pool_name)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await _gone(fleet)
+    await fleet.machine("m-2")
+    await fleet.all_ready(1, within=2000)
+    assert fleet.macs.changed_keys == []
+
+
+@simulated(seeds=1)
+async def test_the_zone_of_a_bound_machine_cannot_be_changed_and_the_patch_says_why(world: World) -> None:
+    fleet = small_fleet(world, hosts=1)
+    await _ready(fleet)
+    with pytest.raises(InvalidError, match="zone, type and source of a machine that has a host cannot change"):
+        await fleet.api.merge_patch(Machine, "m-1", {"spec": {"zone": "mars-1"}}, namespace="default")
+    await fleet.api.merge_patch(Machine, "m-1", {"spec": {"drainTimeoutSeconds": 60}}, namespace="default")
+    (machine,) = await fleet.machines()
+    assert (machine.spec.zone, machine.spec.drain_timeout_seconds) == ("fr-par-1", 60)

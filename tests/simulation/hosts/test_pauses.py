@@ -6,7 +6,8 @@ from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.cluster_api import DELETE_FOR_MOVE, PAUSED, cluster_resource, machine_resource
-from paddock.simulator.fleet_world import FleetWorld
+from paddock.kube.conditions import get_condition
+from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
@@ -68,7 +69,7 @@ async def test_the_second_of_two_machines_on_one_host_can_be_taken_off_while_the
     await FleetInvariants(fleet).healthy()
 
 
-async def _owned_by_cluster_api(fleet: FleetWorld) -> None:
+async def _owned_by_cluster_api(fleet: FleetWorld, **spec: str) -> None:
     """A Cluster, its Machine, and our machine below it, as Cluster API core makes them."""
     api = fleet.api
     await fleet.ready.wait()
@@ -89,7 +90,7 @@ async def _owned_by_cluster_api(fleet: FleetWorld) -> None:
             "apiVersion": group,
             "kind": "Machine",
             "metadata": {"name": "m-1", "namespace": "default"},
-            "spec": {"clusterName": "c-1"},
+            "spec": {"clusterName": "c-1", **spec},
         },
         machine_resource(VERSION),
     )
@@ -135,3 +136,40 @@ async def test_a_machine_that_clusterctl_moves_away_leaves_its_host_alone(world:
     await world.clock.sleep(200.0)
     assert _mutations(fleet) == before
     assert fleet.cloud.host(server).name == "m-1"
+
+
+@simulated(seeds=1)
+async def test_a_pause_is_a_condition_and_so_is_its_end(world: World) -> None:
+    fleet = small_fleet(world, hosts=1, cluster_api=True)
+    await _owned_by_cluster_api(fleet)
+    await fleet.all_ready(1, within=900)
+
+    async def paused() -> str:
+        said = get_condition((await fleet.machines())[0].status.conditions, "Paused")
+        return f"{said.status} {said.reason}" if said is not None else ""
+
+    assert await paused() == "", "one that never was paused has nothing to say"
+    await _annotate(fleet, "m-1", PAUSED)
+
+    async def is_said() -> bool:
+        return await paused() == "True Paused"
+
+    await fleet.eventually("the pause is said", is_said, within=60)
+    assert (await fleet.machines())[0].status.ready, "a pause is no failure"
+    await fleet.api.merge_patch(Machine, "m-1", {"metadata": {"annotations": {PAUSED: None}}}, "default")
+
+    async def is_over() -> bool:
+        return await paused() == "False NotPaused"
+
+    await fleet.eventually("its end is said", is_over, within=60)
+
+
+@simulated(seeds=1)
+async def test_a_machine_takes_the_failure_domain_of_its_owner_for_its_zone(world: World) -> None:
+    fleet = small_fleet(world, hosts=1, cluster_api=True)
+    fleet.cloud.add_host(f"{POOL}of-zone-3", zone="fr-par-3", server_type="M2-L")
+    await _owned_by_cluster_api(fleet, failureDomain="fr-par-3")
+    await fleet.all_ready(1, within=900)
+    (machine,) = await fleet.machines()
+    assert (machine.spec.zone, machine.status.failure_domain) == ("fr-par-3", "fr-par-3")
+    assert machine.spec.provider_id.startswith("scw-applesilicon://fr-par-3/")

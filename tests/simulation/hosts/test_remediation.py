@@ -57,6 +57,7 @@ async def test_a_silent_mac_is_restarted_rebooted_and_given_back_in_turn(world: 
     assert (fleet.macs.updates, _reboots(fleet)) == ([first], 0), "its agent was started anew"
     await fleet.clock.sleep(960)
     assert _reboots(fleet) == 1
+    assert fleet.macs.forgiven == [first], "its failed dials say nothing any more"
     assert work.seen == 1
     assert (await fleet.machines())[0].status.server_id == first
 

@@ -1,16 +1,20 @@
 """What holds the sweep back, and that nothing else does: two sightings, the cap, the breaker, and each zone for itself."""
 
+import json
 from collections.abc import Sequence
 from itertools import pairwise
 
 from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
+from paddock.base.metrics import CollectorRegistry
+from paddock.embedded.store.interface import Key
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.hosts.controllers.sweep import SweepMetrics
 from paddock.hosts.sweep import RECLAIM
 from paddock.simulator.cloud.faults import Fault, FaultKind
 from paddock.simulator.faults import Fail
-from paddock.simulator.fleet_world import FleetWorld
+from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
@@ -178,3 +182,31 @@ async def test_a_host_of_a_former_machine_of_the_same_name_is_wiped_and_not_inhe
     await fleet.all_ready(1, within=900)
     await FleetInvariants(fleet).healthy()
     assert fleet.cloud.host(servers["m-1"]).install == 2
+
+
+@simulated(seeds=1)
+async def test_one_machine_that_cannot_be_read_keeps_its_host_and_ends_no_sweep(world: World) -> None:
+    fleet = _sweeping(world, hosts=3)
+    servers = await _ready(fleet, ["m-1", "m-2", "m-3"])
+    key = Key(f"{Machine.RESOURCE.plural}.{Machine.RESOURCE.group}", "default", "m-2")
+    record = await fleet.store.get(key)
+    assert record is not None
+    broken = json.loads(record.value)
+    broken["status"]["bootstrapAttempts"] = "of a version to come"
+    await fleet.store.update(key, broken, record.revision)
+    await fleet.force_delete("m-1")
+    await world.clock.sleep(6 * CYCLE)
+    names = {host.id: host.name for host in fleet.cloud.hosts()}
+    assert names[servers["m-1"]].startswith(POOL), "the orphan is reclaimed"
+    assert names[servers["m-2"]] == "m-2", "the host of the unreadable machine stays"
+
+
+def test_a_deposed_leader_exports_no_count_of_orphans() -> None:
+    registry, leads = CollectorRegistry(), True
+    metrics = SweepMetrics(registry, lambda: leads)
+    metrics.orphans.set(3)
+    assert registry.get_sample_value("scaleway_orphan_servers") == 3
+    leads = False
+    assert registry.get_sample_value("scaleway_orphan_servers") is None
+    leads = True
+    assert registry.get_sample_value("scaleway_orphan_servers") == 0, "what it saw before is over"

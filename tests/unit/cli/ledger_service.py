@@ -17,6 +17,9 @@ class LedgerService:
         """By path below /api/v1, without the query."""
         self.text: dict[str, str] = {"/healthz": "ok", "/metrics": METRICS}
         self.broken = False
+        self.posted: list[dict[str, Any]] = []
+        self.answers: list[tuple[int, dict[str, Any]]] = []
+        """To what is posted, one each: status and body; the last is given again."""
 
 
 @contextmanager
@@ -33,6 +36,12 @@ def running_ledger() -> Iterator[LedgerService]:
                 self._answer(200, json.dumps(service.json[below]).encode())
             else:
                 self._answer(404, b"{}")
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            service.posted.append({"path": self.path, **json.loads(body)})
+            status, told = service.answers[0] if len(service.answers) == 1 else service.answers.pop(0)
+            self._answer(status, json.dumps(told).encode())
 
         def _answer(self, status: int, body: bytes) -> None:
             self.send_response(status)

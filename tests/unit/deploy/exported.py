@@ -12,6 +12,7 @@ SOURCE: Final = Path(__file__).resolve().parents[3] / "src" / "paddock"
 _SUFFIXES: Final = {
     "Gauge": ("",),
     "GaugeMetricFamily": ("",),
+    "LeaderGauge": ("",),
     "Counter": ("_total",),
     "CounterMetricFamily": ("_total",),
     "Histogram": ("_bucket", "_count", "_sum"),

@@ -23,7 +23,7 @@ from unit.deploy.rendering import (
 
 from paddock import __version__
 from paddock.cli import connections, main
-from paddock.runners.api import OPERATOR_AUDIENCE
+from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, RUNNER_LABEL
 from paddock.runners.dispatch import http as dispatch
 from paddock.runners.http import internal
 from paddock.runners.webhooks import receive
@@ -549,3 +549,16 @@ def test_the_variables_that_the_secrets_have_to_hold_are_those_that_the_code_rea
     github |= {"PADDOCK_GITHUB_WEBHOOK_SECRET_PREVIOUS", "PADDOCK_GITHUB_API_URL"}
     assert given == {"PADDOCK_DSN", *github, *tart}
     assert not [name for name in told | given if f'"{name.removesuffix("_FILE")}"' not in source]
+
+
+def test_pods_with_a_job_are_never_evicted_and_idle_ones_may_be():
+    """Bare Pods: Kubernetes counts a whole number of available Pods for them and nothing else."""
+    (budget,) = [
+        each for each in of_kind("PodDisruptionBudget", WITH_DISPATCH) if "runners" in each["metadata"]["name"]
+    ]
+    spec = budget["spec"]
+    assert set(spec) == {"minAvailable", "selector"}
+    assert spec["minAvailable"] > 100_000
+    assert spec["selector"]["matchLabels"] == {RUNNER_LABEL: "true"}
+    assert spec["selector"]["matchExpressions"] == [{"key": OWNER_LABEL, "operator": "Exists"}]
+    assert not [each for each in of_kind("PodDisruptionBudget") if "runners" in each["metadata"]["name"]]

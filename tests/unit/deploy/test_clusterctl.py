@@ -78,6 +78,7 @@ def test_the_operator_runs_with_the_rights_and_the_secret_that_are_installed_wit
     (secret,) = of_kind("Secret")
     assert pod["containers"][0]["envFrom"] == [{"secretRef": {"name": secret["metadata"]["name"]}}]
     assert secret["stringData"] == {"SCW_SECRET_KEY": "key", "SCW_DEFAULT_PROJECT_ID": "project"}
+    assert pod["containers"][0]["name"] == "manager", "clusterctl overrides the image of the container of this name"
     args = pod["containers"][0]["args"]
     assert {"--default-adopt-pool-prefix=tuist-pool-", "--orphan-reclaim-zones=fr-par-1"} <= set(args)
     assert "--orphan-reclaim-claim-name-prefix=" in args, "stranded hosts are reported only, unless a prefix is given"

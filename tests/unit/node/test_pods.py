@@ -1,6 +1,7 @@
 """What a Mac says of Pods: which it runs, why it refuses one, and the same words and times however often it is asked."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from paddock.kube.builtin import Container, EnvVar, Pod, PodSpec
 from paddock.kube.objects import ObjectMeta
 from paddock.node.journal import End, Stage
 from paddock.node.names import golden_label, golden_name, is_golden, uid_of, vm_name
+from paddock.node.node_object import label_changes, node_labels
 from paddock.node.pods import Offer, Refusal, accepted, admission, report, token_source, unsupported, variables
+from paddock.node.settings import AgentSettings
 from paddock.node.shares import Guest
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -110,3 +113,27 @@ def test_the_same_entry_gives_the_same_report() -> None:
     waits = replace(entry, ready_at=NOW, asking_at=NOW)
     assert report(waits, Guest(state="ready"), None, "")["containerStatuses"][0]["ready"] is True
     assert report(entry, Guest(state="booted"), None, "")["containerStatuses"][0]["ready"] is False
+
+
+@pytest.mark.parametrize(("softnet", "said"), [(True, "true"), (False, "false")])
+def test_the_node_says_whether_its_vms_are_behind_softnet(softnet: bool, said: str) -> None:
+    settings = AgentSettings(
+        node_name="mac", data=Path("/node"), dispatch_url="http://d", guest_script=b"", use_softnet=softnet
+    )
+    assert node_labels(settings, ())["tuist.dev/softnet"] == said
+    before = {"tuist.dev/softnet": "true" if not softnet else "false"}
+    assert label_changes(before, settings, None)["tuist.dev/softnet"] == said
+
+
+def test_a_pod_that_asks_for_the_whole_mac_has_no_neighbour() -> None:
+    def asking(seats: str) -> Pod:
+        return pod({"resources": {"requests": {"tuist.dev/vm": seats}}})
+
+    alone, beside = accepted(asking("2"), NOW), accepted(asking("1"), NOW)
+    assert (alone.seats, beside.seats) == (2, 1)
+    for wanted, present in ((asking("1"), alone), (asking("2"), beside)):
+        refusal = admission(wanted, OFFER, [replace(present, uid="other")], ending=0, pressure="")
+        assert refusal is not None
+        assert refusal.reason == "OutOftuist.dev/vm"
+    assert admission(asking("2"), OFFER, [], ending=0, pressure="") is None
+    assert admission(asking("2"), Offer(8000, 14 * 1024**3, 1), [], ending=0, pressure="") is None

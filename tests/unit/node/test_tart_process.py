@@ -169,3 +169,15 @@ def test_the_process_table_is_read_by_whole_names() -> None:
     assert runs_vm(table, "vm-1")
     assert not runs_vm("/x/tart run vm-12 --no-graphics", "vm-1")
     assert not runs_vm("vim run vm-1", "vm-1")
+
+
+async def test_vms_run_behind_softnet_where_its_program_is_named(home: Path) -> None:
+    run = run_in(home)
+    behind = TartProcess(home / "tart", home, softnet=Path("/opt/softnet/bin/softnet"))
+    await behind.run("pdk-a", run)
+    await until(lambda: (home / "calls").exists() and "run pdk-a" in (home / "calls").read_text())
+    assert "--net-softnet" in (home / "calls").read_text()
+    assert behind._env["PATH"].startswith("/opt/softnet/bin:")
+    (home / "halt").touch()
+    await until((run.folder / "exit").exists)
+    assert TartProcess(home / "tart", home)._options == TartProcess(home / "tart", home, softnet=None)._options

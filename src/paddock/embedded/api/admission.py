@@ -11,6 +11,7 @@ from paddock.embedded.api.builtin import schemas as builtin_schemas
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.status import ApiFailure, Cause
 from paddock.embedded.api.validation import schema
+from paddock.embedded.api.validation.cel import rule_violations
 
 __all__ = [
     "check_identity",
@@ -150,6 +151,7 @@ def check_valid(kind: Kind, new: Json, old: Json | None = None, subresource: str
             causes.append(Cause("FieldValueForbidden", message, "metadata.finalizers"))
     if kind.schema is not None:
         causes += schema.validate(kind.schema, new, old, subresource=subresource)
+        causes += rule_violations(kind.schema, new, old)
     else:
         causes += builtins.validate_builtin(kind, new)
     if causes:

@@ -80,6 +80,19 @@ class ApiCall:
     def wants_table(self) -> bool:
         return "as=Table" in self.accept.split(",")[0]
 
+    @property
+    def wants_metadata(self) -> str | None:
+        """The version of `meta.k8s.io` in which the client asks for metadata alone, if that is its first choice."""
+        media, *parameters = (part.strip() for part in self.accept.split(",")[0].split(";"))
+        given: dict[str, str] = {}
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            given[name] = value
+        if media != "application/json" or given.get("g") != "meta.k8s.io":
+            return None
+        wanted = given.get("as") in ("PartialObjectMetadata", "PartialObjectMetadataList")
+        return given.get("v") or "v1" if wanted else None
+
 
 def aim(kinds: Kinds, path: str) -> Target | None:
     """The target of a path below /api or /apis, or None where the path names no resource."""

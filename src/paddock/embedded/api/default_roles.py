@@ -1,4 +1,8 @@
-"""The ClusterRoles that every cluster has and that our manifests refer to."""
+"""The ClusterRoles that every cluster has and that manifests refer to.
+
+On a real server `admin`, `edit` and `view` are put together from every role with a matching label (aggregation). Nothing
+here does that: they are written out, for the kinds that are served, and hold no kind of a definition.
+"""
 
 from typing import Any, Final
 
@@ -6,6 +10,14 @@ __all__ = ["DEFAULT_ROLES"]
 
 _RBAC = "rbac.authorization.k8s.io"
 _RENEWAL = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
+_READ = ["get", "list", "watch"]
+_WRITE = ["create", "delete", "deletecollection", "patch", "update"]
+_SEEN = ["configmaps", "events", "pods", "pods/log", "pods/status", "serviceaccounts", "services", "services/status"]
+_WRITTEN = ["configmaps", "events", "pods", "pods/eviction", "secrets", "serviceaccounts", "services"]
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
 def _role(name: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
@@ -13,6 +25,21 @@ def _role(name: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
     meta = {"name": name, "labels": labels}
     return {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules}
 
+
+_VIEW = [_rule("", [*_SEEN, "namespaces"], _READ)]
+_EDIT = [
+    *_VIEW,
+    _rule("", ["secrets"], _READ),
+    _rule("", _WRITTEN, _WRITE),
+    _rule("", ["serviceaccounts"], ["impersonate"]),
+    _rule("", ["serviceaccounts/token"], ["create"]),
+    _rule("coordination.k8s.io", ["leases"], [*_READ, *_WRITE]),
+]
+_ADMIN = [
+    *_EDIT,
+    _rule(_RBAC, ["rolebindings", "roles"], [*_READ, *_WRITE]),
+    _rule("authorization.k8s.io", ["localsubjectaccessreviews"], ["create"]),
+]
 
 DEFAULT_ROLES: Final = (
     _role(
@@ -22,14 +49,8 @@ DEFAULT_ROLES: Final = (
             {"nonResourceURLs": ["*"], "verbs": ["*"]},
         ],
     ),
-    _role(
-        _RENEWAL,
-        [
-            {
-                "apiGroups": ["certificates.k8s.io"],
-                "resources": ["certificatesigningrequests/selfnodeclient"],
-                "verbs": ["create"],
-            }
-        ],
-    ),
+    _role("admin", _ADMIN),
+    _role("edit", _EDIT),
+    _role("view", _VIEW),
+    _role(_RENEWAL, [_rule("certificates.k8s.io", ["certificatesigningrequests/selfnodeclient"], ["create"])]),
 )

@@ -10,8 +10,10 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.refusal_log import RefusalLog
 from paddock.embedded.api import status
 from paddock.embedded.api.access import Access
+from paddock.embedded.api.builtin.definitions import CRDS, rules_not_evaluated
 from paddock.embedded.api.calls import ApiCall, Target, User, aim, demanded, flag, verb_of
 from paddock.embedded.api.documents import discovery, openapi, tables
 from paddock.embedded.api.guards import WriteGuard
@@ -20,7 +22,7 @@ from paddock.embedded.api.lists import list_objects
 from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.pod_logs import PodLogServer
 from paddock.embedded.api.rbac import Attributes
-from paddock.embedded.api.representation import decode, listed, seen, shown
+from paddock.embedded.api.representation import decode, listed, metadata_of, seen, shown
 from paddock.embedded.api.reviews import Reviews
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.api.watches import Frames, watch
@@ -72,6 +74,7 @@ class ApiServer:
         self._writes = Writes(objects)
         self._reviews = Reviews(objects, access)
         self._streams: set[asyncio.Task[Any]] = set()
+        self._refusals = RefusalLog(log)
         self.logs = PodLogServer(objects)
         self.ready = True
         """Set to False while stopping: readyz then says so."""
@@ -96,6 +99,13 @@ class ApiServer:
             answer = await self._answer(call, (scope.get("state") or {}).get("client_certificate") or b"")
         except ApiFailure as failure:
             answer = _refusal(failure)
+            if answer.code in (401, 403):
+                self._refusals.refused(
+                    "api",
+                    "unauthorized" if answer.code == 401 else "forbidden",
+                    request=f"{scope['method']} {scope['path']}",
+                    said=str(failure),
+                )
         except Exception:
             log.exception("request failed", method=scope["method"], path=scope["path"])
             answer = _refusal(status.internal("see the log of paddock"))
@@ -133,7 +143,8 @@ class ApiServer:
             return await self._read(call, kind, target)
         await self._authorize_making(call, kind, target)
         outcome = await self._writes.answer(call, kind, target)
-        return HttpResponse(outcome.code, outcome.body, warnings=tuple(outcome.warnings))
+        more = rules_not_evaluated(outcome.body) if kind.resource == CRDS else ()
+        return HttpResponse(outcome.code, outcome.body, warnings=(*outcome.warnings, *more))
 
     async def _authorize(self, call: ApiCall, target: Target) -> None:
         asked = Attributes(
@@ -165,13 +176,17 @@ class ApiServer:
             return await self._one(call, kind, target, include)
         namespace = target.namespace or None
         if flag(call.query, "watch"):
-            frames = Frames(kind, self._clock, table=call.wants_table, include=include)
+            frames = Frames(kind, self._clock, table=call.wants_table, include=include, partial=call.wants_metadata)
             stream = await watch(self._objects.store, kind, namespace, call.query, frames, self._clock, self._rng)
             return HttpResponse(200, stream=stream)
         listing = await list_objects(self._objects.store, kind, namespace, call.query)
         if call.wants_table:
             rows = [seen(kind, record) for record in listing.records]
             return HttpResponse(200, _encode(tables.table(kind, rows, self._clock.now(), include, listing.metadata())))
+        if (version := call.wants_metadata) is not None:
+            parts = [metadata_of(seen(kind, record), version) for record in listing.records]
+            head = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{version}"}
+            return HttpResponse(200, _encode({**head, "metadata": listing.metadata(), "items": parts}))
         head = _encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": listing.metadata()})
         items = b",".join([listed(kind, record) for record in listing.records])
         return HttpResponse(200, b'%b,"items":[%b]}' % (head[:-1], items))
@@ -186,6 +201,8 @@ class ApiServer:
             obj = seen(kind, record)
             meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
             return HttpResponse(200, _encode(tables.table(kind, [obj], self._clock.now(), include, meta)))
+        if (version := call.wants_metadata) is not None:
+            return HttpResponse(200, _encode(metadata_of(seen(kind, record), version)))
         return HttpResponse(200, shown(kind, record))
 
     # Documents about the API itself
@@ -200,7 +217,8 @@ class ApiServer:
                 return HttpResponse(
                     200, _encode(discovery.aggregated(kinds, core=core)), discovery.AGGREGATED_CONTENT_TYPE
                 )
-            return HttpResponse(200, _encode(discovery.core_versions() if core else discovery.groups(kinds)))
+            address = call.headers.get("host", "localhost")
+            return HttpResponse(200, _encode(discovery.core_versions(address) if core else discovery.groups(kinds)))
         if path == "/version":
             return HttpResponse(200, _encode(self._version_info()))
         if path == "/openid/v1/jwks":
@@ -211,6 +229,8 @@ class ApiServer:
             server = f"https://{call.headers.get('host', 'localhost')}"
             return HttpResponse(200, _encode(self._access.issuer.discovery(server)), headers=_ISSUER_HEADERS)
         if path == "/openapi/v2":
+            if "protobuf" not in call.accept and call.takes_json:
+                return HttpResponse(200, _encode(openapi.v2_document(kinds)))
             return HttpResponse(200, openapi.V2_DOCUMENT, openapi.V2_CONTENT_TYPE)
         found: dict[str, Any] | None = None
         headers: dict[str, str] = {}
@@ -238,7 +258,18 @@ class ApiServer:
 
     def _version_info(self) -> dict[str, str]:
         major, minor, _ = self._version.removeprefix("v").split(".", 2)
-        return {"major": major, "minor": minor, "gitVersion": f"{self._version}+paddock", "platform": "paddock"}
+        # Every field that a real server has: the official clients refuse an answer without one of them.
+        return {
+            "major": major,
+            "minor": minor,
+            "gitVersion": f"{self._version}+paddock",
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "",
+            "compiler": "",
+            "platform": "paddock",
+        }
 
     # Streams
 

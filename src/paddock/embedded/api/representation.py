@@ -8,7 +8,7 @@ from paddock.embedded.api import admission
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.store import Record
 
-__all__ = ["decode", "listed", "seen", "shown"]
+__all__ = ["decode", "listed", "metadata_of", "seen", "shown"]
 
 Json = dict[str, Any]
 
@@ -28,6 +28,12 @@ def seen(kind: Kind, record: Record) -> Json:
     """
     obj = {**decode(record), "apiVersion": kind.api_version}
     return admission.refreshed(kind, obj) if record.revision < kind.since else obj
+
+
+def metadata_of(obj: Json, version: str) -> Json:
+    """What a client sees that asks for metadata alone, in this version of `meta.k8s.io`."""
+    head = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}"}
+    return {**head, "metadata": obj.get("metadata") or {}}
 
 
 def shown(kind: Kind, record: Record) -> bytes:

@@ -10,6 +10,7 @@ from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.rbac import MASTERS, Attributes
 from paddock.embedded.api.representation import decode
 from paddock.embedded.api.tokens import self_subject_review, token_review
+from paddock.embedded.api.validation.causes import invalid
 from paddock.embedded.store import Key
 
 __all__ = ["Reviews"]
@@ -36,11 +37,12 @@ class Reviews:
             case (g, "selfsubjectreviews", "") if g == _AUTHENTICATION:
                 return self_subject_review(_info(call.user), self._objects.clock.now())
             case (g, "selfsubjectaccessreviews", "") if g == _AUTHORIZATION:
-                return await self._access_review(decode_body(call), call.user)
+                return await self._access_review(target, decode_body(call), call.user)
             case (g, "subjectaccessreviews", "") if g == _AUTHORIZATION:
                 body = decode_body(call)
-                spec = body.get("spec") or {}
-                return await self._access_review(body, User(spec.get("user", ""), tuple(spec.get("groups") or ())))
+                return await self._access_review(target, body, _subject(target, body))
+            case (g, "localsubjectaccessreviews", "") if g == _AUTHORIZATION:
+                return await self._local_review(target, decode_body(call))
             case (g, "selfsubjectrulesreviews", "") if g == _AUTHORIZATION:
                 return await self._rules_review(decode_body(call), call.user)
             case ("", "serviceaccounts", "token"):
@@ -50,13 +52,25 @@ class Reviews:
 
     async def _token_review(self, body: Json) -> Json:
         spec = body.get("spec") or {}
+        if not spec.get("token"):
+            raise status.bad_request("token is required for TokenReview in authentication")
         audiences = tuple(spec.get("audiences") or ()) or (API_AUDIENCE,)
         user, audiences = await self._access.review(spec.get("token", ""), audiences)
         return token_review(spec, _info(user) if user is not None else None, audiences)
 
-    async def _access_review(self, body: Json, user: User) -> Json:
+    async def _local_review(self, target: Target, body: Json) -> Json:
+        user, asked = _subject(target, body), (body.get("spec") or {}).get("resourceAttributes") or {}
+        if asked.get("namespace", "") != target.namespace:
+            why = f"must match metadata.namespace: {target.namespace}"
+            raise _refused(target, "spec.resourceAttributes.namespace", asked.get("namespace", ""), why)
+        return await self._access_review(target, body, user)
+
+    async def _access_review(self, target: Target, body: Json, user: User) -> Json:
         spec = body.get("spec") or {}
         plain, asked = spec.get("nonResourceAttributes"), spec.get("resourceAttributes") or {}
+        if bool(plain) == bool(asked):
+            why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            raise _refused(target, "spec.resourceAttributes", asked or None, why)
         attributes = (
             Attributes(plain.get("verb", ""), path=plain.get("path", "/"))
             if plain
@@ -70,9 +84,9 @@ class Reviews:
             )
         )
         allowed = await self._access.authorizer.allows(user, attributes)
-        kind = body.get("kind") or "SelfSubjectAccessReview"
+        assert target.kind is not None
         return {
-            "kind": kind,
+            "kind": target.kind.kind,
             "apiVersion": f"{_AUTHORIZATION}/v1",
             "metadata": {},
             "spec": spec,
@@ -134,6 +148,18 @@ class Reviews:
             expiration_seconds=spec.get("expirationSeconds"),
             pod=pod,
         )
+
+
+def _subject(target: Target, body: Json) -> User:
+    spec = body.get("spec") or {}
+    if not spec.get("user") and not spec.get("groups"):
+        raise _refused(target, "spec.user", "", "at least one of user or group must be specified")
+    return User(spec.get("user", ""), tuple(spec.get("groups") or ()))
+
+
+def _refused(target: Target, field: str, value: Any, why: str) -> status.ApiFailure:
+    assert target.kind is not None
+    return status.invalid(target.kind, "", [invalid(field, value, why)])
 
 
 def _info(user: User) -> Json:

@@ -204,6 +204,12 @@ def unavailable(message: str, retry_after: int = 1) -> ApiFailure:
     return ApiFailure(503, "ServiceUnavailable", message, headers={"Retry-After": str(retry_after)})
 
 
+def too_many_requests(message: str, cause: str) -> ApiFailure:
+    """As an eviction that a disruption budget does not allow now: clients wait and ask again."""
+    causes = [{"reason": "DisruptionBudget", "message": cause}]
+    return ApiFailure(429, "TooManyRequests", message, {"causes": causes, "retryAfterSeconds": 10})
+
+
 def internal(message: str) -> ApiFailure:
     return ApiFailure(500, "InternalError", f"Internal error occurred: {message}")
 

@@ -313,13 +313,12 @@ def user_info(token: VerifiedToken) -> dict[str, Any]:
 def token_review(
     spec: dict[str, Any], user: dict[str, Any] | None, audiences: Sequence[str] = (), error: str = ""
 ) -> dict[str, Any]:
-    """The answered TokenReview: whose token it is, or why it is no user's. The token itself is not repeated."""
+    """The answered TokenReview: whose token it is, or why it is no user's. The spec is repeated, as clients expect it."""
     if user is not None:
         status: dict[str, Any] = {"authenticated": True, "user": user, "audiences": list(audiences)}
     else:
         status = {"user": {}, "error": error or "invalid bearer token"}
-    shown = {"audiences": list(spec["audiences"])} if spec.get("audiences") else {}
-    return {"kind": "TokenReview", "apiVersion": f"{_GROUP}/v1", "metadata": {}, "spec": shown, "status": status}
+    return {"kind": "TokenReview", "apiVersion": f"{_GROUP}/v1", "metadata": {}, "spec": dict(spec), "status": status}
 
 
 def self_subject_review(user: dict[str, Any], now: datetime) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from paddock.embedded.api.calls import flag
 from paddock.embedded.api.documents import tables
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import Selection, list_objects, parse_revision, selection_of
-from paddock.embedded.api.representation import decode, seen, shown
+from paddock.embedded.api.representation import decode, metadata_of, seen, shown
 from paddock.embedded.api.status import Cause
 from paddock.embedded.api.validation.causes import forbidden, unsupported
 from paddock.embedded.store import Change, CompactedError, Record, Store
@@ -31,16 +31,21 @@ _INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 
 
 class Frames:
-    """How a change is written to this client: as the object, or as a one-row Table."""
+    """How a change is written to this client: as the object, as its metadata alone, or as a one-row Table."""
 
-    def __init__(self, kind: Kind, clock: Clock, *, table: bool, include: tables.Include) -> None:
+    def __init__(
+        self, kind: Kind, clock: Clock, *, table: bool, include: tables.Include, partial: str | None = None
+    ) -> None:
         self._kind = kind
         self._clock = clock
         self._table = table
+        self._partial = partial
         self._include: tables.Include = include
         self._columns_sent = False
 
     def change(self, kind: str, record: Record) -> bytes:
+        if self._partial is not None:
+            return _encode({"type": kind, "object": metadata_of(seen(self._kind, record), self._partial)}) + b"\n"
         if not self._table:
             return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown(self._kind, record))
         obj = seen(self._kind, record)
@@ -60,6 +65,8 @@ class Frames:
         if annotations:
             meta["annotations"] = dict(annotations)
         body = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": meta}
+        if self._partial is not None:
+            body = metadata_of(body, self._partial)
         return _encode({"type": "BOOKMARK", "object": body}) + b"\n"
 
     def error(self, failure: status.ApiFailure) -> bytes:
@@ -139,17 +146,19 @@ class _Watch:
             async with store.watch(
                 self.kind.resource, self.namespace, after=seen, wanted=(lambda key: key.name == name) if name else None
             ) as changes:
+                due = self.clock.monotonic() + _BOOKMARK_EVERY
                 async for change in _until(changes, self.clock, self.deadline):
-                    if change is None:
-                        if self.bookmarks and store.revision >= after:
-                            yield frames.bookmark(max(seen, after))
-                        continue
-                    seen = change.revision
-                    if change.revision <= after:
-                        continue  # the client named a revision that had not happened yet
-                    frame = _frame(selection, frames, change)
+                    # The store's revision moves with every kind: a bookmark that did not follow would leave the watch of a
+                    # quiet kind at a revision whose history is gone, and its client would list everything again.
+                    seen = changes.revision if change is None else change.revision
+                    # A client may name a revision that had not happened yet.
+                    frame = _frame(selection, frames, change) if change is not None and seen > after else None
+                    if frame is None and self.bookmarks and seen >= after and self.clock.monotonic() >= due:
+                        frame = frames.bookmark(seen)
                     if frame is not None:
+                        due = self.clock.monotonic() + _BOOKMARK_EVERY
                         yield frame
+                seen = max(seen, changes.revision)
                 if self.bookmarks and seen >= after:
                     yield frames.bookmark(seen)
         except CompactedError:

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -28,6 +28,8 @@ _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+_SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -123,11 +125,24 @@ class Writes:
         if kind.resource == "pods" and target.subresource == "eviction":
             body = decode_body(call)
             options = delete_options_from(body.get("deleteOptions") or {})
+            await self._refuse_to_disturb(kind, target)
             await self._objects.delete(kind, target.namespace, target.name, options)
             return WriteOutcome(
                 201, _encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
             )
         raise _no_such_page()
+
+    async def _refuse_to_disturb(self, kind: Kind, target: Target) -> None:
+        """This server has no PodDisruptionBudgets; a Pod that says that it must not be evicted is answered as if it had one,
+        so that `kubectl drain` waits and asks again. A plain delete is a person's own decision.
+        """
+        pod = decode(await self._objects.read(kind, target.namespace, target.name))
+        said = (pod["metadata"].get("annotations") or {}).get(_SAFE_TO_EVICT)
+        if said == "false" and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            raise status.too_many_requests(
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                f"the pod has the annotation {_SAFE_TO_EVICT}=false: it is at work, ask again",
+            )
 
     async def _bind(self, call: ApiCall, kind: Kind, target: Target) -> WriteOutcome:
         node = (decode_body(call).get("target") or {}).get("name", "")

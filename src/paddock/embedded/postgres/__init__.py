@@ -6,6 +6,7 @@ It is reached over a socket in a private folder and never over the network, runs
 from paddock.embedded.postgres.errors import (
     DataFolderInUseError,
     DataFolderUnusableError,
+    DiskFullError,
     PostgresError,
     PostgresNotFoundError,
     PostgresNotStartingError,
@@ -15,6 +16,7 @@ from paddock.embedded.postgres.supervisor import EmbeddedPostgres, GivenPostgres
 __all__ = [
     "DataFolderInUseError",
     "DataFolderUnusableError",
+    "DiskFullError",
     "EmbeddedPostgres",
     "GivenPostgres",
     "PostgresError",

@@ -3,6 +3,7 @@
 __all__ = [
     "DataFolderInUseError",
     "DataFolderUnusableError",
+    "DiskFullError",
     "PostgresError",
     "PostgresNotFoundError",
     "PostgresNotStartingError",
@@ -23,6 +24,10 @@ class DataFolderInUseError(PostgresError):
 
 class DataFolderUnusableError(PostgresError):
     """The data folder cannot be used by the account that Postgres must run as: choose another folder or account."""
+
+
+class DiskFullError(PostgresError):
+    """The disk of the data folder is full: free some space, or choose a folder on another disk."""
 
 
 class PostgresNotStartingError(PostgresError):

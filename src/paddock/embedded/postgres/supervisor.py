@@ -16,7 +16,12 @@ from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.embedded.postgres import process as processes
-from paddock.embedded.postgres.errors import DataFolderInUseError, PostgresError, PostgresNotStartingError
+from paddock.embedded.postgres.errors import (
+    DataFolderInUseError,
+    DiskFullError,
+    PostgresError,
+    PostgresNotStartingError,
+)
 from paddock.embedded.postgres.orphans import end_orphans, read_pid_file
 from paddock.embedded.postgres.placement import SHARED_ROOT, Placement, make_home, place, socket_folder
 
@@ -27,6 +32,7 @@ _RESTART = Backoff(base=0.1, cap=5.0)
 _HEALTHY_AFTER = 60.0
 _LARGEST_LOG = 10_000_000
 _SOCKET_NAMES = (".s.PGSQL.5432", ".s.PGSQL.5432.lock")
+_NO_SPACE = "No space left on device"
 
 _log = get_logger("postgres")
 
@@ -178,11 +184,9 @@ class EmbeddedPostgres:
                 raise
             if not finished:
                 process.kill()
-                raise PostgresNotStartingError(f"{Path(arguments[0]).name} takes too long; {self._explained(said)}")
+                raise self._failure(f"{Path(arguments[0]).name} takes too long", said)
             if process.returncode != 0:
-                raise PostgresNotStartingError(
-                    f"{Path(arguments[0]).name} ended with status {process.returncode}; {self._explained(said)}"
-                )
+                raise self._failure(f"{Path(arguments[0]).name} ended with status {process.returncode}", said)
 
     async def _launch(self) -> None:
         """Start the server and wait until it accepts connections."""
@@ -205,13 +209,9 @@ class EmbeddedPostgres:
             if status is not None and status.ready and status.pid == process.pid:
                 return
             if process.poll() is not None:
-                raise PostgresNotStartingError(
-                    f"Postgres ended with status {process.returncode} before it was ready; {self._explained(said)}"
-                )
+                raise self._failure(f"Postgres ended with status {process.returncode} before it was ready", said)
             if self._clock.monotonic() >= deadline:
-                raise PostgresNotStartingError(
-                    f"Postgres is not ready after {self._start_timeout:.0f} s; {self._explained(said)}"
-                )
+                raise self._failure(f"Postgres is not ready after {self._start_timeout:.0f} s", said)
             await self._clock.sleep(0.01)
 
     def _write_access_rules(self, placement: Placement) -> None:
@@ -278,12 +278,15 @@ class EmbeddedPostgres:
             self.log_file.replace(self.log_file.with_suffix(".log.1"))
         return self.log_file.open("ab")
 
-    def _explained(self, said: int) -> str:
-        """The end of what was written to the log since `said`."""
+    def _failure(self, what: str, said: int) -> PostgresError:
+        """Why it did not start, by the end of what was written to the log since `said`."""
         with self.log_file.open("rb") as log:
             log.seek(said)
             lines = log.read().decode(errors="replace").strip().splitlines()[-8:]
-        return f"its log ({self.log_file}) ends with:\n" + ("\n".join(f"  {line}" for line in lines) or "  (nothing)")
+        if any(_NO_SPACE in line for line in lines):
+            return DiskFullError(f"the disk of {self._folder} is full: free some space, or choose another data folder")
+        told = "\n".join(f"  {line}" for line in lines) or "  (nothing)"
+        return PostgresNotStartingError(f"{what}; its log ({self.log_file}) ends with:\n{told}")
 
 
 def _take(path: Path) -> int:

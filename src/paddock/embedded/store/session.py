@@ -7,6 +7,7 @@ from psycopg import sql
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
+from paddock.base.dsn import problem_of_dsn
 from paddock.base.migrations import MigrationError, migrate
 from paddock.base.rng import unseeded
 from paddock.embedded.store.batch import Batch
@@ -103,6 +104,8 @@ class StoreSession:
 
         `predecessor` is the backend of this process's own lost session: should the server still believe in it, it ends.
         """
+        if (problem := problem_of_dsn(conninfo)) is not None:
+            raise StoreError(problem)
         try:
             connection = await psycopg.AsyncConnection.connect(
                 conninfo,

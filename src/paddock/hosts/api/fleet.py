@@ -1,6 +1,6 @@
 """The fleet: replicas of standalone machines, where there is no Cluster API."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -23,6 +23,13 @@ class MacFleetSpec(Struct, frozen=True):
 
     replicas: Annotated[int, Meta(ge=0)] = 1
     template: MacFleetTemplate = MacFleetTemplate()
+    strategy: Annotated[
+        Literal["OnDelete", "RollingUpdate"],
+        Meta(
+            description="What a changed template does to machines that exist: OnDelete leaves them until they are deleted; "
+            "RollingUpdate replaces one after the other, each drained, the next when all are ready again."
+        ),
+    ] = "OnDelete"
 
 
 class MacFleetStatus(Struct, frozen=True):

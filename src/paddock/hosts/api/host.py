@@ -61,6 +61,10 @@ class HostSpec(Struct, frozen=True):
         Meta(description="Not claimable before this moment: late calls of a deposed leader may arrive."),
     ] = None
     quarantine: Annotated[str, Meta(description="Why this host must not be claimed; empty means it may be.")] = ""
+    retire: Annotated[
+        str,
+        Meta(description="Why this host is given back to the cloud for good once it is free; empty means it stays."),
+    ] = ""
 
 
 class OperatingSystem(Struct, frozen=True):
@@ -76,6 +80,7 @@ class HostHistory(Struct, frozen=True):
     bootstrap_failures: int = 0
     reboots: int = 0
     releases: int = 0
+    quarantines: Annotated[int, Meta(description="How often it was put aside for such a row.")] = 0
     failed_lives: Annotated[
         int, Meta(description="In how many lives in a row it was given up; an ordinary release ends the row.")
     ] = 0

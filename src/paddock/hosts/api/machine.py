@@ -20,6 +20,15 @@ __all__ = [
 ]
 
 
+KEEPS_ITS_HOST = {
+    "rule": "!has(oldSelf.providerID) || oldSelf.providerID == '' || "
+    "(self.zone == oldSelf.zone && self.type == oldSelf.type && self.source == oldSelf.source)",
+    "message": "zone, type and source of a machine that has a host cannot change: delete the machine and make another, "
+    "or change the fleet's template",
+}
+"""What identifies the host of a bound machine; for the API server, which says so at the patch."""
+
+
 class Address(Struct, frozen=True):
     """One address of a machine, as Cluster API reads it."""
 
@@ -160,5 +169,5 @@ class ScalewayAppleSiliconMachine(KubeObject, frozen=True):
         description="A Mac that a fleet wants, and the host that it has.",
     )
 
-    spec: MachineSpec = MachineSpec()
+    spec: Annotated[MachineSpec, Meta(extra_json_schema={"x-kubernetes-validations": [KEEPS_ITS_HOST]})] = MachineSpec()
     status: MachineStatus = MachineStatus()

@@ -105,7 +105,8 @@ def default_fleet(
             )
         )
     if bundle is not None:
-        payloads.append(_agent(bundle, dispatch_url, virtual_machines.shares_volume, logs_port))
+        vms = virtual_machines
+        payloads.append(_agent(bundle, dispatch_url, vms.shares_volume, vms.softnet, logs_port))
     labels = (("tuist.dev/runtime", "tart"),) if bundle else ()
     return FleetConfig(payloads=tuple(payloads), virtual_machines=virtual_machines, node_labels=labels)
 
@@ -126,7 +127,7 @@ def missing_parts(bundle: AgentBundle | None, tart: Tart | None, where: Path) ->
     return found
 
 
-def _agent(bundle: AgentBundle, dispatch_url: str, shares: str, logs_port: int) -> Payload:
+def _agent(bundle: AgentBundle, dispatch_url: str, shares: str, softnet: str, logs_port: int) -> Payload:
     arguments = [
         AGENT,
         "--node-name={node_name}",
@@ -145,6 +146,8 @@ def _agent(bundle: AgentBundle, dispatch_url: str, shares: str, logs_port: int) 
         arguments.append(f"--shares=/Volumes/{shares}")
     if logs_port:
         arguments.append(f"--logs-bind-address=:{logs_port}")
+    if softnet:
+        arguments.append(f"--softnet={softnet}")
     if dispatch_url:
         # Braces would be taken for one of the host's values.
         arguments.append(f"--dispatch-url={dispatch_url.replace('{', '{{').replace('}', '}}')}")

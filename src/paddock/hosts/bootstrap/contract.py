@@ -83,6 +83,10 @@ class Bootstrapper(Protocol):
         """Start the node agent anew, and touch nothing else."""
         ...
 
+    def forgive(self, host: ScalewayAppleSiliconHost) -> None:
+        """The host was rebooted or reinstalled: what it did before says nothing about it any more."""
+        ...
+
     async def forget(self, machine: ScalewayAppleSiliconMachine) -> None:
         """Remove what the machine was given, in the cluster; repeatable."""
         ...

@@ -23,6 +23,7 @@ from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, S
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.run import Bootstrap
 from paddock.hosts.bootstrap.sequencing import Sequencing
+from paddock.kube.builtin import Node
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 
@@ -67,7 +68,7 @@ class BootstrapContext:
 class FleetBootstrapper:
     """Keeps the controller's contract (`contract.Bootstrapper`) with real steps over SSH.
 
-    Its dials keep to a budget, `dials`: tell it to `forgive` a host that was rebooted or reinstalled.
+    Its dials keep to a budget, `dials`.
     """
 
     def __init__(
@@ -133,6 +134,10 @@ class FleetBootstrapper:
         if self._access is not None:
             await self._access.remove(machine.metadata.name, machine.metadata.namespace)
 
+    def forgive(self, host: Host) -> None:
+        """The host was rebooted or reinstalled: its failed dials say nothing about it any more."""
+        self.dials.forgive(host.status.ip, self._port)
+
     # --- how -----------------------------------------------------------------------------------------------------
 
     async def _first(self, machine: Machine) -> NodeIdentity | None:
@@ -195,7 +200,22 @@ class FleetBootstrapper:
             provider_id=machine.spec.provider_id,
             kubeconfig=None if identity is None else identity.kubeconfig,
             host_key=host.status.host_key or None,
+            fallback_address=await self._fallback(machine, host),
         )
+
+    async def _fallback(self, machine: Machine, host: Host) -> str:
+        """Where the Mac's own Node says that it is, beside the cloud's address: a private network may work when the other is filtered.
+
+        Only for a host whose key is pinned: whoever else answers there is refused. Only updates use it.
+        """
+        if not host.status.host_key:
+            return ""
+        try:
+            node = await self._client.get(Node, machine.metadata.name)
+        except KubeError:
+            return ""
+        said = [each.address for each in node.status.addresses if each.type == "InternalIP"]
+        return next((address for address in said if address not in ("", host.status.ip)), "")
 
     def _fleet_keys(self, machine: Machine) -> FleetKeys:
         namespace = machine.metadata.namespace

@@ -219,9 +219,7 @@ class ReconcileContext:
                     finally:
                         await end_task(timer)
                     if not work.done() and self._is_deleted(machine):
-                        return BootstrapFailed(
-                            "", "its machine was deleted meanwhile", "", "Withdrawn", blames_host=False
-                        )
+                        return BootstrapFailed("", "its machine was deleted meanwhile", blames_host=False)
                 return work.result()
             finally:
                 await end_task(work)

@@ -11,7 +11,7 @@ from paddock.hosts.breaker import HALTED, fleet_halt
 from paddock.hosts.cluster_api import WATCH_FILTER_LABEL, watched
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.disruption import jobs_by_node
-from paddock.hosts.fleet import FLEET_LABEL, FleetPlan, plan
+from paddock.hosts.fleet import FLEET_LABEL, FleetPlan, outdated, plan
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition, set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
@@ -75,7 +75,8 @@ class FleetReconciler:
         It is for choosing. Who was idle here may be at work when its turn comes: each machine's own gate asks again.
         """
         living = sum(machine.metadata.deletion_timestamp is None for machine in machines)
-        if living <= fleet.spec.replicas:
+        rolls = fleet.spec.strategy == "RollingUpdate" and any(outdated(fleet, machine) for machine in machines)
+        if living <= fleet.spec.replicas and not rolls:
             return Counter()
         return jobs_by_node((await self._context.fresh.list(Pod)).items)
 

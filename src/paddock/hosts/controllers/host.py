@@ -33,6 +33,7 @@ from paddock.hosts.release import (
     Wait,
     release_step,
 )
+from paddock.hosts.retirement import policy_reason
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
@@ -107,6 +108,9 @@ class HostReconciler:
                 await self._remove(host)
             case Abandon(reason):
                 context.recorder.record(host, "Warning", "ReleaseAbandoned", reason)
+                # Others may install it anew, unseen by us: the key of the disk that we knew says nothing any more. Died in
+                # between: the release is still recorded, and this is repeated.
+                host = await self._save(host, {"hostKey": None, "firstContact": None}, guarded=True)
                 await context.free_host(host)
             case Wait():
                 pass
@@ -135,6 +139,7 @@ class HostReconciler:
         evidence = f"the wipe that was asked for at {asked:%Y-%m-%d %H:%M} UTC ended" if asked else "its wipe ended"
         begun = {"openedAt": rfc3339(now), "until": rfc3339(now + WINDOW), "evidence": evidence, "seenAt": None}
         host = await self._save(host, {"hostKey": None, "firstContact": begun}, guarded=True)
+        context.bootstrapper.forgive(host)
         host = await self._judge_record(host)
         await context.free_host(host)
         context.recorder.record(host, "Normal", "Released", "wiped and back in the pool")
@@ -154,7 +159,10 @@ class HostReconciler:
             return host
         why = f"given up in {lives} lives in a row, the last time because: {release.message or release.reason}"
         self._context.recorder.record(host, "Warning", "Quarantined", why)
-        return await self._context.patch_host(host, {"quarantine": why})
+        quarantines = host.status.history.quarantines + 1
+        host = await self._save(host, {"history": {"quarantines": quarantines}}, guarded=True)
+        retire = policy_reason(quarantines, self._context.settings.retire_after_quarantines)
+        return await self._context.patch_host(host, {"quarantine": why} | ({"retire": retire} if retire else {}))
 
     async def _delete(self, host: Host) -> None:
         context, zone, server_id = self._context, host.spec.zone, host.spec.server_id

@@ -25,7 +25,8 @@ async def record_release(
     The Host controller does everything else. Recording a release that is recorded already is the caller's mistake.
     """
     release = {
-        "policy": policy,
+        # A host that is to be retired ends with whoever has it: nobody else gets it.
+        "policy": "terminate" if host.spec.retire else policy,
         "reason": reason,
         "message": message,
         "poolPrefix": prefix,

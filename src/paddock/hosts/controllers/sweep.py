@@ -1,15 +1,16 @@
 """The sweep: every host that the cloud shows gets one verdict; it reports orphans, and reclaims them if allowed."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric
 
 from paddock.base.logs import get_logger
 from paddock.clients.scaleway import ScalewayError, Server
-from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.controllers.disruption import DisruptionGate
+from paddock.hosts.controllers.owners import owning_machines
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.disruption import Clear
 from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
@@ -32,23 +33,40 @@ __all__ = ["Sweep", "SweepFinding", "SweepMetrics"]
 
 log = get_logger("sweep")
 Host = ScalewayAppleSiliconHost
-Machine = ScalewayAppleSiliconMachine
+
+
+class LeaderGauge(Gauge):
+    """A gauge that only the leader exports: what a deposed one saw last is nobody's state any more."""
+
+    def __init__(self, name: str, text: str, registry: CollectorRegistry, leads: Callable[[], bool]) -> None:
+        self._leads = leads
+        super().__init__(name, text, registry=registry)
+
+    def collect(self) -> Iterable[Metric]:
+        if self._leads():
+            return super().collect()
+        self.set(0)  # leading anew, it starts from nothing
+        return [Metric(self._name, self._documentation, "gauge")]
 
 
 class SweepMetrics:
     """What an alert watches."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.orphans = Gauge(
-            "scaleway_orphan_servers", "Servers that no machine owns and that are not in the pool.", registry=registry
+    def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool] = lambda: True) -> None:
+        self.orphans = LeaderGauge(
+            "scaleway_orphan_servers",
+            "Servers that no machine owns and that are not in the pool; only who leads says so.",
+            registry,
+            leads,
         )
         self.reclaimed = Counter(
             "scaleway_orphan_servers_reclaimed", "Orphaned servers whose release was recorded.", registry=registry
         )
-        self.vanished = Gauge(
+        self.vanished = LeaderGauge(
             "paddock_sweep_owners_vanished",
             "Claimed hosts whose machines are gone, while so many are that nothing is reclaimed; 0 otherwise.",
-            registry=registry,
+            registry,
+            leads,
         )
         self.zones_failed = Counter(
             "paddock_sweep_zone_failures", "Zones that could not be listed.", ["zone"], registry=registry
@@ -80,9 +98,9 @@ class Sweep:
     async def cycle(self) -> None:
         """Look at everything, report, then act on what may be acted on, under the brakes."""
         settings = self._context.settings
-        machines = (await self._context.fresh.list(Machine)).items
+        machines = await owning_machines(self._context)
         hosts = {host.spec.server_id: host for host in (await self._context.fresh.list(Host, settings.namespace)).items}
-        owners = Owners.of(list(machines))
+        owners = Owners.of(machines)
         findings: list[SweepFinding] = []
         seen: dict[str, tuple[str, str, int]] = {}
         for zone in sorted(self._zones()):
@@ -153,7 +171,7 @@ class Sweep:
         if host is None:
             return False  # the inventory makes it; then it is judged again
         server = (await context.cloud.get_server(finding.zone, server_id)).server
-        owners = Owners.of(list((await context.fresh.list(Machine)).items))
+        owners = Owners.of(await owning_machines(context))
         again = verdict(
             server,
             host,

@@ -15,6 +15,8 @@ from paddock.runners.api.labels import (
     POOL_LABEL,
     RUNNER,
     RUNNER_LABEL,
+    SOFTNET_LABEL,
+    UNDISTURBED,
     VM_RESOURCE,
 )
 from paddock.runners.api.runner_pool import (
@@ -46,6 +48,8 @@ __all__ = [
     "POOL_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
+    "SOFTNET_LABEL",
+    "UNDISTURBED",
     "VM_RESOURCE",
     "Autoscaling",
     "JobSource",

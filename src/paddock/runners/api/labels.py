@@ -16,6 +16,8 @@ __all__ = [
     "POOL_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
+    "SOFTNET_LABEL",
+    "UNDISTURBED",
     "VM_RESOURCE",
 ]
 
@@ -35,6 +37,12 @@ OWNER_LABEL: Final = "tuist.dev/runner-pool-owner"
 """The assignment: for whom the Pod was claimed. Says "busy" to people and to the pool controller; the ledger is the proof."""
 ACCOUNT_LABEL: Final = "tuist.dev/runner-account"
 """The account's id, only after the dispatch was committed."""
+UNDISTURBED: Final = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+"""Annotations of a Pod that is assigned: whoever removes Nodes by themselves leaves this one alone until its Pod has ended.
+The PodDisruptionBudget of the chart says the same to `kubectl drain`, by the assignment label."""
 DRAIN_ELIGIBLE_LABEL: Final = "tuist.dev/drain-eligible"
 """`true` on an idle Pod of an older image whose turn in the roll has come: dispatch answers it 410."""
 OPERATOR_DRAIN_LABEL: Final = "tuist.dev/runner-operator-drain"
@@ -49,5 +57,7 @@ POLLER: Final = "poller"
 """The init container of a Linux Pod that waits for a job; the only one with a token."""
 RUNNER: Final = "runner"
 """The container that runs the job."""
+SOFTNET_LABEL: Final = "tuist.dev/softnet"
+"""Of a Mac's Node: `true` where its agent runs VMs behind Softnet."""
 VM_RESOURCE: Final = "tuist.dev/vm"
 """What the node agent of a Mac offers, and what each macOS Pod asks for: one of the VMs that the Mac may run at a time."""

@@ -96,6 +96,13 @@ class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
     pod_memory_mb: Annotated[int, Meta(ge=1)] = field(default=14336, name="podMemoryMB")
     runtime_class: Annotated[str, Meta(description="Linux Pods with a Docker sidecar need `kata-qemu`.")] = ""
     docker: Annotated[bool, Meta(description="Linux: a Docker daemon beside the runner; needs a runtimeClass.")] = False
+    isolation: Annotated[
+        Literal["shared", "exclusive"],
+        Meta(
+            description="macOS: whether VMs of different accounts may be on one Mac at a time (shared, which wants Softnet), or "
+            "a job has the Mac for itself (exclusive, which halves what a Mac runs)."
+        ),
+    ] = "shared"
     idle_timeout_seconds: Annotated[
         Annotated[int, Meta(ge=0)] | None,
         Meta(description="A registered runner without a job stops after this; 0 never."),
@@ -160,6 +167,11 @@ class RunnerPool(KubeObject, frozen=True, kw_only=True):
     def platform(self) -> Platform:
         """The platform that a job of this pool counts against."""
         return "macos" if self.spec.os == "darwin" else "linux"
+
+    @property
+    def vm_seats(self) -> int:
+        """How many of a Mac's two seats each of its VMs takes: all of them where nobody may be beside it."""
+        return 2 if self.spec.isolation == "exclusive" else 1
 
     @property
     def vcpus(self) -> int:

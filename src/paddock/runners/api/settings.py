@@ -45,7 +45,10 @@ class HealingSettings:
     claim_grace: timedelta = timedelta(minutes=5)
     silent_dispatcher: timedelta = timedelta(seconds=30)
     assignment_grace: timedelta = timedelta(minutes=5)
-    registration_deadline: timedelta = timedelta(minutes=5)
+    registration_deadline: timedelta = timedelta(seconds=90)
+    """A runner that GitHub does not see by then is unregistered, and its job waits again: late, it is only refused."""
+    executing_asked: timedelta = timedelta(minutes=5)
+    """From when on GitHub is asked about a job that its runner was heard to execute: its end is announced, and its Pod's is seen."""
     finished_grace: timedelta = timedelta(minutes=3)
     displaced_grace: timedelta = timedelta(minutes=3)
     """A runner whose job went to another may be given any other; after so long without one it is given up."""
@@ -66,6 +69,14 @@ class HealingSettings:
     """The most that one worker undoes in one pass."""
     cap_share: float = 0.05
     """And never more than this share of a pool's Pods in one pass, but at least one."""
+    burst_share: float = 0.2
+    """The share, where one proven cause explains them all: a dispatcher that died in the middle of a burst."""
+    burst_every: float = 15.0
+    """How soon the next pass comes while such a burst is being worked off."""
+    offline_grace: timedelta = timedelta(seconds=90)
+    """How long a runner row must have been offline, look after look, before it is unregistered."""
+    immortal_grace: timedelta = timedelta(seconds=30)
+    """How long after its own grace a Pod may be deleting on a Node that does not exist."""
     breaker_share: float = 0.5
     """A worker that finds more than this share of what it looked at gone stops and says so, from ten on."""
 

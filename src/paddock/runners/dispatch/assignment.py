@@ -13,7 +13,7 @@ from paddock.base.logs import get_logger
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
-from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL
+from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, UNDISTURBED
 from paddock.runners.dispatch.identity import PodIdentity
 from paddock.runners.ledger import Claim
 
@@ -47,7 +47,7 @@ class Assignments:
             "metadata": {
                 "uid": pod.uid,
                 "labels": {OWNER_LABEL: _owner(claim)},
-                "annotations": {CLAIM_ANNOTATION: str(claim.generation)},
+                "annotations": {CLAIM_ANNOTATION: str(claim.generation), **UNDISTURBED},
             }
         }
         for attempt in range(1, _TRIES + 1):
@@ -76,6 +76,10 @@ class Assignments:
             {"op": "remove", "path": annotation},
             {"op": "remove", "path": label},
         ]
+        for key in UNDISTURBED:
+            # Added first, because a release before this one put none on, and what is not there cannot be removed.
+            path = _pointer("annotations", key)
+            operations += [{"op": "add", "path": path, "value": ""}, {"op": "remove", "path": path}]
         answered = False
         for attempt in range(1, _TRIES + 1):
             try:

@@ -13,6 +13,7 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.dispatcher import Dispatcher
@@ -46,6 +47,7 @@ class DispatchEndpoint:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
+        self._refusals = RefusalLog(log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         pool = ""
@@ -59,6 +61,8 @@ class DispatchEndpoint:
                 hold = hold_wanted(_header(scope["headers"], b"prefer"), self._settings)
                 answer = await self._wait(Waiter(pod, token, self._clock.monotonic()), receive, hold)
         except IdentityError as error:
+            if error.status in (401, 403):
+                self._refusals.refused("dispatch", str(error), sender=_sender(scope))
             answer = PollAnswer(
                 error.status, error.outcome, str(error), retry_after=2.0 if error.status == 503 else 0.0
             )
@@ -137,6 +141,11 @@ def bearer(authorization: str) -> Secret | None:
     """The token of an Authorization header, if it holds one."""
     scheme, _, token = authorization.partition(" ")
     return Secret(token.strip()) if scheme.lower() == "bearer" and token.strip() else None
+
+
+def _sender(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:

@@ -17,6 +17,7 @@ from paddock.runners.api import (
     DRAIN_ELIGIBLE_LABEL,
     OPERATOR_DRAIN_LABEL,
     RUNNER,
+    VM_RESOURCE,
     RunnerPool,
 )
 from paddock.runners.dispatch.identity import PodIdentity
@@ -91,6 +92,15 @@ def must_go(pod: Pod | None, pool: RunnerPool | None) -> PollAnswer | None:
         return exit_now("operator_drain", "an operator asked for this Pod to be retired")
     if labels.get(DRAIN_ELIGIBLE_LABEL) == "true" and pool is not None and _image(pod) not in ("", pool.spec.image):
         return exit_now("drain", "this Pod runs an older image of its pool")
+    if (
+        pool is not None
+        and pool.spec.os == "darwin"
+        and pool.spec.isolation == "exclusive"
+        and _seats(pod) < pool.vm_seats
+    ):
+        # The scheduler and the Mac's agent keep a Pod alone that asks for all of the Mac's seats. One that was made before
+        # the pool became exclusive may have another tenant beside it, today or in a minute: it is never given a job.
+        return exit_now("shared", "this Pod may share its Mac, and its pool is exclusive now")
     return None
 
 
@@ -106,6 +116,13 @@ def must_wait(pod: Pod | None, node: Node | None) -> PollAnswer | None:
         return None
     what = "is cordoned" if node.spec.unschedulable else "is being deleted"
     return later("cordoned", f"Node {node.metadata.name} {what}: no job is given to its Pods until it is opened", 5.0)
+
+
+def _seats(pod: Pod) -> int:
+    try:
+        return sum(int((each.resources.get("requests") or {}).get(VM_RESOURCE, 0)) for each in pod.spec.containers)
+    except (TypeError, ValueError):
+        return 0
 
 
 def _image(pod: Pod) -> str:

@@ -16,19 +16,26 @@ PLAUSIBLE_FROM: Final = 10
 
 
 def within_caps(
-    proven: Sequence[T], pool_of: Callable[[T], str], pool_sizes: Mapping[str, int], settings: HealingSettings
+    proven: Sequence[T],
+    pool_of: Callable[[T], str],
+    pool_sizes: Mapping[str, int],
+    settings: HealingSettings,
+    *,
+    one_cause: Callable[[T], bool] = lambda _: False,
 ) -> tuple[list[T], int]:
     """The first of `proven` that one pass may undo, in order, and how many are put off.
 
-    At most `cap` in all, and of each pool at most `cap_share` of its Pods, but one always: a pool of three can heal.
+    At most `cap` in all, and of each pool at most `cap_share` of its Pods, but one always: a pool of three can heal. Those
+    that `one_cause` explains may be more (`burst_share`): what is known to be over is not made safer by waiting.
     """
-    used: Counter[str] = Counter()
+    used: Counter[tuple[str, bool]] = Counter()
     chosen: list[T] = []
     for each in proven:
-        pool = pool_of(each)
-        allowed = max(1, int(pool_sizes.get(pool, 0) * settings.cap_share))
-        if len(chosen) < settings.cap and used[pool] < allowed:
-            used[pool] += 1
+        pool, explained = pool_of(each), one_cause(each)
+        share = settings.burst_share if explained else settings.cap_share
+        allowed = max(1, int(pool_sizes.get(pool, 0) * share))
+        if len(chosen) < settings.cap and used[pool, explained] < allowed:
+            used[pool, explained] += 1
             chosen.append(each)
     return chosen, len(proven) - len(chosen)
 

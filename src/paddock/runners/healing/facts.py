@@ -20,34 +20,48 @@ from paddock.runners.healing.verdicts.pod_facts import (
 from paddock.runners.ledger import Fence, HeldPod, ProgressMark, Transition
 
 __all__ = [
+    "LEFT_CLAIMS",
     "LISTENER_STAGES",
     "held_of",
     "job_of",
+    "left_by_its_dispatcher",
     "life_of",
     "listener_still_since",
     "machine_of",
     "moves_of",
     "poller_of",
+    "released_at",
     "remembered_release",
     "runner_of",
     "stage_of",
 ]
 
+LEFT_CLAIMS = "healing/claims"
+"""Who takes back the claims of dispatchers that died, in the log."""
 LISTENER_STAGES = ("starting", "listening")
 """Stages of the guest script in which no worker runs: with one it says `running`, and `finishing` from then on."""
 _OS = "kubernetes.io/os"
 _MACHINES = {"darwin": VmFact.MACOS, "linux": VmFact.LINUX}
 
 
-def remembered_release(lines: Iterable[Transition]) -> datetime | None:
-    """When the Pod's last claim ended, if the ledger remembers both: a claim, and its end, and none after it."""
-    released: datetime | None = None
+def remembered_release(lines: Iterable[Transition]) -> Transition | None:
+    """The end of the Pod's last claim, if the ledger remembers both: a claim, and its end, and none after it."""
+    released: Transition | None = None
     for line in lines:
         if line.subject == "claim" and line.became == "released":
-            released = line.at
+            released = line
         elif line.subject == "job" and line.became in ("claimed", "running"):
             released = None
     return released
+
+
+def released_at(line: Transition | None) -> datetime | None:
+    return None if line is None else line.at
+
+
+def left_by_its_dispatcher(line: Transition | None) -> bool:
+    """Whether healing took the claim back (`left_claims`), which it does only with claims that no living process finishes."""
+    return line is not None and line.by == LEFT_CLAIMS
 
 
 def life_of(pod: Pod) -> PodLife:

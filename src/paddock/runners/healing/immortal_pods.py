@@ -7,7 +7,6 @@ absent when asked for by name, and only from a Pod whose deletion the operator o
 
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
 from typing import Final
 
 from paddock.base.clock import Clock
@@ -25,7 +24,6 @@ from paddock.runners.healing.worker import Healed, Report
 __all__ = ["ImmortalPods"]
 
 KIND: Final = "immortal_pod"
-_TIMEOUT: Final = timedelta(minutes=5)
 
 
 class ImmortalPods:
@@ -76,7 +74,11 @@ class ImmortalPods:
     def _lingers(self, pod: Pod) -> bool:
         """Its deletion is overdue: the moment in its metadata already contains the grace that it was given."""
         deadline = pod.metadata.deletion_timestamp
-        return bool(pod.spec.node_name) and deadline is not None and self._clock.now() - deadline > _TIMEOUT
+        return (
+            bool(pod.spec.node_name)
+            and deadline is not None
+            and self._clock.now() - deadline > self._settings.immortal_grace
+        )
 
     async def _let_go(self, pod: Pod, pass_report: PassReport) -> None:
         meta = pod.metadata

@@ -45,7 +45,13 @@ class LeakedPods:
             context.ledger, self._reader, context.github, settings, context.clock, namespace=context.namespace
         )
         self._reaper = Reaper(context, self._observations, settings)
-        self.every = settings.every
+        self._burst = False
+        self._sizes: Counter[str] = Counter()
+
+    @property
+    def every(self) -> float:
+        """Sooner while a burst of one proven cause is being worked off: each pass is capped, and reads everything anew."""
+        return min(self._settings.burst_every, self._settings.every) if self._burst else self._settings.every
 
     async def heal(self) -> Report:
         return await self._pass(dry=False)
@@ -90,8 +96,17 @@ class LeakedPods:
                 reported.append(heal)
             else:
                 acting.append((each, verdict))
-        sizes = Counter(pool_of(pod) for pod in pods)
-        chosen, put_off = within_caps(acting, lambda pair: pool_of(pair[0].pod), sizes, self._settings)
+        # In the middle of a burst the share is that of the pool as it was: what was reaped lately is being replaced.
+        sizes = Counter(pool_of(pod) for pod in pods) | (self._sizes if self._burst else Counter())
+        self._sizes = sizes
+        chosen, put_off = within_caps(
+            acting,
+            lambda pair: pool_of(pair[0].pod),
+            sizes,
+            self._settings,
+            one_cause=lambda pair: pair[0].facts.dispatcher_died,
+        )
+        self._burst = put_off > 0 and any(each.facts.dispatcher_died for each, _ in acting)
         if put_off:
             self._metrics.refused.labels("cap").inc(put_off)
             _LOG.warning("more Pods are leaks than one pass may reap", reaped=len(chosen), put_off=put_off)

@@ -20,11 +20,13 @@ from paddock.runners.healing.breaker import Streaks
 from paddock.runners.healing.facts import (
     held_of,
     job_of,
+    left_by_its_dispatcher,
     life_of,
     listener_still_since,
     machine_of,
     moves_of,
     poller_of,
+    released_at,
     remembered_release,
     runner_of,
 )
@@ -222,7 +224,12 @@ class PodObserver:
         else:
             self._stuck.broken(seen.uid)
         released = remembered_release(await self._ledger.transitions.of_pod(seen.uid))
-        return _with(seen, unclaimed_since=released, stuck_since=stuck_since)
+        return _with(
+            seen,
+            unclaimed_since=released_at(released),
+            dispatcher_died=left_by_its_dispatcher(released),
+            stuck_since=stuck_since,
+        )
 
     async def _asked(self, seen: PodObservation, rows: _RunnerLists) -> PodObservation:
         """What GitHub says about the runner's job and, unless that is at work, about the runner itself."""
@@ -251,7 +258,9 @@ class PodObserver:
             seen,
             finish_recorded=completion is not None and completion.runner_name == runner_name,
             unclaimed_since=(
-                None if seen.claim is not None else remembered_release(await self._ledger.transitions.of_pod(seen.uid))
+                None
+                if seen.claim is not None
+                else released_at(remembered_release(await self._ledger.transitions.of_pod(seen.uid)))
             ),
             job=said,
             executor=executor,

@@ -24,7 +24,6 @@ __all__ = ["OfflineRunners", "PoolNames", "is_ours"]
 PoolNames = Callable[[], Awaitable[Collection[str]]]
 """The names of our pools: a runner is named after its Pod, and a Pod after its pool."""
 
-_EVERY = 300.0
 _MINTED = re.compile(r"-[0-9a-f]{8}$")
 
 
@@ -36,7 +35,7 @@ def is_ours(name: str, pools: Collection[str]) -> bool:
 class OfflineRunners:
     """Kind `offline_runner`.
 
-    Proof: a complete list (G) shows it offline and idle, twice, `missing_grace` apart and never otherwise in between; its
+    Proof: a complete list (G) shows it offline and idle, twice, `offline_grace` apart and never otherwise in between; its
     name is of a session that has ended (P), or one that we would give and that no session and no claim knows, so that it
     was minted and never handed out; its Pod is not alive (K). Sightings are remembered by this process alone.
     """
@@ -60,7 +59,7 @@ class OfflineRunners:
         self._clock = clock
         self._inquiry = Inquiry(github, clock)
         self._seen: dict[tuple[RunnerPlace, int], datetime] = {}
-        self.every = max(settings.every, _EVERY)
+        self.every = settings.every
 
     async def heal(self) -> Report:
         pass_report = PassReport(self._settings)
@@ -121,7 +120,7 @@ class OfflineRunners:
                 continue
             key = (place, runner.runner_id)
             first = observations[key] = self._seen.get(key, now)
-            if now - first >= self._settings.missing_grace and not pass_report.stopped:
+            if now - first >= self._settings.offline_grace and not pass_report.stopped:
                 with pass_report.item(f"runner {runner.name} of {place.path}"):
                     await self._unregister(place, runner, first, sessions.get(runner.name), pass_report)
 
@@ -136,11 +135,11 @@ class OfflineRunners:
         ended = None if session is None or session.ended_at is None else session.ended_at
         why = "its Pod has ended" if ended is not None else "it was minted and never handed out"
         now = self._clock.now()
-        minutes = int((now - first).total_seconds() // 60)
+        seconds = int((now - first).total_seconds())
         heal = Healed(
             kind="offline_runner",
             subject=f"runner {runner.name}",
-            sentence=f"runner {runner.name} of {place.path} was unregistered: {why}, and it has been offline for {minutes} min",
+            sentence=f"runner {runner.name} of {place.path} was unregistered: {why}, and it has been offline for {seconds} s",
             evidence={
                 "runner_id": runner.runner_id,
                 "runner_name": runner.name,

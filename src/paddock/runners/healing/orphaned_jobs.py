@@ -31,6 +31,8 @@ from paddock.runners.ledger import HeldPod, Job, Ledger, Moved, Session
 
 __all__ = ["OrphanedJobs"]
 
+_OFTEN = 30.0
+"""With the registration deadline this bounds how long a job waits for a runner that never comes."""
 _AHEAD = timedelta(days=1)
 """GitHub's clock may be ahead of ours: a job that "started" in the future is looked at all the same."""
 
@@ -69,7 +71,7 @@ class OrphanedJobs:
         self._clock = clock
         self._github = github
         self._inquiry = Inquiry(github, clock)
-        self.every = settings.every
+        self.every = min(settings.every, _OFTEN)
 
     async def heal(self) -> Report:
         # Rows before Pods: a Pod that a row names existed when the row was read, so that its absence from a later list
@@ -162,6 +164,8 @@ class OrphanedJobs:
         if not worth_asking(age, pod, self._settings):
             return False
         gone = pod in (PodSaid.ENDED, PodSaid.ABSENT)
+        if not gone and case.executing and age < self._settings.executing_asked:
+            return False
         return gone or not self._inquiry.believed(case.job.job_id, age)
 
     async def _settle_or_put_back(

@@ -17,6 +17,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from paddock.base.http_requests import RefusedError, answer, decode, guarded, read_body, refusal
+from paddock.base.logs import get_logger
+from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.identity import IdentityError, Principal, Unreachable
@@ -148,9 +150,10 @@ def internal_routes(
     settings: DispatchSettings,
 ) -> InternalRoutes:
     """The routes. Errors of ours are 503 with Retry-After: whoever asks keeps everything as it is and asks again."""
+    refusals = RefusalLog(get_logger("dispatch"))
 
     async def desired_replicas(request: Request) -> Response:
-        principal = await _principal(request, identity, settings.operator_audience)
+        principal = await _principal(request, identity, settings.operator_audience, refusals)
         if not _is_service_account(principal.username):
             return _unauthorised("only ServiceAccounts may ask for the load of a pool")
         fleet = request.query_params.get("fleet", "")
@@ -176,14 +179,14 @@ def internal_routes(
         return Response(status_code=204)
 
     async def note_progress(request: Request) -> Response:
-        principal = await _principal(request, identity, settings.audience)
+        principal = await _principal(request, identity, settings.audience, refusals)
         if not principal.pod_uid:
             return refusal(403, "no_pod", "the token is not bound to a Pod: use the Pod's own projected token")
         await progress(principal.pod_uid, str(decode(await _body(request), _Mark).mark))
         return Response(status_code=204)
 
     async def add_log(request: Request) -> Response:
-        principal = await _principal(request, identity, settings.audience)
+        principal = await _principal(request, identity, settings.audience, refusals)
         if not principal.pod_uid:
             return refusal(403, "no_pod", "the token is not bound to a Pod: use the Pod's own projected token")
         first = request.query_params.get("from", "0")
@@ -194,8 +197,9 @@ def internal_routes(
         return answer({"next": await append_log(principal.pod_uid, int(first), content, ended=ended)})
 
     async def _controller(request: Request) -> None:
-        principal = await _principal(request, identity, settings.operator_audience)
+        principal = await _principal(request, identity, settings.operator_audience, refusals)
         if principal.username != settings.controller:
+            refusals.refused(request.url.path, "only the operator may say what becomes of Pods", who=principal.username)
             raise RefusedError(_unauthorised(f"only {settings.controller} may say what becomes of Pods"))
 
     async def _body(request: Request) -> bytes:
@@ -215,7 +219,7 @@ def internal_routes(
     )
 
 
-async def _principal(request: Request, identity: Authenticator, audience: str) -> Principal:
+async def _principal(request: Request, identity: Authenticator, audience: str, refusals: RefusalLog) -> Principal:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise RefusedError(_unauthorised("show a ServiceAccount's token as Authorization: Bearer"))
@@ -224,8 +228,9 @@ async def _principal(request: Request, identity: Authenticator, audience: str) -
     except Unreachable:
         sentence = "the token cannot be verified now: ask again"
         raise RefusedError(refusal(503, "no_cluster", sentence, headers=_RETRY_AFTER)) from None
-    except IdentityError:
-        # Why is for our log, which the authenticator writes; whoever guesses tokens learns nothing from us.
+    except IdentityError as error:
+        # Why is for our log; whoever guesses tokens learns nothing from us.
+        refusals.refused(request.url.path, str(error), sender=request.client.host if request.client else "")
         raise RefusedError(_unauthorised("the token is not accepted")) from None
 
 

@@ -8,11 +8,11 @@ from typing import Any, LiteralString, TypeVar, cast
 import msgspec
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from paddock.base.clock import Clock
+from paddock.base.dsn import problem_of_dsn
 from paddock.base.migrations import migrate
 from paddock.runners.ledger.errors import InvalidEntryError, LedgerUnavailableError, UnknownAccountError
 
@@ -32,14 +32,8 @@ def _check_schema(schema: str) -> None:
 
 
 def _check_conninfo(conninfo: str) -> None:
-    """Refuse a DSN that cannot be meant, before anybody quotes it: libpq's own complaints show the password."""
-    try:
-        parts = conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError:
-        # Not `from error`: its text is the DSN.
-        raise InvalidEntryError("the DSN is none: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE") from None
-    if "@" in str(parts.get("host", ""))[1:] or not str(parts.get("port", "0")).replace(",", "").isdecimal():
-        raise InvalidEntryError("the DSN's password holds one of @ : / ? #: write it percent-encoded (@ is %40)")
+    if (problem := problem_of_dsn(conninfo)) is not None:
+        raise InvalidEntryError(problem)
 
 
 def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.0) -> Pool:

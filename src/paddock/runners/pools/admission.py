@@ -15,7 +15,7 @@ from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import POOL_LABEL, RunnerPool
 from paddock.runners.pools.nodes import healthy, nodes_of, seatless, seats_of
-from paddock.runners.pools.pod_predicates import alive, starting, terminal, unschedulable
+from paddock.runners.pools.pod_predicates import alive, seats_asked, starting, terminal, unschedulable
 
 __all__ = ["Admission", "Reservation", "admission", "fleet_of", "places", "refused", "share_a_fleet"]
 
@@ -149,5 +149,5 @@ def places(
         if not pod.spec.node_name:
             waiting += alive(pod) and without.get(pod.metadata.uid, mine) == mine
         elif pod.spec.node_name in free:
-            free[pod.spec.node_name] -= 1
-    return sum(max(0, left) for left in free.values()) - waiting
+            free[pod.spec.node_name] -= max(1, seats_asked(pod))
+    return sum(max(0, left) // pool.vm_seats for left in free.values()) - waiting

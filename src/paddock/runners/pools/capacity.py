@@ -67,6 +67,8 @@ def free_places(pool: RunnerPool, nodes: Iterable[Node], pods: Iterable[Pod]) ->
 
 def seats_taken(pool: RunnerPool, nodes: Iterable[Node]) -> int:
     """The VM seats that one Pod makes unusable: all of a Mac's where its memory or its CPUs are enough for one such VM alone."""
+    if pool.spec.isolation == "exclusive":
+        return pool.vm_seats
     fits = [(seats, _fit(pool, node, seats)) for node in healthy_nodes(pool, nodes) if (seats := seats_of(node))]
     if not fits:
         return 1

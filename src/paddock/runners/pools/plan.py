@@ -13,6 +13,7 @@ from paddock.kube.builtin import Node, Pod
 from paddock.kube.objects import Condition
 from paddock.runners.api import RunnerPool
 from paddock.runners.pools.admission import Admission, Reservation, admission, places
+from paddock.runners.pools.isolation import isolated
 from paddock.runners.pools.messages import Counts, PoolMessages, placeable, ready
 from paddock.runners.pools.nodes import (
     LICENSED,
@@ -201,7 +202,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
         mark=tuple(draft.mark),
         blocked=create < counts.wanted - counts.living,
         due=min((at - seen.now for at in draft.deadlines), default=None),
-        conditions=tuple(each for each in (said, unplaceable) if each is not None),
+        conditions=tuple(each for each in (said, unplaceable, isolated(pool, _serving(seen))) if each is not None),
     )
 
 

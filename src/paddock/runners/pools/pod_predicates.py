@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from paddock.kube.builtin import ContainerStateTerminated, ContainerStatus, Pod, PodCondition
+from paddock.kube.quantity import parse_quantity
 from paddock.runners.api import (
     ACCOUNT_LABEL,
     DRAIN_ELIGIBLE_LABEL,
@@ -34,6 +35,7 @@ __all__ = [
     "operator_drained",
     "os_of",
     "scheduled_at",
+    "seats_asked",
     "stale",
     "stalled_since",
     "starting",
@@ -137,7 +139,18 @@ def stale(pod: Pod, pool: RunnerPool) -> bool:
     images = [container.image for container in pod.spec.containers if container.name == RUNNER]
     if images != [pool.spec.image]:
         return True
+    if pool.spec.os == "darwin" and asks_for_seat(pod) and seats_asked(pod) != pool.vm_seats:
+        return True
     return pod.metadata.annotations.get(REVISION, "") != pool.metadata.annotations.get(REVISION, "")
+
+
+def seats_asked(pod: Pod) -> int:
+    """The seats of a Mac that the scheduler counts for it."""
+    asked = [(each.resources.get("requests") or {}).get(VM_RESOURCE) for each in pod.spec.containers]
+    try:
+        return sum(int(parse_quantity(amount)) for amount in asked if amount is not None)
+    except ValueError:
+        return 0
 
 
 def asks_for_seat(pod: Pod) -> bool:

@@ -36,6 +36,11 @@ def shape_problem(pool: RunnerPool, settings: PoolSettings) -> str | None:
             f"spec.runtimeClass to one of {known or 'those that --vm-runtime-class names'}, name yours with the operator's "
             "--vm-runtime-class, or take spec.docker off"
         )
+    if spec.runner_group and spec.runner_scope == "repository":
+        return (
+            f"spec.runnerGroup is {spec.runner_group} and only organisations have runner groups: take it off, or take off "
+            "spec.runnerScope: repository"
+        )
     if spec.os == "linux" and not settings.poller_image:
         return "Linux Pods need an image that polls for jobs: give the operator one (poller_image)"
     return None

@@ -1,7 +1,7 @@
 """A runner Pod on a Mac: one container, which is a VM, and at most two of them on a host.
 
 The scheduler knows nothing of Apple's licence, so the Pod says it in words that it does know: each VM asks for one unit of
-a resource of which the Mac's agent offers two.
+a resource of which the Mac's agent offers two; a VM that must have the Mac for itself asks for both.
 """
 
 from typing import Any
@@ -22,7 +22,9 @@ def macos_spec(pool: RunnerPool, env: list[Json], resources: Json, token: Json) 
                 "name": RUNNER,
                 "image": pool.spec.image,
                 "env": env,
-                "resources": {kind: {**amounts, VM_RESOURCE: "1"} for kind, amounts in resources.items()},
+                "resources": {
+                    kind: {**amounts, VM_RESOURCE: str(pool.vm_seats)} for kind, amounts in resources.items()
+                },
                 "volumeMounts": [{"name": token["name"], "mountPath": "/var/run/secrets/paddock", "readOnly": True}],
             }
         ],

@@ -31,7 +31,8 @@ class PoolSettings:
     audience: str = AUDIENCE
     token_seconds: int = 600
     """The shortest that Kubernetes issues; it renews the file by itself, and pollers read it anew every time."""
-    termination_grace: int = 30
+    termination_grace: int = 90
+    """A runner that is told to stop needs up to a minute to end its job and to say so at GitHub; an idle Pod ends at once."""
     recheck: float = 60.0
     """How often a pool is looked at on the server, even if nothing seems to have changed."""
     blocked: float = 5.0

@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from paddock.base.http_requests import RefusedError, answer, read_body, refusal
 from paddock.base.logs import get_logger
+from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
 from paddock.clients.github.signature import verify
 from paddock.runners.api.settings import DispatchSettings
@@ -50,11 +51,18 @@ def webhook_route(
         "paddock_webhook_requests", "Requests to the webhook, by the status answered.", ["status"], registry=registry
     )
 
+    refusals = RefusalLog(_log)
+
     async def receive(request: Request) -> Response:
         try:
             response = await _receive(request, ledger, secrets(), settings, wake)
         except RefusedError as refused:
             response = refused.response
+        if response.status_code in (401, 403):
+            why = (
+                "no signature" if response.status_code == 401 else "the signature is not of this body under our secret"
+            )
+            refusals.refused("webhook", why, sender=request.client.host if request.client else "")
         requests.labels(str(response.status_code)).inc()
         return response
 

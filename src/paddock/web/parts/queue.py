@@ -32,11 +32,19 @@ def queue_parts(seen: PageData) -> dict[str, Part]:
             "queue": Part.of(str(empty("The ledger cannot be asked now; nothing is shown rather than something old.")))
         }
     summary, now = ledger.summary, seen.now
-    waiting = summary.dispatchable + summary.withheld + summary.resting + summary.held + summary.unserved
+    waiting = (
+        summary.dispatchable
+        + summary.withheld
+        + summary.resting
+        + summary.held
+        + summary.unserved
+        + summary.not_allowed
+    )
     under = f"{summary.dispatchable} may run, {summary.withheld} over a limit"
     under = f"{under}, {summary.resting} resting" if summary.resting else under
     under = f"{under}, {summary.held} for an approval" if summary.held else under
     under = f"{under}, {summary.unserved} for a pool that offers their labels" if summary.unserved else under
+    under = f"{under}, {summary.not_allowed} not allowed" if summary.not_allowed else under
     stages = {
         "queued": _stage("queued", waiting, under, _waiting(ledger.queue, now)),
         "claimed": _stage("claimed", summary.claimed, "a runner is being registered", []),

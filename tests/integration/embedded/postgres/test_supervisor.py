@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -20,6 +21,7 @@ import pytest_asyncio
 from paddock.base.clock import SystemClock
 from paddock.embedded.postgres import (
     DataFolderInUseError,
+    DiskFullError,
     EmbeddedPostgres,
     GivenPostgres,
     PostgresError,
@@ -29,6 +31,7 @@ from paddock.embedded.postgres import (
 from paddock.embedded.postgres.account import OsAccount, choose_account
 from paddock.embedded.postgres.binaries import Binaries, candidates, choose, wheel_parts
 from paddock.embedded.postgres.orphans import _workers
+from paddock.embedded.postgres.placement import Placement, place
 from paddock.embedded.postgres.process import spawn
 
 CHILD = Path(__file__).with_name("owning_child.py")
@@ -218,6 +221,29 @@ async def test_a_stale_pid_file_that_names_a_stranger_is_healed_and_the_stranger
     finally:
         stranger.kill()
         stranger.wait()
+
+
+async def test_a_full_disk_is_one_sentence_and_its_remedy(reachable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = reachable / "bin"
+    programs.mkdir(mode=0o755)
+    initdb = programs / "initdb"
+    # What initdb 18 says on a file system that is full.
+    initdb.write_text(
+        "#!/bin/sh\n"
+        "echo 'running bootstrap script ... FATAL:  could not extend file \"base/1/2691\": No space left on device'\n"
+        "echo 'HINT:  Check free disk space.'; exit 1\n"
+    )
+    initdb.chmod(0o755)
+
+    def placed(folder: Path, rng: random.Random, shared_root: Path) -> Placement:
+        found = place(folder, rng, shared_root)
+        return replace(found, binaries=replace(found.binaries, folder=programs))
+
+    monkeypatch.setattr("paddock.embedded.postgres.supervisor.place", placed)
+    with pytest.raises(
+        DiskFullError, match=r"^the disk of \S+ is full: free some space, or choose another data folder$"
+    ):
+        await embedded(reachable / "pg").start()
 
 
 @pytest.mark.slow

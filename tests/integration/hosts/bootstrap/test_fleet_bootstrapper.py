@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from unit.hosts.bootstrap.clusters import Cluster
@@ -12,6 +13,7 @@ from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.clients.scaleway import ScalewayClient
+from paddock.clients.ssh import Unreachable
 from paddock.hosts.api import HostSpec, HostStatus, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap import Bootstrap, Sequencing
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper
@@ -127,3 +129,33 @@ def test_a_machines_own_offer_is_part_of_what_its_host_should_carry(tmp_path: Pa
     own = fleet_of(MACHINE, fleet)
     assert (own.host_cpu, own.host_memory_mb) == (4, fleet.host_memory_mb)
     assert ("tuist.dev/fleet", "runners") in own.node_labels
+
+
+async def test_an_update_may_take_the_address_that_the_node_says_and_a_first_bootstrap_may_not(
+    world: World, client: Client
+):
+    made: FleetBootstrapper = world.bootstrapper  # pyright: ignore[reportAssignmentType]
+    host = await world.host()
+    await client.create(Node(metadata=ObjectMeta(name="mac-1")))
+    said = [{"type": "Hostname", "address": "mac-1"}, {"type": "InternalIP", "address": "10.3.0.7"}]
+    await client.merge_patch(Node, "mac-1", {"status": {"addresses": said}}, subresource="status")
+    assert await made._fallback(MACHINE, host) == "", "without a pinned key anybody could answer there"
+    pinned = msgspec.structs.replace(host, status=msgspec.structs.replace(host.status, host_key="SHA256:x"))
+    assert await made._fallback(MACHINE, pinned) == "10.3.0.7"
+    same = msgspec.structs.replace(pinned, status=msgspec.structs.replace(pinned.status, ip="10.3.0.7"))
+    assert await made._fallback(MACHINE, same) == ""
+
+
+async def test_a_reboot_forgives_the_dials_that_failed(world: World):
+    made: FleetBootstrapper = world.bootstrapper  # pyright: ignore[reportAssignmentType]
+    host = await world.host()
+
+    async def fail() -> None:
+        async with made.dials.turn(host.status.ip, 22):
+            raise Unreachable("silence", address=host.status.ip, port=22)
+
+    with pytest.raises(Unreachable):
+        await fail()
+    assert made.dials.wait_for(host.status.ip, 22) > 0
+    made.forgive(host)
+    assert made.dials.wait_for(host.status.ip, 22) == 0.0

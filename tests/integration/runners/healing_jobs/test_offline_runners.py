@@ -41,7 +41,7 @@ class Scene:
 
     async def twice(self) -> list[int]:
         await self.worker.heal()
-        self.bench.clock.advance(600)
+        self.bench.clock.advance(90)
         await self.worker.heal()
         return self.github.removed
 
@@ -50,7 +50,7 @@ async def test_the_runner_of_a_pod_that_ended_goes_after_two_sightings(bench: Be
     scene = await Scene(bench).set()
     scene.github.places[ORGANISATION] = [runner(1), runner(2)]
     assert (await scene.worker.heal()).healed == ()
-    bench.clock.advance(599)
+    bench.clock.advance(89)
     assert (await scene.worker.heal()).healed == ()
     bench.clock.advance(1)
     report = await scene.worker.heal()
@@ -103,7 +103,7 @@ async def test_an_incomplete_list_removes_nothing_and_forgets_nothing(bench: Ben
     scene = await Scene(bench).set()
     scene.github.places[ORGANISATION] = [runner(1)]
     await scene.worker.heal()
-    bench.clock.advance(600)
+    bench.clock.advance(90)
     scene.github.places[ORGANISATION] = IncompleteList("changed while it was read")
     assert len((await scene.worker.heal()).failed) == 1
     scene.github.places[ORGANISATION] = [runner(1)]
@@ -114,7 +114,7 @@ async def test_a_restart_starts_the_sightings_again(bench: Bench):
     scene = await Scene(bench).set()
     scene.github.places[ORGANISATION] = [runner(1)]
     await scene.worker.heal()
-    bench.clock.advance(600)
+    bench.clock.advance(90)
     scene.restart()
     assert (await scene.worker.heal()).healed == ()
 
@@ -140,7 +140,7 @@ async def test_a_busy_runner_and_a_spent_budget_are_refusals_and_others_go_on(be
     scene.github.places[ORGANISATION] = left
     scene.github.refusals = {20: Conflict("busy", status=409), 21: BudgetSpent("spent", retry_after=60)}
     await scene.worker.heal()
-    bench.clock.advance(600)
+    bench.clock.advance(90)
     report = await scene.worker.heal()
     assert (scene.github.removed, len(report.refused), report.failed) == ([22], 2, ())
 

@@ -12,6 +12,7 @@ from paddock.clients.github import (
     Conflict,
     Forbidden,
     GitHubClient,
+    GroupRefused,
     NotFound,
     RateLimited,
     RunnerPlace,
@@ -153,3 +154,41 @@ async def test_a_delivery_that_failed_is_seen_and_asked_for_again(
     assert again.redelivery
     assert again.guid == first.guid
     await simulated.aclose()
+
+
+async def test_a_pools_group_brings_its_runner_only_jobs_of_repositories_that_it_is_open_to(
+    client: GitHubClient, simulated: SimulatedGitHub
+):
+    simulated.add_repository("acme/web")
+    group = simulated.add_group("acme", "macs", "app")
+    installation = simulated.account("acme").installation_id
+
+    async def mint(repository: str, name: str):
+        return await client.mint(installation, repository, name=name, labels=LABELS, work_folder="/w", group="macs")
+
+    runner = await mint("acme/app", "runner-1")
+    assert simulated.state.runners[runner.runner_id].group_id == group.id
+    with pytest.raises(GroupRefused, match="closed to acme/web"):
+        await mint("acme/web", "runner-2")
+    assert [one.name for one in await client.runners(runner.place)] == ["runner-1"]
+
+
+async def test_where_the_default_group_is_closed_a_job_runs_on_a_runner_of_its_repository(
+    client: GitHubClient, simulated: SimulatedGitHub
+):
+    simulated.close_default_group("acme")
+    job = simulated.submit("acme/app", labels=LABELS)
+    runner = await minted(client, simulated)
+    assert runner.place.repository == "app"
+    assignment = await simulated.connect(runner.config.reveal()).next_job(30)
+    assert assignment is not None
+    assert assignment.job_id == job.id
+
+
+async def test_a_repository_is_found_by_name_and_known_by_number(client: GitHubClient, simulated: SimulatedGitHub):
+    known = simulated.state.repository("acme/app")
+    assert known is not None
+    found = await client.repository(simulated.account("acme").installation_id, "acme/app")
+    assert (found.repository_id, found.owner_id) == (known.id, simulated.account("acme").id)
+    with pytest.raises(NotFound):
+        await client.repository(simulated.account("acme").installation_id, "bob/toy")

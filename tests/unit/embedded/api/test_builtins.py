@@ -87,6 +87,7 @@ def test_reviews_can_only_be_created():
         "selfsubjectreviews",
         "selfsubjectaccessreviews",
         "selfsubjectrulesreviews",
+        "localsubjectaccessreviews",
         "subjectaccessreviews",
     }
 

@@ -101,7 +101,11 @@ def test_subresources_of_built_ins_are_listed_with_the_kind_that_travels_through
 
 
 def test_the_plain_documents_name_groups_versions_and_resources(kinds):
-    assert core_versions() == {"kind": "APIVersions", "versions": ["v1"]}
+    assert core_versions("here:1") == {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "here:1"}],
+    }
     listed = {g["name"]: g for g in groups(kinds)["groups"]}
     preferred = {"groupVersion": "tuist.dev/v1alpha1", "version": "v1alpha1"}
     assert listed["tuist.dev"] == {"name": "tuist.dev", "versions": [preferred], "preferredVersion": preferred}

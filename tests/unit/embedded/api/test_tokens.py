@@ -221,7 +221,7 @@ def test_a_token_review_says_whose_token_it_is_and_for_whom():
             "authentication.kubernetes.io/pod-uid": ["pod-uid"],
         },
     }
-    assert "t" not in review["spec"].values()
+    assert review["spec"] == {"token": "t", "audiences": [ISSUER]}, "clients refuse an answer without it"
 
 
 def test_a_token_review_of_nobodys_token_says_why():

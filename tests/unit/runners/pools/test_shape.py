@@ -104,6 +104,7 @@ def test_the_docker_daemon_is_up_before_the_poller_asks() -> None:
         ({"os": "linux", "docker": True, "runtime_class": "gvisor"}, "--vm-runtime-class"),
         ({"os": "darwin", "docker": True}, "spec.os"),
         ({"name": "x" * 64}, "shorter"),
+        ({"runner_group": "macs", "runner_scope": "repository"}, "only organisations have runner groups"),
     ],
 )
 def test_what_cannot_be_made_safely_is_refused_with_a_remedy(spec, remedy) -> None:

@@ -131,10 +131,11 @@ STORED_KINDS: tuple[Kind, ...] = (
 """The kinds whose objects are stored."""
 
 REVIEW_KINDS: tuple[Kind, ...] = tuple(
-    _kind(group, kind, f"{kind.lower()}s", namespaced=False, verbs=("create",))
+    _kind(group, kind, f"{kind.lower()}s", namespaced=kind.startswith("Local"), verbs=("create",))
     for group, kind in (
         (_AUTHENTICATION, "SelfSubjectReview"),
         (_AUTHENTICATION, "TokenReview"),
+        (_AUTHORIZATION, "LocalSubjectAccessReview"),
         (_AUTHORIZATION, "SelfSubjectAccessReview"),
         (_AUTHORIZATION, "SelfSubjectRulesReview"),
         (_AUTHORIZATION, "SubjectAccessReview"),

@@ -4,16 +4,29 @@ On a real server, controllers accept the names and establish the kind a moment a
 claim a name, so a definition is established as soon as it is stored, and clients that wait for that wait for nothing.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from paddock.base.clock import rfc3339
 from paddock.embedded.api.status import Cause
 from paddock.embedded.api.validation.causes import invalid, missing, unsupported
 
-__all__ = ["crd_causes", "crd_change_causes", "default_crd", "establish_crd", "follow_crd"]
+__all__ = [
+    "CRDS",
+    "crd_causes",
+    "crd_change_causes",
+    "default_crd",
+    "establish_crd",
+    "follow_crd",
+    "rules_not_evaluated",
+]
 
 _Json = dict[str, Any]
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+_RULES = "x-kubernetes-validations"
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
@@ -92,10 +105,40 @@ def crd_causes(crd: _Json) -> list[Cause]:
     causes += [
         missing(f"spec.names.{field}") for field in ("plural", "singular", "kind", "listKind") if not names.get(field)
     ]
-    if (spec.get("conversion") or {}).get("strategy") not in ("None", "Webhook"):
-        strategy = (spec.get("conversion") or {}).get("strategy")
-        causes.append(unsupported("spec.conversion.strategy", strategy, ("None", "Webhook")))
+    if (strategy := (spec.get("conversion") or {}).get("strategy")) != "None":
+        # Nothing here calls webhooks: objects would be stored and shown unconverted, which is worse than a refusal.
+        causes.append(unsupported("spec.conversion.strategy", strategy, ("None",)))
     return causes
+
+
+def rules_not_evaluated(stored: bytes) -> list[str]:
+    """A warning for each version of a stored definition whose schema has rules in CEL, which nothing here evaluates."""
+    if _RULES.encode() not in stored:
+        return []
+    crd = msgspec.json.decode(stored)
+    if crd.get("kind") != "CustomResourceDefinition":
+        return []
+    found: list[str] = []
+    for version in crd["spec"].get("versions") or ():
+        places = list(_places_of_rules((version.get("schema") or {}).get("openAPIV3Schema") or {}, ""))
+        if places:
+            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+            found.append(
+                f"version {version['name']}: {_RULES} at {places[0] or 'the root'}{more}: "
+                "this API does not evaluate CEL, so objects that break these rules are accepted"
+            )
+    return found
+
+
+def _places_of_rules(schema: _Json, where: str) -> Iterator[str]:
+    if schema.get(_RULES):
+        yield where
+    for name, part in (schema.get("properties") or {}).items():
+        yield from _places_of_rules(part, f"{where}.{name}")
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from _places_of_rules(schema["additionalProperties"], f"{where}.*")
+    if isinstance(schema.get("items"), dict):
+        yield from _places_of_rules(schema["items"], f"{where}[*]")
 
 
 def _version_causes(where: str, version: _Json) -> list[Cause]:

@@ -76,9 +76,10 @@ def aggregated(kinds: Kinds, *, core: bool) -> dict[str, Any]:
     }
 
 
-def core_versions() -> dict[str, Any]:
-    """The plain `/api`."""
-    return {"kind": "APIVersions", "versions": ["v1"]}
+def core_versions(address: str) -> dict[str, Any]:
+    """The plain `/api`, with the address at which it is served: the official clients refuse an answer without one."""
+    reached = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": reached}
 
 
 def groups(kinds: Kinds) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import msgspec
 from paddock.embedded.api.builtin.schemas import META, definitions, reference
 from paddock.embedded.api.kinds import Kind, Kinds
 
-__all__ = ["V2_CONTENT_TYPE", "V2_DOCUMENT", "document", "index"]
+__all__ = ["V2_CONTENT_TYPE", "V2_DOCUMENT", "document", "index", "v2_document"]
 
 V2_DOCUMENT: Final = bytes.fromhex("0a03322e30120f0a0a4b756265726e65746573120131")
 """An empty OpenAPI v2 document in protobuf: kubectl before 1.29 insists on one, later ones look and do not mind."""
@@ -51,6 +51,16 @@ def document(kinds: Kinds, group: str, version: str) -> dict[str, Any] | None:
     """The document of one group and version, or None when it is not served. Callers must not change it."""
     found = _documents(kinds).get((group, version))
     return found[0] if found else None
+
+
+def v2_document(kinds: Kinds) -> dict[str, Any]:
+    """`/openapi/v2` as JSON: the schemas of everything that is served, for clients that know no v3. Paths are in v3 alone."""
+    schemas: dict[str, Any] = {}
+    for content, _ in _documents(kinds).values():
+        schemas |= content["components"]["schemas"]
+    text = msgspec.json.encode(schemas).replace(_SCHEMAS.encode(), b"#/definitions/")
+    info = {"title": "Paddock", "version": "unversioned"}
+    return {"swagger": "2.0", "info": info, "paths": {}, "definitions": msgspec.json.decode(text)}
 
 
 def _documents(kinds: Kinds) -> dict[tuple[str, str], tuple[dict[str, Any], str]]:

@@ -4,7 +4,8 @@ The three work on structural OpenAPI v3 schemas, where metadata is implied: apiV
 and of embedded resources are left to `validate_metadata`. Each schema is compiled once; an object that needs no change
 is returned as it is. Results share unchanged parts with their inputs; inputs are never changed.
 
-Rules written in CEL (`x-kubernetes-validations`) are not evaluated: an object that only they would refuse is accepted.
+Rules written in CEL (`x-kubernetes-validations`) are evaluated as far as `cel` goes: an object that only other ones would
+refuse is accepted.
 """
 
 import copy

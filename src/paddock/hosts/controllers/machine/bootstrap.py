@@ -290,6 +290,7 @@ class BootstrapHost:
         except (ScalewayError, LeaseTooShortError) as error:
             context.say(machine, "Warning", "RebootForRecoveryFailed", f"{error}; tried again after the next failure")
             return
+        context.bootstrapper.forgive(host)
         # Died before this write: the reboot is asked for once more, which costs two minutes and loses nothing.
         await context.save(machine, replace(machine.status, bootstrap_reboot_issued=True))
         context.say(

@@ -5,7 +5,16 @@ from msgspec.structs import replace
 
 from paddock.hosts import cluster_api
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
-from paddock.hosts.cluster_api import Cluster, Hold, OwnerMachine, may_delete, may_reconcile, watched
+from paddock.hosts.cluster_api import (
+    PAUSES,
+    Cluster,
+    Hold,
+    OwnerMachine,
+    may_delete,
+    may_reconcile,
+    watched,
+    zone_to_take,
+)
 from paddock.hosts.controllers.context import GoneError, ReconcileContext, condition, ready
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost
 from paddock.hosts.controllers.machine.claim import ClaimHost
@@ -15,6 +24,7 @@ from paddock.hosts.controllers.machine.verify import VerifyHost
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.validation import KNOWN_ZONES, bad_input
 from paddock.hosts.verify import server_in
+from paddock.kube.conditions import get_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.errors import NotFoundError
 
@@ -56,13 +66,28 @@ class MachineReconciler:
             return _held(gate) if isinstance(gate, Hold) else await self._end.run(machine)
         gate = may_reconcile(machine, owner, cluster)
         if isinstance(gate, Hold):
+            await self._say_paused(machine, gate)
             return _held(gate)
+        machine = await self._say_paused(machine, None)
+        if zone := zone_to_take(machine, owner):
+            machine = await self._context.patch(machine, {"spec": {"zone": zone}})
         if FINALIZER not in machine.metadata.finalizers:
             # Before anything that could leak: from here on a deletion passes through us.
             machine = await self._context.patch(
                 machine, {"metadata": {"finalizers": [*machine.metadata.finalizers, FINALIZER]}}
             )
         return await self._live(machine)
+
+    async def _say_paused(self, machine: Machine, gate: Hold | None) -> Machine:
+        """The condition `Paused`, as Cluster API's contract has it; a machine that never was has none."""
+        paused = gate is not None and gate.reason in PAUSES
+        if not paused and get_condition(machine.status.conditions, "Paused") is None:
+            return machine
+        reason, message = (
+            (gate.reason, gate.message) if gate is not None and paused else ("NotPaused", "it is worked on")
+        )
+        now = self._context.clock.now()
+        return await self._context.save(machine, condition(machine.status, "Paused", paused, reason, message, now))
 
     async def _live(self, machine: Machine) -> Result:
         context = self._context

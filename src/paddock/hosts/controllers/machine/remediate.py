@@ -100,6 +100,7 @@ class RemediateHost:
             except (ScalewayError, LeaseTooShortError) as error:
                 context.say(machine, "Warning", "RebootForRecoveryFailed", str(error))
                 return RequeueAfter(_SOON)
+            context.bootstrapper.forgive(host)
             await context.count(host, reboots=1)
             return RequeueAfter(_SOON)
         prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix

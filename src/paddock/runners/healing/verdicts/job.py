@@ -156,9 +156,9 @@ def _no_runner_has_it(job: RunningJobFacts, settings: HealingSettings) -> JobVer
         return _keep("its runner is known to execute a job, and its Pod is not known to be gone")
     if job.runner is RunnerSaid.UNKNOWN:
         return _keep("GitHub still has it queued, but whether its runner is online could not be read")
-    minutes = int(settings.registration_deadline.total_seconds() // 60)
+    seconds = int(job.age.total_seconds())
     return _requeue(
-        f"its runner is {job.runner.value} at GitHub {minutes} min after it was handed out, and the job still queued"
+        f"its runner is {job.runner.value} at GitHub {seconds} s after it was handed out, and the job still queued"
     )
 
 

@@ -147,7 +147,8 @@ def _before_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:
     ended = facts.unclaimed_since
     if ended is not None:
         # A process that releases its claim removes the assignment label, too, and is given the time to.
-        ripe = max(facts.created_at + settings.assignment_grace, ended + settings.silent_dispatcher)
+        young = timedelta() if facts.dispatcher_died else settings.assignment_grace
+        ripe = max(facts.created_at + young, ended + settings.silent_dispatcher)
         told = f"its claim ended {_span(facts.now - ended)} ago, and it was never handed a runner"
     elif facts.stuck_since is not None:
         # Serving takes seconds: no process is serving a Pod that has been assigned and waiting through the whole grace.

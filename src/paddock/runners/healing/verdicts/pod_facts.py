@@ -135,6 +135,8 @@ class PodFacts(Struct, frozen=True, kw_only=True):
     handed_at: datetime | None = None
     unclaimed_since: datetime | None = None
     """P: when the last claim ended that the ledger remembers for this Pod; None: it remembers none."""
+    dispatcher_died: bool = False
+    """P: that claim was taken back because its dispatcher had fallen silent: nobody is left who would remove the label."""
     stuck_since: datetime | None = None
     """K, over time: since when every look found it assigned, unclaimed and without a runner that ever started."""
     finish_recorded: bool = False

@@ -1,0 +1,60 @@
+"""`paddock retire`: give a Mac back to the cloud for good, without putting anybody out for it."""
+
+import click
+
+from paddock.cli.completion_values import names_of
+from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
+from paddock.cli.finding import read_mac
+from paddock.cli.output import confirmed
+
+__all__ = ["command"]
+
+
+@click.command("retire")
+@click.argument("name", shell_complete=names_of("hosts"))
+@click.option("--reason", default="", help="Why; shown wherever the host is shown.")
+@click.option("--undo", is_flag=True, help="Keep it after all, if it is not on its way yet.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@reach_flags
+def command(name: str, reason: str, undo: bool, yes: bool, reach: Reach) -> None:
+    """Terminate the host NAME once it is free and past its billing floor.
+
+    A machine that has it keeps it, and so does the job that runs on it. One host of a zone goes at a time, an hour apart.
+    """
+    if undo == bool(reason):
+        raise click.UsageError("say --reason WHY, or --undo")
+    run(_set(name, reason, reach, yes=yes))
+
+
+async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
+    from paddock.hosts.api import ScalewayAppleSiliconHost
+    from paddock.hosts.retirement import retiring
+
+    async with connected(reach) as reached:
+        mac = await read_mac(reached, name)
+        host = mac.host
+        if host is None:
+            raise Problem(f"machine {name} has no host yet: `paddock why machine {name}` says what it waits for")
+        meta = host.metadata
+        if host.spec.retire == reason:
+            click.echo(
+                f"host {meta.name} is {'to be retired' if reason else 'not to be retired'} already; nothing to do"
+            )
+            return 0
+        if not reason and retiring(host):
+            raise Problem(
+                f"host {meta.name} is on its way to the cloud already: `paddock why host {meta.name}` says how far"
+            )
+        if reason:
+            plan = [f"host {meta.name} is terminated for good, because: {reason}"]
+            if mac.machine is not None:
+                plan.append(f"machine {mac.machine.metadata.name} keeps it, and its jobs, until it gives it back")
+        else:
+            plan = [f"host {meta.name} stays (it was to be retired: {host.spec.retire})"]
+        if not confirmed(plan, "Go on?", yes=yes):
+            return DECLINED
+        # The uid: a Host object that was made anew meanwhile is another one, and is not meant.
+        change = {"metadata": {"uid": meta.uid}, "spec": {"retire": reason or None}}
+        await reached.client.merge_patch(ScalewayAppleSiliconHost, meta.name, change, namespace=meta.namespace)
+        click.echo(f"host {meta.name} is {'to be retired' if reason else 'kept'}")
+        return 0

@@ -1,0 +1,42 @@
+"""What keeps accounts apart that are served by one pool: one tenant a Mac, or Softnet between their VMs. Pure.
+
+Tart's own network keeps VMs of a Mac from speaking with each other, but one can answer for another's address (ARP) and so
+read what it is sent. Softnet stops that.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from paddock.kube.builtin import Node
+from paddock.kube.objects import Condition
+from paddock.runners.api import SOFTNET_LABEL, RunnerPool
+
+__all__ = ["ISOLATED", "isolated"]
+
+ISOLATED: Final = "Isolated"
+_NAMED: Final = 3
+
+
+def isolated(pool: RunnerPool, serving: Sequence[Node]) -> Condition | None:
+    """Whether jobs of two accounts can get at each other on a Mac; None where there is no Mac to speak of."""
+    if pool.spec.os != "darwin":
+        return None
+    if pool.spec.isolation == "exclusive":
+        return _said("True", "OneTenantAMac", "each of its VMs has its Mac for itself while it runs")
+    without = sorted(node.metadata.name for node in serving if node.metadata.labels.get(SOFTNET_LABEL) != "true")
+    if not serving:
+        return None
+    if not without:
+        return _said("True", "Softnet", "VMs of a Mac are kept apart by Softnet")
+    named = ", ".join(without[:_NAMED]) + (f" and {len(without) - _NAMED} more" if len(without) > _NAMED else "")
+    return _said(
+        "False",
+        "SoftnetMissing",
+        f"VMs of two accounts may be on one Mac, and {len(without)} of {len(serving)} Macs ({named}) run without Softnet, so one "
+        "could read the other's traffic: install Softnet (virtualMachines.softnet of the fleet file), set spec.isolation to "
+        "exclusive, or serve one account alone",
+    )
+
+
+def _said(status: str, reason: str, message: str) -> Condition:
+    return Condition(type=ISOLATED, status=status, reason=reason, message=message)

@@ -1,0 +1,56 @@
+"""An account that pays for runners and wants more: other tenants' names, their capacity, the operator's terminal and browser."""
+
+import re
+from collections.abc import Callable
+
+import httpx2
+from integration.runners.dispatch.rig import Rig
+from integration.runners.ledger.rig import ACME, BOLT, job
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from unit.runners.pools.built import pod, pool
+
+from paddock.cli.output import Column, listed
+from paddock.runners.dispatch.waiting_pods import must_go
+from paddock.simulator.transport import InProcessTransport
+from paddock.web.guard import LOOPBACK, guarded_routes
+
+Logged = Callable[[str, str], bool]
+NAME = "x\x1b]0;pwned\x07\x1b[8m\u202e<script>fetch('//evil')</script>"
+
+
+async def test_names_of_other_tenants_are_not_read_through_an_operators_browser(logged: Logged) -> None:
+    async def queue(_: Request) -> PlainTextResponse:
+        return PlainTextResponse("bolt/secret-project")
+
+    app = Starlette(routes=guarded_routes([Route("/api/v1/queue", queue)], LOOPBACK))
+    async with httpx2.AsyncClient(transport=InProcessTransport(app), base_url="http://rebound.evil.example") as http:
+        answer = await http.get("/api/v1/queue")
+    assert (answer.status_code, "bolt" in answer.text) == (421, False)
+    assert logged("page", "not ours")
+
+
+async def test_the_name_of_a_job_does_nothing_to_the_operators_terminal() -> None:
+    shown = listed([NAME], "table", [Column("JOB", lambda name: name)], name=str, plain=str, nothing="")
+    assert "<script>" in shown  # words stay words
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
+
+
+async def test_a_flood_of_jobs_delays_no_other_account(rig: Rig) -> None:
+    await rig.accounts(ACME, BOLT)
+    await rig.bench.queue(*(job(number, ACME) for number in range(1, 60)))
+    await rig.bench.queue(job(100, BOLT))
+    dispatcher = await rig.dispatcher()
+    handed = []
+    for number in range(1, 4):
+        answer = await dispatcher.ask(await rig.cluster.pod(number), wait=5)
+        handed.append(answer.json()["workflow_job_id"])
+    assert 100 in handed, "the other account's only job goes before the flood"
+
+
+def test_a_tenant_gets_no_seat_beside_another_in_an_exclusive_pool() -> None:
+    refused = must_go(pod("shares-its-mac"), pool(isolation="exclusive"))
+    assert refused is not None
+    assert refused.status == 410
