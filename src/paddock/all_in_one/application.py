@@ -18,6 +18,7 @@ from paddock.hosts.bootstrap import FleetConfig
 from paddock.hosts.settings import HostSettings
 from paddock.kube.client import Client
 from paddock.kube.metrics import KubeMetrics
+from paddock.runners.api import JobSource
 from paddock.runners.api.settings import DispatchSettings
 
 __all__ = ["Application", "Options", "in_background"]
@@ -36,6 +37,8 @@ class Options:
     speed: float = 30.0
     jobs: float = 0.0
     """Jobs a minute of simulated time, as a share of what the hosts could run; 0 submits none."""
+    job_source: JobSource = "Webhook"
+    """How the first pool of a simulation hears of its jobs."""
     seed: int | None = None
     world_linger: float = 1800.0
     """How many seconds the simulated world goes on after Paddock was killed and nobody came back."""

@@ -71,7 +71,8 @@ async def runners_subsystem(application: Application, manager: Manager) -> Runne
     await _accounts_principal(application)
     if view is not None:
         await first_limits(service.ledger, view.accounts, application.options.hosts)
-        await first_pool(application.client, application.options.dispatch.namespace, application.options.hosts)
+        options = application.options
+        await first_pool(application.client, options.dispatch.namespace, options.hosts, options.job_source)
     return RunnersSubsystem(service, operator)
 
 

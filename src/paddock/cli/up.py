@@ -89,6 +89,13 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
 @account_flag
 @limit_flag
 @retention_flags
+@click.option(
+    "--job-source",
+    default="Webhook",
+    show_default=True,
+    type=click.Choice(["Webhook", "ScaleSet"]),
+    help="How the first simulated pool hears of its jobs: GitHub calls, or GitHub's queue is asked.",
+)
 @click.option("--seed", type=int, help="Make the same simulated world again.")
 @click.option(
     "--world-linger",
@@ -129,6 +136,7 @@ def command(**flags: Any) -> None:
         hosts=flags["hosts"],
         speed=flags["speed"],
         jobs=flags["jobs"] if flags["simulate"] else 0.0,
+        job_source=flags["job_source"],
         dispatch=replace(
             _dispatch_settings(simulate=flags["simulate"], namespace=flags["namespace"]),
             allow_accounts=flags["allow_accounts"],

@@ -7,7 +7,7 @@ from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineS
 from paddock.kube.client import Client
 from paddock.kube.errors import AlreadyExistsError
 from paddock.kube.objects import ObjectMeta
-from paddock.runners.api import Autoscaling, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import Autoscaling, JobSource, RunnerPool, RunnerPoolSpec
 from paddock.runners.ledger import Ledger
 from paddock.simulator.world.messages import WorldAccount
 
@@ -27,7 +27,7 @@ async def first_fleet(client: Client, namespace: str, hosts: int, zone: str) -> 
         await client.create(fleet)
 
 
-async def first_pool(client: Client, namespace: str, hosts: int) -> None:
+async def first_pool(client: Client, namespace: str, hosts: int, job_source: JobSource = "Webhook") -> None:
     """A pool of warm runners on the first fleet, which grows with the jobs."""
     pool = RunnerPool(
         metadata=ObjectMeta(name="macos", namespace=namespace),
@@ -35,6 +35,7 @@ async def first_pool(client: Client, namespace: str, hosts: int) -> None:
             image="registry.example/macos-runner:26.1",
             fleet_selector=FLEET,
             dispatch_label="tuist-macos",
+            job_source=job_source,
             runner_labels=("self-hosted", "macOS", "ARM64"),
             autoscaling=Autoscaling(
                 enabled=True, min_warm_pool_floor=2, max_replicas=hosts, scale_down_cooldown_seconds=30

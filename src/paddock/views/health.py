@@ -220,6 +220,20 @@ def _of_capacity(
             commands=("paddock get jobs", "paddock get pools -o wide"),
             runbook="PaddockJobsUnserved",
         )
+    for source in summary.job_sources:
+        if trouble := source.trouble(now):
+            refused = source.state == "Refused"
+            yield Problem(
+                _UNSERVED,
+                f"pool {source.pool}",
+                f"jobs of {source.where} are not heard of: {trouble}",
+                since=source.heard_at or source.since,
+                doing="asked again every five minutes"
+                if refused
+                else "asked again by itself; GitHub keeps its messages",
+                commands=(f"paddock why pool {source.pool}", "paddock doctor"),
+                runbook="PaddockJobSourceRefused" if refused else "PaddockJobSourceLost",
+            )
     for found in idle_beside_jobs(pools, nodes or (), pods, summary):
         yield Problem(
             _JOBS_WAIT if found.waited > _WAITS_TOO_LONG else _POOL,

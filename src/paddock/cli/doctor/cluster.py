@@ -1,6 +1,7 @@
 """What the cluster must offer: definitions that are current, a clock like ours, a service that answers, pools that fit."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.connections import Problem, Reached, left_by_up
@@ -172,7 +173,25 @@ async def _service(reached: Reached) -> "list[Check]":
     if summary is None:
         return [*checks, bad("database", f"{where} does not serve the ledger", start)]
     checks.append(good("database", f"answers: {summary['running']} jobs run, {summary['dispatchable']} may run now"))
-    return [*checks, *await _concerns(reached)]
+    return [*checks, *source_checks(summary.get("job_sources") or ()), *await _concerns(reached)]
+
+
+def source_checks(sources: "Iterable[Mapping[str, Any]]") -> "list[Check]":
+    """Scale sets that are listened to, and those that are not, each with its sentence. Pure."""
+    found = list(sources)
+    if not found:
+        return []
+    deaf = [source for source in found if source["state"] not in ("Listening", "Starting")]
+    if not deaf:
+        return [good("scale sets", f"{len(found)} listened to")]
+    return [
+        bad(
+            f"scale set of {source['repository'] or source['login']}",
+            f"pool {source['pool']}: {source['state']} since {source['since']}",
+            source["sentence"] or f"paddock why pool {source['pool']}",
+        )
+        for source in deaf
+    ]
 
 
 async def _concerns(reached: Reached) -> "list[Check]":

@@ -23,11 +23,15 @@ _APP_ID = "PADDOCK_GITHUB_APP_ID"
 _PRIVATE_KEY = "PADDOCK_GITHUB_PRIVATE_KEY"
 _WEBHOOK_SECRET = "PADDOCK_GITHUB_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 _WEBHOOK_SECRET_PREVIOUS = "PADDOCK_GITHUB_WEBHOOK_SECRET_PREVIOUS"  # noqa: S105 - the name of a variable
+_WEBHOOKS = "PADDOCK_GITHUB_WEBHOOKS"
 _API_URL = "PADDOCK_GITHUB_API_URL"
 
 _REMEDY = {
     _PRIVATE_KEY: "generate a private key on the App's settings page and give the .pem file",
-    _WEBHOOK_SECRET: "give the secret that is set on the App's settings page under Webhook",
+    _WEBHOOK_SECRET: (
+        "give the secret that is set on the App's settings page under Webhook, or set PADDOCK_GITHUB_WEBHOOKS=off where "
+        "every pool has jobSource: ScaleSet"
+    ),
     _WEBHOOK_SECRET_PREVIOUS: "give the secret that was set before, or leave the variable out",
 }
 
@@ -95,7 +99,11 @@ class GitHubSettings:
         app_id = environ.get(_APP_ID, "").strip()
         if not app_id:
             raise SettingsError(f"{_APP_ID} is not set: take the App ID from the App's settings page")
-        current = _secret(environ, _WEBHOOK_SECRET, required=True)
+        webhooks = environ.get(_WEBHOOKS, "").strip().lower() or "on"
+        if webhooks not in ("on", "off"):
+            raise SettingsError(f"{_WEBHOOKS} is {webhooks[:20]!r}: on or off, without it on")
+        # Without a secret every webhook is refused, so that leaving it out must be said and cannot be forgotten.
+        current = _secret(environ, _WEBHOOK_SECRET, required=webhooks == "on")
         previous = _secret(environ, _WEBHOOK_SECRET_PREVIOUS, required=False)
         return cls(
             app_id=app_id,

@@ -11,7 +11,7 @@ from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, OWNE
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.http.readonly import JobPage, PodPage
 from paddock.runners.ledger import FINISHED, PoolSignals, Session, Transition
-from paddock.runners.ledger.views import WaitingJob
+from paddock.runners.ledger.views import JobSourceView, WaitingJob
 from paddock.runners.pools.pod_predicates import drain_since, ending_of, os_of, warm
 
 __all__ = ["why_job", "why_pod", "why_pool"]
@@ -232,8 +232,13 @@ def _of_its_job(session: Session | None) -> tuple[str, ...]:
     return (f"paddock why job {job}",) if job else ()
 
 
-def why_pool(pool: RunnerPool, signals: PoolSignals | None) -> Explanation:
-    """Why a pool has as many Pods as it has."""
+def why_pool(
+    pool: RunnerPool,
+    signals: PoolSignals | None,
+    sources: Sequence[JobSourceView] = (),
+    now: datetime | None = None,
+) -> Explanation:
+    """Why a pool has as many Pods as it has, and whether it hears of its jobs."""
     status, spec = pool.status, pool.spec
     ready, scaled = get_condition(status.conditions, "Ready"), get_condition(status.conditions, "Autoscaled")
     evidence = [
@@ -253,6 +258,16 @@ def why_pool(pool: RunnerPool, signals: PoolSignals | None) -> Explanation:
                 f"{signals.queued} jobs may run now, {signals.withheld} are over a limit, {signals.not_allowed} are of nobody on the allow list, {signals.occupied} Pods are occupied",
             )
         )
+    deaf = False
+    for source in sources:
+        trouble = source.trouble(now) if now is not None else ""
+        deaf = deaf or bool(trouble)
+        counts = f"{source.assigned} jobs are assigned, {source.advertised} may be"
+        evidence.append(
+            Evidence("GitHub", f"scale set of {source.where}: {trouble or f'{counts}; {source.state.lower()}'}")
+        )
+    if spec.job_source == "ScaleSet" and not sources:
+        evidence.append(Evidence("database", "no account that may run jobs has installed the App: paddock accounts"))
     starving = signals is not None and signals.queued > 0 and status.idle == 0
     starved = (
         signals is not None and signals.queued > 0 and status.idle > 0 and signals.oldest_dispatchable_seconds > 30
@@ -264,8 +279,8 @@ def why_pool(pool: RunnerPool, signals: PoolSignals | None) -> Explanation:
         next=(scaled.message if scaled is not None else "")
         or ("Warm Pods take the waiting jobs as soon as they are up." if starving else ""),
         commands=("paddock get pods", "paddock get jobs"),
-        runbook="PaddockJobsWaitTooLong" if starved else "",
-        healthy=ready is not None and ready.status == "True" and not starved,
+        runbook="PaddockJobSourceLost" if deaf else ("PaddockJobsWaitTooLong" if starved else ""),
+        healthy=ready is not None and ready.status == "True" and not starved and not deaf,
     )
 
 

@@ -59,9 +59,10 @@ class Explainer:
             return None
         try:
             signals = await self._ledger.signals.of_pool(name)
+            sources = [source for source in await self._ledger.scale_sets.views() if source.pool == name]
         except LedgerError:
-            signals = None
-        return why_pool(pool, signals)
+            signals, sources = None, []
+        return why_pool(pool, signals, sources, self._clock.now())
 
     def _pod(self, meant: Callable[[Pod], bool]) -> Pod | None:
         return next((pod for pod in self._pods.list() if meant(pod)), None)

@@ -18,6 +18,8 @@ WITH old AS (
     ORDER BY c.completed_at LIMIT %(limit)s
 ), jobs_gone AS (
     DELETE FROM jobs j USING old WHERE j.job_id = old.job_id AND j.status IN ('completed', 'cancelled')
+), assignments_gone AS (
+    DELETE FROM scale_set_jobs a USING old WHERE a.job_id = old.job_id
 ), tombstones_gone AS (
     DELETE FROM completions c USING old WHERE c.job_id = old.job_id RETURNING 1
 )

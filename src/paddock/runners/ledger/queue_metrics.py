@@ -57,6 +57,7 @@ class QueueCollector(Collector):
             oldest_dispatchable_seconds=min(summary.oldest_dispatchable_seconds, waited),
             dispatchable_by_pool={pool: signals.queued for pool, signals in self.signals.items() if signals.queued},
             oldest_by_pool={pool: self._oldest(pool) for pool, signals in self.signals.items() if signals.queued},
+            job_sources=await self._ledger.scale_sets.views(),
         )
 
     def _oldest(self, pool: str) -> float:

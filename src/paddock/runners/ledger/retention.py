@@ -62,6 +62,7 @@ class RetentionWorker:
             "sessions": await self._all(ledger.history.forget_sessions, now - self._retention.jobs),
             "jobs": await self._all(ledger.history.forget_jobs, now - self._retention.jobs),
             "deliveries": await self._all(ledger.deliveries.forget, now - _DELIVERIES),
+            "scale_set_entries": await self._all(ledger.scale_sets.forget, now - self._retention.log),
             "marks": await self._all(ledger.progress.forget, now - _MARKS),
             "runner_logs": await self._all(ledger.runner_logs.forget, now - _RUNNER_LOGS)
             + await ledger.runner_logs.shrink(_RUNNER_LOG_BYTES),

@@ -14,6 +14,7 @@ from paddock.base.clock import Clock
 from paddock.base.rng import new_uuid
 from paddock.runners.ledger.database import Database, columns
 from paddock.runners.ledger.errors import LedgerError
+from paddock.runners.ledger.views import JobSourceView
 
 __all__ = [
     "FIRST_JOB_ID",
@@ -136,6 +137,11 @@ SOURCES = f"""
 -- sources
 SELECT {columns(Source)} FROM scale_set_sources ORDER BY pool, account_id, repository
 """
+VIEWS = """
+-- job_source_views
+SELECT s.pool, a.login, s.repository, s.state, s.sentence, s.since, s.heard_at, s.assigned, s.advertised
+FROM scale_set_sources s JOIN accounts a USING (account_id) WHERE s.state <> 'Stopped' ORDER BY s.pool, a.login, s.repository
+"""
 ASSIGN = """
 -- assign_job: the number of this assignment's job, drawn when it is heard of first
 WITH known AS (
@@ -200,6 +206,11 @@ QUARANTINE = """
 -- quarantine_entry
 INSERT INTO scale_set_messages (source_id, digest, message_id, at, why, body)
 VALUES (%(source_id)s, %(digest)s, %(message_id)s, %(now)s, %(why)s, %(body)s) ON CONFLICT DO NOTHING
+"""
+FORGET = """
+-- forget_entries: what was set aside long ago; a bounded bite
+DELETE FROM scale_set_messages WHERE (source_id, digest) IN (
+    SELECT source_id, digest FROM scale_set_messages WHERE at < %s ORDER BY at LIMIT %s)
 """
 ALLOWED = """
 -- accounts_that_may_listen: installed, and named on the list, themselves or with a repository
@@ -288,6 +299,10 @@ class ScaleSetRows:
     async def sources(self) -> list[Source]:
         return await self._database.rows(Source, SOURCES)
 
+    async def views(self) -> list[JobSourceView]:
+        """Every source that is to be listened to, as people are shown it."""
+        return await self._database.rows(JobSourceView, VIEWS)
+
     async def listenable(self) -> list[Listenable]:
         """Accounts with the App installed that may run jobs, wholly or with some repository."""
         return await self._database.rows(Listenable, ALLOWED)
@@ -345,6 +360,10 @@ class ScaleSetRows:
         """Keep an entry that could not be read or written. Repeatable."""
         params = {"source_id": source.source_id, "digest": digest, "message_id": message_id, "why": why[:1000]}
         await self._database.run(QUARANTINE, {**params, "now": self._clock.now(), "body": body[:65_536]})
+
+    async def forget(self, before: datetime, *, limit: int = 10_000) -> int:
+        """Drop entries that were set aside before that; gives how many. Call again while it gives `limit`."""
+        return await self._database.run(FORGET, [before, limit])
 
 
 def _lost(source: Source) -> LeaseLostError:

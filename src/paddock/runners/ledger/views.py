@@ -10,6 +10,7 @@ from paddock.base.clock import rfc3339
 __all__ = [
     "AccountView",
     "FinishedJob",
+    "JobSourceView",
     "QueueSummary",
     "Reason",
     "RunningJob",
@@ -25,6 +26,38 @@ Reason = Literal[
 ]  # fmt: skip
 
 _LONGEST_WAIT = timedelta(days=7)
+_SILENT = timedelta(seconds=60)
+"""GitHub answers a poll within 50 s, and a listener that takes over needs 35: one of the two is late by then."""
+
+
+class JobSourceView(Struct, frozen=True, kw_only=True):
+    """How one scale set fares, for people. `heard_at` is when GitHub last answered its listener."""
+
+    pool: str
+    login: str
+    repository: str
+    state: str
+    sentence: str
+    since: datetime
+    heard_at: datetime | None
+    assigned: int
+    advertised: int
+
+    @property
+    def where(self) -> str:
+        return self.repository or self.login
+
+    def trouble(self, now: datetime) -> str:
+        """What is wrong with it, in one sentence; empty where nothing is, or it has only just begun."""
+        if self.state == "Stopped":
+            return ""
+        heard = self.heard_at or self.since
+        if self.state in ("Listening", "Starting"):
+            silent = now - heard
+            if silent < _SILENT:
+                return ""
+            return f"no process has heard from its queue for {int(silent.total_seconds())} s"
+        return self.sentence
 
 
 class QueueSummary(Struct, frozen=True):
@@ -49,6 +82,8 @@ class QueueSummary(Struct, frozen=True):
     dispatchable_by_pool: dict[str, int] = {}
     oldest_by_pool: dict[str, float] = {}
     """Of each pool: how many jobs may run now, and how long the oldest of them has waited since it may."""
+    job_sources: list[JobSourceView] = []
+    """The scale sets that are listened to, or should be."""
 
 
 class Waiting(Struct, frozen=True, kw_only=True):

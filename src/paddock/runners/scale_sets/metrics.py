@@ -52,11 +52,13 @@ class SourceCollector(Collector):
         self._ledger = ledger
         self._clock = clock
         self._sources: list[Source] = []
+        self._read_at = 0.0
 
     async def run(self) -> None:
         while True:
             try:
                 self._sources = [s for s in await self._ledger.scale_sets.sources() if s.state != "Stopped"]
+                self._read_at = self._clock.now().timestamp()
             except LedgerError as error:
                 log.warning("the sources of jobs could not be read", error=str(error))
             await self._clock.sleep(_EVERY)
@@ -76,6 +78,10 @@ class SourceCollector(Collector):
         advertised = GaugeMetricFamily(
             "paddock_scale_set_advertised_jobs", "Jobs that GitHub was told it may assign.", labels=["pool"]
         )
+        read = GaugeMetricFamily(
+            "paddock_scale_set_read_timestamp_seconds", "When the state of the scale sets was last read; 0: never."
+        )
+        read.add_metric([], self._read_at)
         now = self._clock.now()
         for pool in sorted({source.pool for source in self._sources}):
             mine = [source for source in self._sources if source.pool == pool]
@@ -85,4 +91,4 @@ class SourceCollector(Collector):
             silent.add_metric([pool], max((now - (s.heard_at or s.since)).total_seconds() for s in mine))
             assigned.add_metric([pool], sum(source.assigned for source in mine))
             advertised.add_metric([pool], sum(source.advertised for source in mine))
-        return (states, silent, assigned, advertised)
+        return (read, states, silent, assigned, advertised)
