@@ -84,7 +84,7 @@ class ApiCall:
     def wants_metadata(self) -> str | None:
         """The version of `meta.k8s.io` in which the client asks for metadata alone, if that is its first choice."""
         media, *parameters = (part.strip() for part in self.accept.split(",")[0].split(";"))
-        given = dict(parameter.partition("=")[::2] for parameter in parameters)
+        given = {name: value for name, _, value in (parameter.partition("=") for parameter in parameters)}
         if media != "application/json" or given.get("g") != "meta.k8s.io":
             return None
         wanted = given.get("as") in ("PartialObjectMetadata", "PartialObjectMetadataList")
