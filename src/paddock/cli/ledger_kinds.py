@@ -209,8 +209,35 @@ def _account_title(account: Row) -> str:
 
 
 LEDGER_KINDS: tuple[Kind, ...] = (
-    Kind("jobs", ("job",), jobs, _job_columns, lambda job: str(job["job_id"]), _same, labelled=False),
-    Kind("claims", ("claim",), _listing("claims"), _claim_columns, lambda one: one["pod_name"], _same, labelled=False),
-    Kind("accounts", ("account",), _listing("accounts"), _account_columns, _account_title, _same, labelled=False),
-    Kind("heals", ("heal",), _listing("heals"), _heal_columns, lambda heal: str(heal["id"]), _same, labelled=False),
+    Kind("jobs", ("job",), jobs, _job_columns, lambda job: str(job["job_id"]), _same, labelled=False, called="Job"),
+    Kind(
+        "claims",
+        ("claim",),
+        _listing("claims"),
+        _claim_columns,
+        lambda one: one["pod_name"],
+        _same,
+        labelled=False,
+        called="Claim",
+    ),
+    Kind(
+        "accounts",
+        ("account",),
+        _listing("accounts"),
+        _account_columns,
+        _account_title,
+        _same,
+        labelled=False,
+        called="Account",
+    ),
+    Kind(
+        "heals",
+        ("heal",),
+        _listing("heals"),
+        _heal_columns,
+        lambda heal: str(heal["id"]),
+        _same,
+        labelled=False,
+        called="Heal",
+    ),
 )
