@@ -98,7 +98,7 @@ def why_job(
         about=about,
         sentence=f"{what} was handed to Pod {job.pod_name} {span(now - since)} ago, and GitHub has not said that it runs",
         evidence=evidence,
-        next=f"{'GitHub is asked every minute' if late else f'After {span(healing.registration_deadline)} GitHub is asked'}; if no runner runs it, it waits again in its old place.",
+        next=f"{'GitHub is asked every half minute' if late else f'After {span(healing.registration_deadline)} GitHub is asked'}; if no runner runs it, it waits again in its old place.",
         commands=(f"paddock why pod {job.pod_name}",),
         healthy=not late,
     )
