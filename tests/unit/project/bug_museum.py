@@ -402,7 +402,8 @@ def _(seen: Any, node: Any, **more: Any) -> Any:
 @_exhibit("a drain gives jobs up by itself", "H1, fleeting/taskscaler#20", disruption.drain_step, _DISRUPTION)
 def _(seen: Any, node: Any, **more: Any) -> Any:
     """Every drain is forced."""
-    return _DRAIN(seen, node, **(more | {"forced": True}))
+    more["forced"] = True
+    return _DRAIN(seen, node, **more)
 
 
 @_exhibit("taken without a fence", "CAPI drain races the scheduler", disruption.drain_step, _DISRUPTION)
