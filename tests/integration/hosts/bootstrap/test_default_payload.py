@@ -55,6 +55,7 @@ async def test_the_agent_is_installed_and_runs_with_the_hosts_own_values(rig: Ri
         f"--kubeconfig={fleet.kubeconfig_path}",
         f"--provider-id={host.provider_id}",
         "--node-labels=tuist.dev/runtime=tart",
+        f"--node-ip={host.address}",
         "--tart=/usr/local/bin/tart",
         "--data=/usr/local/var/paddock/node",
         "--log-file=/usr/local/var/paddock/node/agent.log",
