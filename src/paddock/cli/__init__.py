@@ -24,6 +24,7 @@ _COMMANDS = {
     "leaks": ("paddock.cli.leaks", "command", "Show what looks as if it leaked, and when that is decided."),
     "rewind": ("paddock.cli.rewind", "command", "Show what waited and ran at a moment of the past, and why."),
     "doctor": ("paddock.cli.doctor", "command", "Check what Paddock needs from outside, and say how to mend it."),
+    "github-app": ("paddock.cli.github_app", "command", "Register the GitHub App, by one click."),
     "bundle-support": ("paddock.cli.bundle_support", "command", "Collect a redacted archive for a bug report."),
     "config": ("paddock.cli.config_check", "command", "Check the settings of the long-running processes."),
     "sweep": ("paddock.cli.sweep", "command", "Show whose every host is, and on what evidence."),
@@ -52,9 +53,10 @@ _GROUPS = {
     "Run": ("up", "operator", "dispatch", "node-agent", "poll"),
     "Look": ("status", "get", "describe", "why", "tree", "top", "logs", "events", "leaks", "rewind", "sweep"),
     "Change": (
-        "drain", "undrain", "release", "terminate", "quarantine", "unquarantine", "detach", "adopt", "prepare-host", "ssh",
+        "drain", "undrain", "release", "terminate", "quarantine", "unquarantine", "retire", "detach", "adopt", "prepare-host",
+        "accounts", "ssh",
     ),
-    "Check": ("doctor", "config", "bundle-support", "completion"),
+    "Set up and check": ("github-app", "doctor", "config", "bundle-support", "completion"),
 }  # fmt: skip
 """What belongs together in `--help`; what is in no group comes last."""
 

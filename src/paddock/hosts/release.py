@@ -177,12 +177,13 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
 
 def _after_the_wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
     if server.status == _FAILED:
-        # The host is still nobody's and still has our marker, so asking once more costs only time.
+        # The host is still nobody's, so asking once more costs only time; never without our marker on it.
         again = (release.wipe_requested_at or now) + FAILED_WIPE_AGAIN_AFTER
         if now < again:
             message = f"the wipe ended in an error of the cloud; it is asked for again at {again:%H:%M} UTC"
             return Wait(message, (again - now).total_seconds())
-        return Reinstall(release.os_family)
+        marker = release_marker(host)
+        return Reinstall(release.os_family) if server.name == marker else Rename(marker, server.name)
     if not server.usable:
         return Wait(f"wiped; the cloud says {server.status}, and it becomes free when it is ready", 15)
     pool_name = fresh_pool_name(host, release)

@@ -248,6 +248,9 @@ class TestAWipeThatFails:
         assert isinstance(early, Wait)
         assert early.seconds <= 60
         assert isinstance(step(its, server(MARKER, status="error"), NOW + FAILED_WIPE_AGAIN_AFTER), Reinstall)
+        # A name that was lost on the way is written anew first: nothing is wiped without our marker.
+        renamed = step(its, server("m-1", status="error"), NOW + FAILED_WIPE_AGAIN_AFTER)
+        assert renamed == Rename(MARKER, "m-1")
 
     def test_until_then_it_says_why(self):
         early = step(given_back(wipe="started", wipe_requested_at=NOW), server(MARKER, status="error"), NOW)

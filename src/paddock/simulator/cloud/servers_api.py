@@ -12,6 +12,8 @@ from paddock.simulator.service.response import ServiceResponse, json_answer
 __all__ = ["ServersApi"]
 
 _BUSY = frozenset({"starting", "rebooting", "updating", "locking", "unlocking", "reinstalling", "busy"})
+_ZONES = frozenset({"fr-par-1", "fr-par-3"})
+"""Where Macs are offered; a zone that a test put a host into is one, too."""
 
 
 class ServersApi:
@@ -72,6 +74,9 @@ class ServersApi:
         project = call.query.get("project_id")
         projects = call.key.projects if project is None else [project_of(call, project, "list", "server")]
         zone = call.parts["zone"]
+        if zone not in _ZONES and all(host.zone != zone for host in self._state.hosts.values()):
+            # As the real API: a typo must not look like a zone without hosts.
+            raise problems.missing("zone", zone, bare=True)
         hosts = [host for host in self._state.hosts.values() if host.zone == zone and host.project_id in projects]
         newest_first = call.query.get("order_by") == "created_at_desc"
         hosts.sort(key=lambda host: (host.created_at, host.id), reverse=newest_first)

@@ -128,7 +128,7 @@ class Host(msgspec.Struct, kw_only=True):
     kext_enabled: bool = False
     vpc_enabled: bool = False
     public_bandwidth_bps: int = 1_000_000_000
-    commitment: str = "duration_24h"
+    commitment: str = "none"
     runner_mode: bool = False
 
     @property

@@ -9,7 +9,7 @@ from doubles.clocks import SteppedClock
 
 from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
-from paddock.clients.scaleway import Done, ScalewayClient, ScalewaySettings, Unavailable
+from paddock.clients.scaleway import Done, ScalewayClient, ScalewayError, ScalewaySettings, Unavailable
 from paddock.simulator.cloud import Fault, FaultKind, SimulatedCloud
 
 ZONE = "fr-par-1"
@@ -84,3 +84,10 @@ async def test_a_server_that_trickles_for_ever_is_left_at_the_deadline():
         assert asyncio.get_running_loop().time() - started < 1.0
         assert raised.value.effect_unknown
     server.close()
+
+
+async def test_a_zone_that_does_not_exist_is_not_a_zone_without_hosts(client: ScalewayClient, cloud: SimulatedCloud):
+    assert len(await client.list_servers("fr-par-3")) == 0
+    with pytest.raises(ScalewayError):
+        await client.list_servers("fr-par-9")
+    assert cloud.add_host("mine").commitment == "none"
