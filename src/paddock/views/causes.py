@@ -6,10 +6,8 @@ because the pool is short. Where Pods are warm, waiting jobs are not the Macs' f
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paddock.views.health import Problem
+from paddock.views.problem import Problem
 
 __all__ = ["Known", "by_cause"]
 
@@ -102,7 +100,7 @@ def _root(index: int, above: dict[int, int | None]) -> int:
     return index
 
 
-def _subject(problem: "Problem") -> str:
+def _subject(problem: Problem) -> str:
     """What it is about: `machine` of `machine mac-1` and of `12 machines`."""
     first, _, second = problem.about.partition(" ")
     return second.removesuffix("s") if first.isdecimal() else first

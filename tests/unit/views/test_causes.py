@@ -12,7 +12,8 @@ from unit.views.test_health import CALM, LONG_AGO, look, pod, pool, said
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetStatus
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.ledger.views import QueueSummary
-from paddock.views.health import FleetHealth, Problem
+from paddock.views.health import FleetHealth
+from paddock.views.problem import Problem
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
 WAITING = QueueSummary(3600.0, 5, 0, 0, 0, 0, 0, 7)

@@ -6,7 +6,8 @@ from datetime import datetime
 import htpy as h
 from htpy import Node
 
-from paddock.views.health import ASIDE, Problem
+from paddock.views.health import ASIDE
+from paddock.views.problem import Problem
 from paddock.web.links import about_href, command, linked, sentence_case
 from paddock.web.parts.drawing import lasting
 
