@@ -26,6 +26,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
         "claiming_jobs:claiming_jobs",
         "waiting_pods:waiting_pods",
         "healing_leaks:healing_leaks",
+        "besieged:besieged",
     ),
     "node": ("node:resting", "node:jobs", "node:bundle"),
     "startup": ("starting:starting",),

@@ -63,7 +63,7 @@ def test_status_fits_one_screen_and_its_exit_code_says_whether_all_is_well(folde
 def test_every_kind_is_listed_for_people_and_for_scripts(folder: Path, kind: str) -> None:
     outcome = typed(folder, "get", kind, "-o", "wide")
     assert outcome.returncode == 0, outcome.stderr
-    assert isinstance(shown(folder, "get", kind), list)
+    assert isinstance(shown(folder, "get", kind)["items"], list)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_tree_events_sweep_and_leaks_are_shown(folder: Path) -> None:
 
 
 def test_the_doctor_finds_nothing_wrong(folder: Path) -> None:
-    checks = shown(folder, "doctor")
+    checks = shown(folder, "doctor")["items"]
     assert [check for check in checks if check["state"] == "problem"] == []
     assert {"cluster", "clock", "definitions", "dispatch service", "database", "your rights"} <= {
         check["about"] for check in checks if check["state"] == "ok"

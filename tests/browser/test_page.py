@@ -209,6 +209,24 @@ def test_arrows_go_from_mac_to_mac(looker: Looker, alive: dict[str, str]) -> Non
     assert page.evaluate(place) == 0
 
 
+def test_the_macs_are_one_stop_of_the_tab_key_and_times_are_the_readers_own(
+    looker: Looker, alive: dict[str, str]
+) -> None:
+    page = looker.go("/")
+    assert page.locator(".tile[tabindex='0']").count() == 1
+    assert page.locator(".tile").count() > 1
+    page.locator(".tile[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.tabIndex") == 0, "tab comes back to where the arrows left"
+    assert page.locator(".tile[tabindex='0']").count() == 1
+    page = looker.go(alive["host"])
+    clock = page.locator("time.clock").first
+    shown = page.evaluate(
+        "moment => new Date(moment).toLocaleTimeString([], {hour12: false})", clock.get_attribute("datetime")
+    )
+    assert (clock.text_content(), (clock.get_attribute("title") or "").endswith(" UTC")) == (shown, True)
+
+
 def test_a_command_is_copied_with_a_key(looker: Looker, alive: dict[str, str]) -> None:
     looker.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = looker.go(alive["machine"])

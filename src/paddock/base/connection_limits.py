@@ -5,6 +5,7 @@ that sends its headers byte by byte, or for ever, or never, would keep memory an
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +27,19 @@ class ConnectionLimits:
     connections: int = 20_000
 
 
+class _NotEachTime(logging.Filter):
+    """Uvicorn writes a line for each request that is none: whoever sends rubbish would decide how much is logged."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("Invalid HTTP request received")
+
+
+_not_each_time = _NotEachTime()
+
+
 def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> type[HttpToolsProtocol]:
     """Uvicorn's protocol that ends a connection beyond its limits; `refused` hears which limit it was."""
+    logging.getLogger("uvicorn.error").addFilter(_not_each_time)  # the same one: it is added once
 
     class WithLimits(HttpToolsProtocol):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -71,6 +83,12 @@ def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> typ
         def on_message_complete(self) -> None:
             self._no_deadline()
             super().on_message_complete()
+
+        def send_400_response(self, msg: str) -> None:
+            """What is no HTTP at all. It is counted with the rest, and not written down each time: see `_NotEachTime`."""
+            self._no_deadline()
+            refused("no_http")
+            super().send_400_response(msg)
 
         def _unsupported_upgrade_warning(self) -> None:
             """An upgrade is answered as the plain request that it also is; uvicorn would print advice about libraries."""

@@ -18,10 +18,13 @@ _COMMANDS = {
     "describe": ("paddock.cli.describe", "command", "Show everything about one thing."),
     "why": ("paddock.cli.why", "command", "Explain why a host, a machine, a Pod or a job is as it is."),
     "tree": ("paddock.cli.tree", "command", "Show fleets with their machines, hosts, Pods and jobs."),
+    "logs": ("paddock.cli.logs", "command", "Show what a job's or a Pod's runner printed."),
+    "top": ("paddock.cli.top", "command", "Show who uses the Macs now."),
     "events": ("paddock.cli.events", "command", "Show what happened, and watch it happen."),
     "leaks": ("paddock.cli.leaks", "command", "Show what looks as if it leaked, and when that is decided."),
     "rewind": ("paddock.cli.rewind", "command", "Show what waited and ran at a moment of the past, and why."),
     "doctor": ("paddock.cli.doctor", "command", "Check what Paddock needs from outside, and say how to mend it."),
+    "bundle-support": ("paddock.cli.bundle_support", "command", "Collect a redacted archive for a bug report."),
     "config": ("paddock.cli.config_check", "command", "Check the settings of the long-running processes."),
     "sweep": ("paddock.cli.sweep", "command", "Show whose every host is, and on what evidence."),
     "release": ("paddock.cli.release", "command", "Give a Mac back to the pool."),
@@ -34,6 +37,7 @@ _COMMANDS = {
     "drain": ("paddock.cli.drain", "command", "Let a Mac or a Pod finish, and take no more jobs."),
     "undrain": ("paddock.cli.drain", "undrain_command", "Let a Mac take jobs again."),
     "accounts": ("paddock.cli.accounts", "command", "Say who may run jobs, and how much at once."),
+    "ssh": ("paddock.cli.ssh", "command", "Open a shell on a Mac, and record that."),
     "poll": ("paddock.cli.poll", "command", "Wait for a job inside a runner Pod."),
     "prepare-host": (
         "paddock.cli.prepare_host",
@@ -43,6 +47,16 @@ _COMMANDS = {
     "simulated-world": ("paddock.cli.simulated_world", "command", ""),
     "completion": ("paddock.cli.completion", "command", "Print the script that completes commands in your shell."),
 }
+
+_GROUPS = {
+    "Run": ("up", "operator", "dispatch", "node-agent", "poll"),
+    "Look": ("status", "get", "describe", "why", "tree", "top", "logs", "events", "leaks", "rewind", "sweep"),
+    "Change": (
+        "drain", "undrain", "release", "terminate", "quarantine", "unquarantine", "detach", "adopt", "prepare-host", "ssh",
+    ),
+    "Check": ("doctor", "config", "bundle-support", "completion"),
+}  # fmt: skip
+"""What belongs together in `--help`; what is in no group comes last."""
 
 _UNLISTED = {"simulated-world"}
 """Programs start these, people do not."""
@@ -61,8 +75,14 @@ class _Lazy(click.Group):
         return getattr(importlib.import_module(module), name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][2]) for name in self.list_commands(ctx)])
+        listed = self.list_commands(ctx)
+        grouped = {name for names in _GROUPS.values() for name in names}
+        groups = {**_GROUPS, "Other": tuple(name for name in listed if name not in grouped)}
+        width = max(map(len, listed))
+        for title, names in groups.items():
+            if shown := [(name.ljust(width), _COMMANDS[name][2]) for name in names if name in listed]:
+                with formatter.section(title):
+                    formatter.write_dl(shown)
 
 
 _EPILOG = """\b

@@ -8,7 +8,7 @@ import click
 
 from paddock.cli.connections import DECLINED, TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.limit_flag import AccountName
-from paddock.cli.output import Column, as_json, as_yaml, confirmed, output_flag, row_of, table
+from paddock.cli.output import Column, as_json, as_yaml, confirmed, output_flag, row_of, say, table
 from paddock.cli.progress import showing
 
 __all__ = ["command"]
@@ -96,16 +96,16 @@ async def _change(asked: dict[str, Any], reach: Reach, *, dry_run: bool, yes: bo
             plan = await _sent(reached, asked | {"dry_run": True})
         if dry_run:
             for number, step in enumerate(plan["steps"], 1):
-                click.echo(f"  {number}. {step}")
-            click.echo("Nothing was changed: this is a dry run.")
+                say(f"  {number}. {step}")
+            say("Nothing was changed: this is a dry run.")
             return 0
         if len(plan["steps"]) == 1 and plan["steps"][0].endswith(" already"):
-            click.echo(f"{plan['steps'][0]}; nothing to do")
+            say(f"{plan['steps'][0]}; nothing to do")
             return 0
         if not confirmed(plan["steps"], "Go on?", yes=yes):
             return DECLINED
         done = await _sent(reached, asked | {"dry_run": False})
-        click.echo(done["steps"][0])
+        say(done["steps"][0])
         return 0
 
 
@@ -175,11 +175,11 @@ async def _list(output: str, reach: Reach) -> int:
     rows = _rows(page, seen)
     match output:
         case "json":
-            click.echo(as_json(rows))
+            say(as_json(rows))
         case "yaml":
-            click.echo(as_yaml(rows))
+            say(as_yaml(rows))
         case "name":
-            click.echo("\n".join(row["name"] for row in rows))
+            say("\n".join(row["name"] for row in rows))
         case _:
             _show(rows, page["changes"], output)
     return TROUBLE if any(row["waits"] and row["standing"] == "not on the list" for row in rows) else 0
@@ -252,15 +252,15 @@ def _only_limited(one: Any, limits: dict[tuple[int, int], list[str]]) -> dict[st
 
 def _show(rows: list[dict[str, Any]], changes: list[Any], output: str) -> None:
     if not rows:
-        click.echo("Nobody may run jobs yet: `paddock accounts allow NAME` lets an account or a repository.")
+        say("Nobody may run jobs yet: `paddock accounts allow NAME` lets an account or a repository.")
         return
     titles = [column.title for column in _COLUMNS if output == "wide" or not column.wide]
-    click.echo(table([titles, *(row_of(row, _COLUMNS, output) for row in rows)]))
+    say(table([titles, *(row_of(row, _COLUMNS, output) for row in rows)]))
     if output == "wide" and changes:
-        click.echo("\nlatest changes")
+        say("\nlatest changes")
         for one in changes:
             was = one["was"] or "nothing"
-            click.echo(f"  {one['at'][:19]}  {one['name']}  {was} → {one['became']}  {one['by']}: {one['why']}")
+            say(f"  {one['at'][:19]}  {one['name']}  {was} → {one['became']}  {one['by']}: {one['why']}")
 
 
 _COLUMNS: tuple[Column[dict[str, Any]], ...] = (

@@ -11,19 +11,31 @@ from paddock.cli.output import Column
 __all__ = ["CLUSTER_KINDS"]
 
 
-def _objects(path: str) -> Callable[[Reached, str], Awaitable[Sequence[Any]]]:
-    """Objects of one of our kinds, by name; `path` is where its struct lives, imported when it is needed."""
-
-    async def read(reached: Reached, selector: str) -> Sequence[Any]:
+def _struct(path: str) -> Callable[[], type[Any]]:
+    def imported() -> type[Any]:
         import importlib
 
         module, _, name = path.partition(":")
-        kind = getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module), name)
+
+    return imported
+
+
+def _objects(struct: Callable[[], type[Any]]) -> Callable[[Reached, str], Awaitable[Sequence[Any]]]:
+    """Objects of one of our kinds, by name."""
+
+    async def read(reached: Reached, selector: str) -> Sequence[Any]:
+        kind = struct()
         only = (reached.only or None) if kind.RESOURCE.namespaced else None
         found = (await reached.client.list(kind, only, label_selector=selector)).items
         return sorted(found, key=lambda obj: (obj.metadata.namespace, obj.metadata.name))
 
     return read
+
+
+def _kind(name: str, aliases: tuple[str, ...], path: str, columns: Callable[[datetime], Sequence[Column[Any]]]) -> Kind:
+    struct = _struct(path)
+    return Kind(name, aliases, _objects(struct), columns, _name, _builtins, struct=struct)
 
 
 def _builtins(obj: Any) -> Any:
@@ -164,12 +176,10 @@ def _nodes(now: datetime) -> Sequence[Column[Any]]:
 
 _API = "paddock.hosts.api"
 CLUSTER_KINDS: tuple[Kind, ...] = (
-    Kind("hosts", ("host", "sash"), _objects(f"{_API}:ScalewayAppleSiliconHost"), _hosts, _name, _builtins),
-    Kind("machines", ("machine", "samm"), _objects(f"{_API}:ScalewayAppleSiliconMachine"), _machines, _name, _builtins),
-    Kind("fleets", ("fleet", "macfleet", "macfleets"), _objects(f"{_API}:MacFleet"), _fleets, _name, _builtins),
-    Kind(
-        "pools", ("pool", "rpool", "runnerpools"), _objects("paddock.runners.api:RunnerPool"), _pools, _name, _builtins
-    ),
-    Kind("pods", ("pod",), _objects("paddock.kube.builtin:Pod"), _pods, _name, _builtins),
-    Kind("nodes", ("node",), _objects("paddock.kube.builtin:Node"), _nodes, _name, _builtins),
+    _kind("hosts", ("host", "sash"), f"{_API}:ScalewayAppleSiliconHost", _hosts),
+    _kind("machines", ("machine", "samm"), f"{_API}:ScalewayAppleSiliconMachine", _machines),
+    _kind("fleets", ("fleet", "macfleet", "macfleets"), f"{_API}:MacFleet", _fleets),
+    _kind("pools", ("pool", "rpool", "runnerpools"), "paddock.runners.api:RunnerPool", _pools),
+    _kind("pods", ("pod",), "paddock.kube.builtin:Pod", _pods),
+    _kind("nodes", ("node",), "paddock.kube.builtin:Node", _nodes),
 )

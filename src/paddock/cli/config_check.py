@@ -77,6 +77,7 @@ def check_command(process: str, flags: tuple[str, ...], fleet_config: str, outpu
             name=lambda value: f"{value.process}/{value.field}",
             plain=asdict,
             nothing="No settings.",
+            kind="Setting",
         )
     )
     wrong = [value for value in found if value.problem]

@@ -81,7 +81,7 @@ def reach_flags(command: F) -> F:
             "--namespace",
             "-n",
             default="",
-            help="Where the objects are; without it that of the kubeconfig's context, and lists are of every namespace.",
+            help="Where the objects are; without it that of the kubeconfig's context. `get -A` lists those of every namespace.",
         ),
         click.option("--context", default="", help="The context of the kubeconfig; without it the current one."),
         click.option(

@@ -13,7 +13,7 @@ import click
 
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, FAILED, Problem, Reach, connected, reach_flags, run
-from paddock.cli.output import confirmed, say
+from paddock.cli.output import confirmed, dry_run_flag, say
 from paddock.cli.progress import showing
 
 if TYPE_CHECKING:
@@ -47,25 +47,26 @@ class Detachment:
     type=click.FloatRange(0),
     help="Seconds to wait until the operator has let the machine go.",
 )
+@dry_run_flag
 @reach_flags
-def command(name: str, yes: bool, timeout: float, reach: Reach) -> None:
+def command(name: str, yes: bool, timeout: float, dry_run: bool, reach: Reach) -> None:
     """Delete the machine NAME without releasing its host.
 
     The host is neither renamed nor wiped nor rebooted. Use it to undo a duplicate claim, or to keep a broken host for
     a closer look. It pauses the machine, clears what it says about its host, and deletes it.
     """
-    run(_detach(name, reach, yes=yes, timeout=timeout))
+    run(_detach(name, reach, yes=yes, timeout=timeout, dry_run=dry_run))
 
 
-async def _detach(name: str, reach: Reach, *, yes: bool, timeout: float) -> int:
+async def _detach(name: str, reach: Reach, *, yes: bool, timeout: float, dry_run: bool) -> int:
     from paddock.base.clock import SystemClock
 
     async with connected(reach) as reached:
         async with showing(f"looking at machine {name}"):
             intended = await plan(reached.client, name, reached.namespace)
         say(f"To detach machine {reached.namespace}/{name}:")
-        if not confirmed(intended.steps, "Go on?", yes=yes, afterwards=intended.afterwards):
-            return DECLINED
+        if not confirmed(intended.steps, "Go on?", yes=yes, afterwards=intended.afterwards, dry_run=dry_run):
+            return 0 if dry_run else DECLINED
         return 0 if await detach(reached.client, intended, SystemClock(), timeout, say) else FAILED
 
 

@@ -32,7 +32,7 @@ _WORDS: Final = {
 @click.command("events")
 @click.option("--watch", "-w", is_flag=True, help="Go on showing what happens, until Ctrl-C.")
 @click.option("--for", "about", default="", metavar="KIND/NAME", help="Only about this, such as machine/mac-fleet-x2x.")
-@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Of every namespace, as without -n.")
+@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Of every namespace.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="How many of the past to show.")
 @output_flag
 @reach_flags
@@ -51,7 +51,7 @@ def command(watch: bool, about: str, everywhere: bool, limit: int, output: str, 
 
 async def _events(about: str, limit: int, output: str, reach: Reach, *, watch: bool, everywhere: bool) -> int:
     async with connected(reach) as found:
-        reached = replace(found, only="") if everywhere else found
+        reached = replace(found, only="" if everywhere else found.namespace)
         async with showing("reading events"):
             shown = await _read(reached, about)
         if shown or not watch:
@@ -149,4 +149,5 @@ def _shown(events: list[Any], output: str, about: str) -> str:
             "count": event.count,
         },
         nothing="No events.",
+        kind="Event",
     )

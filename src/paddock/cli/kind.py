@@ -23,3 +23,7 @@ class Kind:
     plain: Callable[[Any], Any]
     labelled: bool = True
     """Whether its items are objects of the cluster, with labels to select by."""
+    struct: Callable[[], type[Any]] | None = None
+    """The class of such an object, imported when it is asked for: with it a list can be watched."""
+    called: str = ""
+    """What one of them is called where a script reads it, for what the API server does not serve."""

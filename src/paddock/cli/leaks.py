@@ -53,6 +53,7 @@ async def _leaks(output: str, reach: Reach) -> int:
             name=lambda one: f"{one.kind}/{one.subject}",
             plain=asdict,
             nothing="Nothing looks like a leak: all ledgers agree.",
+            kind="Leak",
         )
     )
     return TROUBLE if found else 0

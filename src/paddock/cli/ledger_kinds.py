@@ -9,7 +9,7 @@ from paddock.cli.connections import Problem, Reached
 from paddock.cli.kind import Kind
 from paddock.cli.output import Column
 
-__all__ = ["LEDGER_KINDS", "Row", "jobs", "moment", "rows"]
+__all__ = ["ENDED_JOBS", "LEDGER_KINDS", "Row", "ended_jobs", "jobs", "moment", "rows"]
 
 Row = dict[str, Any]
 _MOST = 1000
@@ -49,6 +49,37 @@ async def jobs(reached: Reached, _: str = "") -> list[Row]:
     return list({job["job_id"]: job for job in shown}.values())
 
 
+async def ended_jobs(reached: Reached, _: str = "") -> list[Row]:
+    """What ended last, with what it took: how long it waited and ran, how long it had its Mac, and what that cost."""
+    from paddock.hosts.api import ScalewayAppleSiliconHost
+
+    recent, hosts = await asyncio.gather(
+        rows(reached, f"recent?limit={_MOST}"), reached.client.list(ScalewayAppleSiliconHost)
+    )
+    prices = [price for host in hosts.items if (price := _price(host.status.price_per_hour))]
+    an_hour = sum(prices) / len(prices) if prices else None
+    return [
+        {**job, "mac_minutes": _minutes(job.get("pod_seconds")), "euros": _euros(job.get("pod_seconds"), an_hour)}
+        for job in recent
+    ]
+
+
+def _price(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _minutes(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds / 60, 1)
+
+
+def _euros(seconds: float | None, an_hour: float | None) -> float | None:
+    """At the mean price of the fleet's Macs: which of them ran it is not kept."""
+    return None if seconds is None or an_hour is None else round(seconds / 3600 * an_hour, 4)
+
+
 def _listing(path: str) -> Callable[[Reached, str], Awaitable[Sequence[Row]]]:
     async def read(reached: Reached, _: str) -> Sequence[Row]:
         return await rows(reached, path)
@@ -85,6 +116,36 @@ def _job_columns(now: datetime) -> Sequence[Column[Row]]:
         Column("WORKFLOW", _field("workflow_name"), wide=True),
         Column("WHY", _field("why"), wide=True),
     )
+
+
+def _ended_columns(now: datetime) -> Sequence[Column[Row]]:
+    from datetime import timedelta
+
+    from paddock.base.explanation import span
+
+    def lasted(field: str) -> Callable[[Row], str]:
+        return lambda job: "" if job.get(field) is None else span(timedelta(seconds=job[field]))
+
+    return (
+        Column("JOB", _field("job_id")),
+        Column("RESULT", _field("conclusion")),
+        Column("AGO", _for("completed_at", now), ticking=True),
+        Column("REPOSITORY", _field("repository")),
+        Column("NAME", lambda job: job.get("job_name") or job.get("workflow_name")),
+        Column("POOL", _field("pool")),
+        Column("WAITED", lasted("waited_seconds")),
+        Column("RAN", lasted("ran_seconds")),
+        Column("MAC MIN", _field("mac_minutes")),
+        Column("EUROS", lambda job: "" if job.get("euros") is None else f"{job['euros']:.3f}"),
+        Column("ACCOUNT", _field("login"), wide=True),
+        Column("STARTED", _field("started_at"), wide=True),
+        Column("POD", lambda job: job.get("pod_name") or job.get("runner_name"), wide=True),
+    )
+
+
+ENDED_JOBS = Kind(
+    "jobs", ("job",), ended_jobs, _ended_columns, lambda job: str(job["job_id"]), lambda row: row, labelled=False
+)
 
 
 def _claim_columns(now: datetime) -> Sequence[Column[Row]]:
@@ -148,8 +209,35 @@ def _account_title(account: Row) -> str:
 
 
 LEDGER_KINDS: tuple[Kind, ...] = (
-    Kind("jobs", ("job",), jobs, _job_columns, lambda job: str(job["job_id"]), _same, labelled=False),
-    Kind("claims", ("claim",), _listing("claims"), _claim_columns, lambda one: one["pod_name"], _same, labelled=False),
-    Kind("accounts", ("account",), _listing("accounts"), _account_columns, _account_title, _same, labelled=False),
-    Kind("heals", ("heal",), _listing("heals"), _heal_columns, lambda heal: str(heal["id"]), _same, labelled=False),
+    Kind("jobs", ("job",), jobs, _job_columns, lambda job: str(job["job_id"]), _same, labelled=False, called="Job"),
+    Kind(
+        "claims",
+        ("claim",),
+        _listing("claims"),
+        _claim_columns,
+        lambda one: one["pod_name"],
+        _same,
+        labelled=False,
+        called="Claim",
+    ),
+    Kind(
+        "accounts",
+        ("account",),
+        _listing("accounts"),
+        _account_columns,
+        _account_title,
+        _same,
+        labelled=False,
+        called="Account",
+    ),
+    Kind(
+        "heals",
+        ("heal",),
+        _listing("heals"),
+        _heal_columns,
+        lambda heal: str(heal["id"]),
+        _same,
+        labelled=False,
+        called="Heal",
+    ),
 )

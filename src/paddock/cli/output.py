@@ -8,13 +8,16 @@ from typing import Any, Generic, TypeVar
 import click
 
 from paddock.base.readable import shown
+from paddock.cli.colour import coloured, colours
 
 __all__ = [
     "Column",
     "Form",
+    "as_document",
     "as_json",
     "as_yaml",
     "confirmed",
+    "dry_run_flag",
     "explained",
     "listed",
     "output_flag",
@@ -26,6 +29,8 @@ __all__ = [
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 Form = str
+VERSION = "cli.tuist.dev/v1"
+"""Of what the commands print for scripts and the API server does not serve."""
 _FORMS = ("table", "wide", "json", "yaml", "name")
 
 
@@ -43,7 +48,8 @@ def say(text: object = "", *, err: bool = False) -> None:
     """Print text that may hold words of strangers. A terminal obeys none of them: control characters and those that
     change the direction of writing are left out, newlines and tabs are not. Every command prints through here.
     """
-    click.echo(shown(str(text)), err=err)
+    told = shown(str(text))
+    click.echo(coloured(told) if colours(err=err) else told, err=err)
 
 
 def output_flag(command: F) -> F:
@@ -60,19 +66,28 @@ def listed(
     name: Callable[[T], str],
     plain: Callable[[T], Any],
     nothing: str,
+    kind: str,
+    headers: bool = True,
 ) -> str:
     """The items in one of the five forms. `plain` gives what JSON and YAML show; `nothing` is said when there are none."""
     match form:
         case "json":
-            return as_json([plain(item) for item in items])
+            return as_json(as_document(kind, [plain(item) for item in items]))
         case "yaml":
-            return as_yaml([plain(item) for item in items])
+            return as_yaml(as_document(kind, [plain(item) for item in items]))
         case "name":
             return "\n".join(name(item) for item in items)
         case _:
             rows = [row_of(item, columns, form) for item in items]
             titles = [column.title for column in columns if form == "wide" or not column.wide]
-            return table([titles, *rows]) if rows else nothing
+            return table([titles, *rows] if headers else rows) if rows else nothing
+
+
+def as_document(kind: str, items: list[Any]) -> dict[str, Any]:
+    """A list as scripts get it: it says what it is, and in which version of this form. Objects of the cluster say it each."""
+    if kind == "":
+        return {"apiVersion": "v1", "kind": "List", "items": items}
+    return {"apiVersion": VERSION, "kind": f"{kind}List", "items": items}
 
 
 def as_json(plain: Any) -> str:
@@ -124,12 +139,24 @@ def explained(answer: Any) -> str:
     return "\n".join(lines)
 
 
-def confirmed(plan: Sequence[str], question: str, *, yes: bool, afterwards: Sequence[str] = ()) -> bool:
-    """Print the plan and how things are afterwards, and ask unless told not to. All that destroys goes through here."""
+def dry_run_flag(command: F) -> F:
+    return click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")(command)
+
+
+def confirmed(
+    plan: Sequence[str], question: str, *, yes: bool, afterwards: Sequence[str] = (), dry_run: bool = False
+) -> bool:
+    """Print the plan and how things are afterwards, and ask unless told not to. All that destroys goes through here.
+
+    A dry run ends here, whoever says yes.
+    """
     for number, step in enumerate(plan, 1):
         say(f"  {number}. {step}")
     for line in afterwards:
         say(f"  {line}")
+    if dry_run:
+        say("Nothing was changed, because of --dry-run.")
+        return False
     try:
         if yes or click.confirm(question):
             return True

@@ -5,7 +5,7 @@ import click
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
 from paddock.cli.finding import read_mac
-from paddock.cli.output import confirmed, say
+from paddock.cli.output import confirmed, dry_run_flag, say
 
 __all__ = ["command", "unquarantine_command"]
 
@@ -14,25 +14,27 @@ __all__ = ["command", "unquarantine_command"]
 @click.argument("name", shell_complete=names_of("hosts"))
 @click.option("--reason", required=True, help="Why; shown wherever the host is shown.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@dry_run_flag
 @reach_flags
-def command(name: str, reason: str, yes: bool, reach: Reach) -> None:
+def command(name: str, reason: str, yes: bool, dry_run: bool, reach: Reach) -> None:
     """Keep every machine from claiming the host NAME from now on.
 
     A machine that has it keeps it, and so does the job that runs on it; once released it is not claimed again.
     """
-    run(_set(name, reason, reach, yes=yes))
+    run(_set(name, reason, reach, yes=yes, dry_run=dry_run))
 
 
 @click.command("unquarantine")
 @click.argument("name", shell_complete=names_of("hosts"))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@dry_run_flag
 @reach_flags
-def unquarantine_command(name: str, yes: bool, reach: Reach) -> None:
+def unquarantine_command(name: str, yes: bool, dry_run: bool, reach: Reach) -> None:
     """Let the host NAME be claimed again."""
-    run(_set(name, "", reach, yes=yes))
+    run(_set(name, "", reach, yes=yes, dry_run=dry_run))
 
 
-async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
+async def _set(name: str, reason: str, reach: Reach, *, yes: bool, dry_run: bool) -> int:
     from paddock.hosts.api import ScalewayAppleSiliconHost
 
     async with connected(reach) as reached:
@@ -50,8 +52,8 @@ async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
                 plan.append(f"machine {mac.machine.metadata.name} keeps it, and its jobs, until it is released")
         else:
             plan = [f"host {meta.name} may be claimed again (it was quarantined: {host.spec.quarantine})"]
-        if not confirmed(plan, "Go on?", yes=yes):
-            return DECLINED
+        if not confirmed(plan, "Go on?", yes=yes, dry_run=dry_run):
+            return 0 if dry_run else DECLINED
         # The uid: a Host object that was made anew meanwhile is another one, and is not meant.
         change = {"metadata": {"uid": meta.uid}, "spec": {"quarantine": reason or None}}
         await reached.client.merge_patch(ScalewayAppleSiliconHost, meta.name, change, namespace=meta.namespace)

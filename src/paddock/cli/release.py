@@ -1,13 +1,15 @@
 """`paddock release` and `paddock terminate`: give a Mac back, to the pool or for good, after saying what that ends."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from paddock.cli.completion_values import names_of
-from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import DECLINED, FAILED, Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.finding import read_busy_pods, read_mac
-from paddock.cli.output import confirmed, say
+from paddock.cli.output import confirmed, dry_run_flag, say
+from paddock.cli.waiting import Progress, wait_flags, waited
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Pod
@@ -20,29 +22,50 @@ __all__ = ["command", "plan", "terminate_command"]
 @click.argument("name", shell_complete=names_of("machines"))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--force-kill-job", is_flag=True, help="Go on although a job is running on the Mac; the job is lost.")
+@dry_run_flag
+@wait_flags
 @reach_flags
-def command(name: str, yes: bool, force_kill_job: bool, reach: Reach) -> None:
+def command(
+    name: str, yes: bool, force_kill_job: bool, dry_run: bool, wait: bool, timeout: float, reach: Reach
+) -> None:
     """Give the Mac NAME back to the pool: its machine is deleted, the disk is wiped, the host is free again.
 
     NAME is the name of the machine or of its host. A fleet or Cluster API makes another machine in its place.
     """
-    run(_give_back(name, reach, yes=yes, force=force_kill_job, terminate=False))
+    how = _How(yes=yes, force=force_kill_job, terminate=False, dry_run=dry_run, timeout=timeout if wait else None)
+    run(_give_back(name, reach, how))
 
 
 @click.command("terminate")
 @click.argument("name", shell_complete=names_of("machines"))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--force-kill-job", is_flag=True, help="Go on although a job is running on the Mac; the job is lost.")
+@dry_run_flag
+@wait_flags
 @reach_flags
-def terminate_command(name: str, yes: bool, force_kill_job: bool, reach: Reach) -> None:
+def terminate_command(
+    name: str, yes: bool, force_kill_job: bool, dry_run: bool, wait: bool, timeout: float, reach: Reach
+) -> None:
     """Give the Mac NAME back to the cloud for good, for example because its hardware is broken.
 
     Below its billing floor the cloud refuses the deletion; the operator then schedules it, and the command does not wait for it.
     """
-    run(_give_back(name, reach, yes=yes, force=force_kill_job, terminate=True))
+    how = _How(yes=yes, force=force_kill_job, terminate=True, dry_run=dry_run, timeout=timeout if wait else None)
+    run(_give_back(name, reach, how))
 
 
-async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, terminate: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class _How:
+    yes: bool
+    force: bool
+    terminate: bool
+    dry_run: bool
+    timeout: float | None
+    """How long to wait for the end; None: not at all."""
+
+
+async def _give_back(name: str, reach: Reach, how: _How) -> int:
+    from paddock.base.clock import SystemClock
     from paddock.hosts.api import ScalewayAppleSiliconMachine
     from paddock.hosts.cluster_api import machine_owner, machine_resource
     from paddock.hosts.delete import RELEASE_POLICY
@@ -54,17 +77,17 @@ async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, termina
         if machine is None:
             raise Problem(_unowned(mac))
         busy = await read_busy_pods(reached, machine.metadata.name)
-        verb = "terminate" if terminate else "release"
+        terminate, verb = how.terminate, "terminate" if how.terminate else "release"
         say(f"To {verb} {machine.metadata.name}:")
-        if busy and not force:
+        if busy and not how.force:
             for pod in busy:
                 say(f"  {_job(pod)}")
             raise Problem(
                 f"a job is running there: `paddock drain {machine.metadata.name}` lets it finish first, "
                 "--force-kill-job gives it up"
             )
-        if not confirmed(plan(mac, busy, terminate=terminate), "Go on?", yes=yes):
-            return DECLINED
+        if not confirmed(plan(mac, busy, terminate=terminate), "Go on?", yes=how.yes, dry_run=how.dry_run):
+            return 0 if how.dry_run else DECLINED
         meta, kind = machine.metadata, ScalewayAppleSiliconMachine
         # Forced only where a job was shown and given up: one that comes after this look is waited for.
         marks = {**({RELEASE_POLICY: "terminate"} if terminate else {}), **({FORCE: "true"} if busy else {})}
@@ -77,8 +100,47 @@ async def _give_back(name: str, reach: Reach, *, yes: bool, force: bool, termina
             await reached.client.delete(machine_resource(version), owner.name, meta.namespace, uid=owner.uid)
         else:
             await reached.client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
-        say(f"asked for; `paddock why host {mac.host.metadata.name if mac.host else meta.name}` says how far it is")
+        if how.timeout is not None:
+            done = await waited(lambda: _progress(reached, mac, terminate=terminate), SystemClock(), how.timeout)
+            return 0 if done else FAILED
+        about = f"host {mac.host.metadata.name}" if mac.host else f"machine {meta.name}"
+        say(f"asked for; `paddock why {about}` says how far it is (--wait waits for it)")
         return 0
+
+
+async def _progress(reached: Reached, mac: "Mac", *, terminate: bool) -> Progress:
+    """How far it is: the machine has to go first, then its host is wiped and pooled, or gone for good."""
+    from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+    from paddock.kube.errors import NotFoundError
+
+    assert mac.machine is not None
+    meta, message = mac.machine.metadata, ""
+    try:
+        machine = await reached.client.get(ScalewayAppleSiliconMachine, meta.name, meta.namespace)
+        if machine.metadata.uid == meta.uid:
+            # What keeps it is said by the condition that waits: the drain, or the release.
+            waiting = [c for c in machine.status.conditions if c.status == "False" and c.message]
+            drained = next((c for c in waiting if c.type == "Drained"), waiting[0] if waiting else None)
+            message = drained.message if drained else "its end was asked for"
+            return Progress(f"machine {meta.name}: {message}")
+    except NotFoundError:
+        pass
+    if mac.host is None:
+        return Progress(f"machine {meta.name} is gone; it had no host", done=True)
+    about = f"host {mac.host.metadata.name}"
+    try:
+        host = await reached.client.get(ScalewayAppleSiliconHost, mac.host.metadata.name, mac.host.metadata.namespace)
+    except NotFoundError:
+        return Progress(f"{about} is gone", done=True)
+    if host.status.state == "gone":
+        return Progress(f"{about} is gone", done=True)
+    if terminate and host.status.deletion_scheduled:
+        return Progress(f"{about} is below its billing floor; the cloud deletes it later", done=True)
+    claimed = host.spec.claim is not None and host.spec.claim.machine_uid == meta.uid
+    if not terminate and not claimed and host.spec.release is None and host.status.state != "releasing":
+        return Progress(f"{about} was wiped, and is {host.status.state}", done=True)
+    ready = next((c for c in host.status.conditions if c.type == "Ready"), None)
+    return Progress(f"{about}: {host.status.state}, {host.status.cloud_status}; {ready.message if ready else ''}")
 
 
 def plan(mac: "Mac", busy: "list[Pod]", *, terminate: bool) -> list[str]:

@@ -5,7 +5,7 @@ import click
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
 from paddock.cli.finding import read_mac
-from paddock.cli.output import confirmed
+from paddock.cli.output import confirmed, say
 
 __all__ = ["command"]
 
@@ -37,9 +37,7 @@ async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
             raise Problem(f"machine {name} has no host yet: `paddock why machine {name}` says what it waits for")
         meta = host.metadata
         if host.spec.retire == reason:
-            click.echo(
-                f"host {meta.name} is {'to be retired' if reason else 'not to be retired'} already; nothing to do"
-            )
+            say(f"host {meta.name} is {'to be retired' if reason else 'not to be retired'} already; nothing to do")
             return 0
         if not reason and retiring(host):
             raise Problem(
@@ -56,5 +54,5 @@ async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
         # The uid: a Host object that was made anew meanwhile is another one, and is not meant.
         change = {"metadata": {"uid": meta.uid}, "spec": {"retire": reason or None}}
         await reached.client.merge_patch(ScalewayAppleSiliconHost, meta.name, change, namespace=meta.namespace)
-        click.echo(f"host {meta.name} is {'to be retired' if reason else 'kept'}")
+        say(f"host {meta.name} is {'to be retired' if reason else 'kept'}")
         return 0

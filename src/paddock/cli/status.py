@@ -179,6 +179,9 @@ def _screen(look: _Look, now: datetime, *, most: int | None) -> str:
     for problem in health.problems[:most]:
         since = f"  ({ago(problem.since, now)})" if problem.since is not None else ""
         lines += ["", f"▲ {problem.about}{since}", f"  {problem.sentence}"]
+        lines += [f"  so:      {one.about}: {one.sentence.partition(';')[0]}" for one in problem.symptoms[:3]]
+        if len(problem.symptoms) > 3:
+            lines.append(f"           and {len(problem.symptoms) - 3} more")
         if problem.doing:
             lines.append(f"  already: {problem.doing}")
         lines += [f"  type:    {command}" for command in problem.commands[:2]]

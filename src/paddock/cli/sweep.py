@@ -239,6 +239,7 @@ def _shown(found: Sequence[SweepRow], output: str, *, explain: bool) -> str:
         name=lambda finding: f"scalewayapplesiliconhost/{finding.host}",
         plain=asdict,
         nothing="No hosts.",
+        kind="Verdict",
     )
     return "\n".join([shown, "", _summary(found)]) if found and output in ("table", "wide") else shown
 

@@ -20,6 +20,7 @@ from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import QueueSummary
+from paddock.views.causes import Known, by_cause
 from paddock.views.idle_capacity import idle_beside_jobs, lost_runners
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "Problem", "survey"]
@@ -59,6 +60,8 @@ class Problem:
     doing: str = ""
     commands: tuple[str, ...] = ()
     runbook: str = ""
+    symptoms: "tuple[Problem, ...]" = ()
+    """What would not be wrong without this, worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class FleetHealth:
     sentence: str
     numbers: Numbers
     problems: tuple[Problem, ...]
-    """Worst first."""
+    """Causes, the worst first, each with what hangs on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,8 @@ def survey(
         *_of_pools(pools, now),
         *_folded(_of_pods(pods, now), "pods"),
     ]
-    problems = tuple(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)))
+    known = Known(warm=numbers.warm, without_host=sum(not machine.status.host_name for machine in machines))
+    problems = by_cause(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)), known, ASIDE)
     # What a person set aside on purpose is listed, and is no reason for alarm.
     wrong = [problem for problem in problems if problem.impact > ASIDE]
     return FleetHealth(not wrong, _sentence(wrong, numbers), numbers, problems)
@@ -158,7 +162,8 @@ def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
         jobs = "" if numbers.running is None else f", {numbers.running} jobs run"
         return f"Healthy: {numbers.hosts_ready} of {numbers.hosts} Macs are ready{jobs}, nothing needs a person."
     first = wrong[0].sentence.partition(";")[0]
-    more = f" ({len(wrong)} problems in all)" if len(wrong) > 1 else ""
+    count = sum(1 + len(problem.symptoms) for problem in wrong)
+    more = f" ({count} problems in all)" if count > 1 else ""
     return f"Not healthy: {wrong[0].about}: {first}{more}"
 
 

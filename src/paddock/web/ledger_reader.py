@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from paddock.base.clock import Clock
 from paddock.base.metrics import KILL_PATHS, CollectorRegistry
+from paddock.base.readable import selected
 from paddock.clients.github import BudgetView
-from paddock.runners.http.readonly import JobPage, PodPage, job_page, pod_page
+from paddock.runners.http.readonly import JobPage, PodPage, job_page, log_of, pod_page
 from paddock.runners.http.why import Explainer
 from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.processes.dispatch import RunnerService
@@ -20,6 +21,7 @@ _LOOKED_AT = 30.0
 _FRESH = 1.5
 _RUNNING = 1000
 _LISTED = 60
+_LOG_LINES = 300
 _WINDOW = timedelta(hours=1)
 
 
@@ -102,6 +104,11 @@ class LedgerReader:
 
     async def job(self, job_id: int) -> JobPage | None:
         return await job_page(self._service.ledger, job_id)
+
+    async def log(self, pod_uid: str) -> str | None:
+        """The end of what the Pod's runner printed; None where nothing is kept."""
+        text = await log_of(self._service.ledger, pod_uid) if pod_uid else None
+        return None if text is None else selected(text, tail_lines=_LOG_LINES)
 
     async def pod(self, uid_or_name: str) -> PodPage | None:
         return await pod_page(self._service.ledger, uid_or_name)

@@ -30,7 +30,7 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
         site,
         f"{'' if why.healthy else '(!) '}{page.kind} {page.name} · Paddock",
         h.nav(".crumbs", aria_label="Where you are")[
-            h.a(href="/")["Fleet"], " / ", page.kind, h.span(".as-of")["as of ", clock_time(page.at), " UTC"]
+            h.a(href="/")["Fleet"], " / ", page.kind, h.span(".as-of")["as of ", clock_time(page.at)]
         ],
         h.h1(".object")[h.small[page.kind], " ", page.name],
         h.section(".card.why", data_kind="good" if why.healthy else "bad", aria_labelledby="why-title")[
@@ -54,6 +54,7 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
                 h.section(".card", aria_labelledby="timeline-title")[
                     h.h2("#timeline-title")["Timeline"], _timeline(page)
                 ],
+                _log(page),
             ],
             h.div(".column.side")[
                 _related(page),
@@ -67,6 +68,17 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
             ],
         ],
     )
+
+
+def _log(page: ObjectPage) -> Node:
+    if page.log is None:
+        return None
+    return h.section(".card", aria_labelledby="log-title")[
+        h.h2("#log-title")["The runner's log"],
+        h.pre(".log", tabindex="0", role="region", aria_labelledby="log-title")[page.log or "(nothing yet)"],
+        h.p(".typed")[command(f"paddock logs {page.kind}/{page.name} -f")],
+        h.p(".quiet")["The end of it, kept for a week. What the job's own steps print is at GitHub."],
+    ]
 
 
 def _actions(site: Site, page: ObjectPage) -> Node:

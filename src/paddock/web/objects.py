@@ -12,7 +12,7 @@ from paddock.kube.builtin import Pod
 from paddock.kube.objects import Condition
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL
 from paddock.runners.http.explain import why_pod, why_pool
-from paddock.runners.http.readonly import PodPage
+from paddock.runners.http.readonly import JobPage, PodPage
 from paddock.runners.ledger import LedgerError
 from paddock.runners.pools.pod_predicates import os_of, warm
 from paddock.views.finding import find_mac, pods_on, works
@@ -56,6 +56,8 @@ class ObjectPage:
     verbs: Sequence[Verb] = ()
     phases: Sequence[Phase] = ()
     note: str = ""
+    log: str | None = None
+    """The end of what its runner printed; None where nothing is kept."""
     at: datetime | None = None
     """When this was seen."""
 
@@ -284,6 +286,7 @@ async def _pod(name: str, seen: PageData, ledger: LedgerReader | None) -> Object
         related,
         verbs=offered("pod", None, pod),
         note=note,
+        log=await _log(ledger, page.uid if page is not None else asked),
     )
 
 
@@ -326,7 +329,21 @@ async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage 
         timeline(of_transitions(page.transitions)),
         related,
         phases=phases_of(page, seen.now),
+        log=await _log(ledger, _ran_in(page, job_id)),
     )
+
+
+def _ran_in(page: JobPage, job_id: int) -> str:
+    """The uid of the Pod that ran it, or was to run it, last."""
+    ran = [one for one in page.sessions if one.executed_job_id == job_id] or list(page.sessions)
+    return ran[-1].pod_uid if ran else ""
+
+
+async def _log(ledger: LedgerReader | None, pod_uid: str) -> str | None:
+    try:
+        return await ledger.log(pod_uid) if ledger is not None else None
+    except LedgerError:
+        return None  # the rest of the page says that the ledger is away
 
 
 def _pod_word(pod: Pod) -> str:

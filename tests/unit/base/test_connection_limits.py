@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import structlog
 
 from paddock.base.connection_limits import ConnectionLimits
 from paddock.base.http_server import bind, listening
@@ -110,3 +111,15 @@ async def test_an_upgrade_is_answered_as_the_plain_request_that_it_is(port: int,
     said = await answer(port, ask)
     assert said.startswith(b"HTTP/1.1 200")
     assert "pip install" not in "".join(capfd.readouterr())
+
+
+async def test_rubbish_is_refused_and_whoever_sends_it_does_not_decide_how_much_is_logged(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(20):
+            assert (await answer(port, b"\x16\x03\x01 rubbish\r\n\r\n")).startswith(b"HTTP/1.1 400")
+    assert [record for record in caplog.records if "Invalid HTTP" in record.getMessage()] == []
+    assert [line for line in lines if "limit" in line["event"]] == [
+        {"event": "connections were ended at a limit", "component": "http", "no_http": 1, "log_level": "warning"}
+    ]

@@ -18,7 +18,7 @@ def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check(*words: str) -> tuple[int, dict[str, Any]]:
     outcome = CliRunner().invoke(main, ["config", "check", *words, "-o", "json"])
-    return outcome.exit_code, {value["field"]: value for value in json.loads(outcome.output)}
+    return outcome.exit_code, {value["field"]: value for value in json.loads(outcome.output)["items"]}
 
 
 def test_each_setting_says_where_it_comes_from(monkeypatch: pytest.MonkeyPatch):

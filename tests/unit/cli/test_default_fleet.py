@@ -24,7 +24,7 @@ def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def problems(*words: str) -> dict[str, str]:
     outcome = CliRunner().invoke(main, ["config", "check", "operator", *words, "-o", "json"])
-    return {value["field"]: value["problem"] for value in json.loads(outcome.output)}
+    return {value["field"]: value["problem"] for value in json.loads(outcome.output)["items"]}
 
 
 def test_config_check_names_what_is_missing(tmp_path: Path) -> None:

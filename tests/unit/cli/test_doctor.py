@@ -25,7 +25,7 @@ def _no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checks(scene: Scene, *words: str) -> dict[str, Any]:
-    return {check["about"]: check for check in json.loads(scene.type("doctor", *words, "-o", "json").output)}
+    return {check["about"]: check for check in json.loads(scene.type("doctor", *words, "-o", "json").output)["items"]}
 
 
 def test_each_part_is_looked_at_and_problems_come_with_a_remedy(looked_at: Scene):

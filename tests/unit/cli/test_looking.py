@@ -86,7 +86,11 @@ class TestGet:
         assert len(wide[0]) > len(table[0])
         as_json = json.loads(looked_at.type("get", kind, "-o", "json").output)
         assert as_json == yaml.safe_load(looked_at.type("get", kind, "-o", "yaml").output)
-        assert len(as_json) == len(names)
+        assert len(as_json["items"]) == len(names)
+        assert (as_json["apiVersion"], as_json["kind"]) in (
+            ("v1", "List"),
+            ("cli.tuist.dev/v1", f"{kind.capitalize().removesuffix('s')}List"),
+        )
 
     def test_jobs_are_waiting_running_or_over_with_the_reason_and_the_pod(self, looked_at: Scene):
         rows = [line.split() for line in looked_at.type("get", "jobs").output.splitlines()[1:]]
@@ -130,19 +134,35 @@ class TestGet:
         assert "--selector 'a in ('" in outcome.output
 
     def test_json_shows_an_object_as_the_api_server_does(self, looked_at: Scene):
-        [shown] = json.loads(looked_at.type("get", "machine", "blue-1", "-o", "json").output)
+        shown = json.loads(looked_at.type("get", "machine", "blue-1", "-o", "json").output)
         assert list(shown)[:2] == ["apiVersion", "kind"]
         assert not [key for key in shown if "_" in key]
 
+    def test_a_list_is_sorted_cut_and_templated_as_kubectl_does(self, looked_at: Scene):
+        names = looked_at.type("get", "machines", "--sort-by", ".status.phase", "-o", "name").output.split()
+        assert names == ["machine/blue-2", "machine/blue-1"], "Pending comes before Ready"
+        assert len(looked_at.type("get", "machines", "--no-headers").output.splitlines()) == 2
+        filled = looked_at.type("get", "machines", "-o", "jsonpath={.items[*].metadata.name}").output
+        assert filled == "blue-1 blue-2\n"
+        own = looked_at.type("get", "machine", "blue-1", "-o", "custom-columns=N:.metadata.name,P:.status.phase").output
+        assert [line.split() for line in own.splitlines()] == [["N", "P"], ["blue-1", "Ready"]]
+        wrong = looked_at.type("get", "machines", "-o", "jsonpath={.items")
+        assert (wrong.exit_code, "Traceback" in wrong.output) == (1, False)
+        assert looked_at.type("get", "machines", "-o", "nonsense").exit_code == 2
+
     def test_a_namespace_narrows_the_list_and_all_namespaces_widens_it_again(self, looked_at: Scene):
-        assert looked_at.type("get", "pods", "-n", "elsewhere").output == "No pods.\n"
+        said = looked_at.type("get", "pods", "-n", "elsewhere").output
+        assert said == "No pods in namespace elsewhere; -A looks in every namespace.\n"
         assert len(looked_at.type("get", "pods", "-n", "elsewhere", "-A").output.splitlines()) == 3
         assert len(looked_at.type("get", "nodes", "-n", "elsewhere").output.splitlines()) == 2
 
-    def test_the_namespace_is_shown_once_there_are_two(self, scene: Scene):
+    def test_the_namespace_is_shown_where_all_of_them_are_listed(self, scene: Scene):
         assert "NAMESPACE" not in scene.type("get", "fleets").output
         scene.put(MacFleet(metadata=ObjectMeta(name="red", namespace="kube-system"), spec=MacFleetSpec(replicas=0)))
-        table = [line.split()[:2] for line in scene.type("get", "fleets").output.splitlines()]
+        assert "red" not in scene.type("get", "fleets").output, (
+            "as kubectl: the context's namespace, unless -A is given"
+        )
+        table = [line.split()[:2] for line in scene.type("get", "fleets", "-A").output.splitlines()]
         assert table == [["NAMESPACE", "NAME"], ["default", "blue"], ["kube-system", "red"]]
 
     def test_a_context_that_is_not_there_is_named(self, looked_at: Scene):

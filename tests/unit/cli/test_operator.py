@@ -52,6 +52,7 @@ def flags(**given: Any) -> dict[str, Any]:
         "watch_namespaces": (),
         "order_cap": 10,
         "order_budget": None,
+        "retire_after_quarantines": 0,
         **given,
     }
 

@@ -37,13 +37,15 @@ def test_a_terminal_obeys_nothing_that_was_printed() -> None:
 @pytest.mark.parametrize("form", ["table", "wide", "name", "json", "yaml"])
 def test_no_form_of_a_list_holds_what_a_terminal_obeys(form: str) -> None:
     columns: list[Column[str]] = [Column("NAME", lambda item: item), Column("STATE", lambda _: "ready")]
-    text = listed([HOSTILE, "plain"], form, columns, name=str, plain=lambda item: {"name": item}, nothing="none")
+    text = listed(
+        [HOSTILE, "plain"], form, columns, name=str, plain=lambda item: {"name": item}, nothing="none", kind="Thing"
+    )
     assert not OBEYED.search(_printed(text))
 
 
 def test_a_table_stays_a_table_whatever_a_name_holds() -> None:
     columns: list[Column[str]] = [Column("NAME", lambda item: item), Column("STATE", lambda _: "ready")]
-    lines = listed([HOSTILE, "plain"], "table", columns, name=str, plain=str, nothing="none").splitlines()
+    lines = listed([HOSTILE, "plain"], "table", columns, name=str, plain=str, nothing="none", kind="Thing").splitlines()
     assert len(lines) == 3
     assert len({line.index("  ready") for line in lines[1:]} | {len(line) for line in lines[1:]}) == 2
 

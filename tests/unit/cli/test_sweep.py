@@ -116,9 +116,9 @@ class TestTheCommand:
         assert "the sweep would act on 1" in outcome.output
 
     def test_json_yaml_and_names_are_for_programs(self, filled: Cluster):
-        told = json.loads(run(filled, "-o", "json").output)
+        told = json.loads(run(filled, "-o", "json").output)["items"]
         assert {each["host"]: each["state"] for each in told} == {SERVER_ID: "owned", OTHER_ID: "stranded"}
-        assert [list(each) for each in yaml.safe_load(run(filled, "-o", "yaml").output)] == [list(told[0])] * 2
+        assert [list(each) for each in yaml.safe_load(run(filled, "-o", "yaml").output)["items"]] == [list(told[0])] * 2
         names = run(filled, "-o", "name", "--state", "stranded").output
         assert names == f"scalewayapplesiliconhost/{OTHER_ID}\n"
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from unit.deploy.rendering import FULL, NAMESPACE, RELEASE, ROOT, of_kind
 
-from paddock.hosts.roles import CORE_ROLE, NODE_LEASE_ROLE, NODE_PODS_ROLE, NODE_ROLE, RENEWAL_BINDING
+from paddock.hosts.roles import CLUSTER_IDENTITY, CORE_ROLE, NODE_LEASE_ROLE, NODE_PODS_ROLE, NODE_ROLE, RENEWAL_BINDING
 
 NODE_ROLES = (NODE_ROLE, NODE_LEASE_ROLE, NODE_PODS_ROLE)
 ROLES = ("ClusterRole", "Role")
@@ -31,6 +31,9 @@ def rendered(values: dict[str, Any], kinds: tuple[str, ...]) -> dict[tuple[str, 
     found = {(each["kind"], each["metadata"]["name"]): each for kind in kinds for each in of_kind(kind, values)}
     # Kubernetes' own role, given to every node: not a role of the release, nor to an account of it.
     found.pop(("ClusterRoleBinding", RENEWAL_BINDING), None)
+    # Every node may learn which cluster this is; it comes with the admission policies.
+    for kind in ("ClusterRole", "ClusterRoleBinding"):
+        found.pop((kind, CLUSTER_IDENTITY), None)
     return found
 
 

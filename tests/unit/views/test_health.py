@@ -96,23 +96,28 @@ def test_many_of_one_kind_are_told_as_one_by_the_oldest():
     assert problem.since == NOW - timedelta(minutes=4)
 
 
-def test_jobs_come_before_macs_and_macs_before_money():
+def test_jobs_come_before_macs_and_macs_before_money_below_their_cause():
     health = look(
         hosts=[host(state="stranded", conditions=said("NoOwner"))],
         machines=[machine(conditions=said("BootstrapFailed"))],
         summary=QueueSummary(900.0, 3, 0, 0, 0, 0, 0, 0),
         pools=[pool(conditions=said("NoHealthyNode", "no Node"))],
     )
-    assert abouts(health) == ["queue", "pool macs", "machine m-1", f"host {SERVER_ID}"]
-    assert health.sentence.startswith("Not healthy: queue: a job that may run now has waited 15 min")
+    [root] = health.problems
+    assert [root.about, *(one.about for one in root.symptoms)] == [
+        f"host {SERVER_ID}",
+        "queue",
+        "pool macs",
+        "machine m-1",
+    ]
+    assert root.symptoms[0].sentence.startswith("a job that may run now has waited 15 min")
 
 
 def test_a_pool_that_still_has_warm_pods_weighs_less_than_a_mac_that_is_down():
     short = pool(idle=3, conditions=said("Unschedulable", "no room"))
-    assert abouts(look(machines=[machine(conditions=said("BootstrapFailed"))], pools=[short])) == [
-        "machine m-1",
-        "pool macs",
-    ]
+    [root] = look(machines=[machine(conditions=said("BootstrapFailed"))], pools=[short]).problems
+    assert (root.about, [one.about for one in root.symptoms]) == ("machine m-1", ["pool macs"])
+    assert root.impact > root.symptoms[0].impact
 
 
 def test_a_pool_that_is_starting_is_no_problem():

@@ -108,3 +108,13 @@ def test_a_job_page_spells_the_repository_as_github_does() -> None:
     html = str(object_page(Site("here"), ObjectPage("job", "1", why), lambda _: None))
     assert "acme/app · build has waited 5 s" in html
     assert "Acme/app" not in html
+
+
+def test_a_job_page_shows_the_runners_log_and_obeys_none_of_it() -> None:
+    why = Explanation(about="job 1", sentence="runs")
+    html = str(
+        object_page(Site("here"), ObjectPage("job", "1", why, log="<b>Listening for Jobs</b>\n"), lambda _: None)
+    )
+    assert "&lt;b&gt;Listening for Jobs&lt;/b&gt;" in html
+    assert "paddock logs job/1 -f" in html
+    assert "log-title" not in str(object_page(Site("here"), ObjectPage("job", "1", why), lambda _: None))

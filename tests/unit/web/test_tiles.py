@@ -124,3 +124,12 @@ def test_groups_are_by_zone_and_fleet_and_count_every_mac_once() -> None:
     groups = groups_of(page_data(24))
     assert [(group.zone, group.fleet) for group in groups][:2] == [("fr-par-1", "mac-fleet"), ("fr-par-1", "")]
     assert sum(tile_states(groups).values()) == 24
+
+
+def test_a_small_tile_has_a_name_for_touch_and_for_screen_readers() -> None:
+    from paddock.web.parts.fleet import fleet_parts
+
+    seen = page_data(70)
+    html = fleet_parts(groups_of(seen), seen.now)["fleet"].html()
+    assert html.count('class="tile small"') == 70
+    assert html.count("aria-label=") >= 70

@@ -89,6 +89,7 @@ def _shown(checks: "list[Check]", output: str) -> str:
             name=lambda check: f"{check.state}/{check.about}",
             plain=asdict,
             nothing="",
+            kind="Check",
         )
     width = max(len(check.about) for check in checks)
     lines = []

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from email.utils import parsedate_to_datetime
 
 import jwt
 from msgspec import Struct
 
 from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
 from paddock.clients.github.settings import GitHubSettings, signing_key
 
@@ -21,6 +23,8 @@ _BACKDATED = timedelta(minutes=1)  # so that a clock of ours that is ahead does 
 _REUSED_FOR = 300.0
 _MARGIN = 300.0  # a token is replaced this long before its end: no call that is under way outlives it
 _OUTDATED_AFTER = 60.0
+_CLOCKS_AGREE = timedelta(seconds=30)  # the header counts whole seconds, and its way takes some
+_log = get_logger("github")
 
 
 class GrantedToken(Struct, frozen=True):
@@ -50,6 +54,7 @@ class AppAuth:
         self._grant = grant
         self._held: dict[int, _Held] = {}
         self._asked: dict[int, asyncio.Task[Secret]] = {}
+        self._ahead = timedelta()
 
     async def credential(self, installation_id: int) -> Secret:
         """What to authorise a call with: the App's JWT for `APP`, else the installation's token."""
@@ -83,8 +88,28 @@ class AppAuth:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def refused_at(self, date: str | None) -> None:
+        """GitHub answered 401 to the App itself, at this moment by its own clock: where ours is off, its clock counts.
+
+        A machine whose clock is a minute ahead signs from the future, and would be refused until somebody sets the clock.
+        """
+        if date is None:
+            return
+        try:
+            said = parsedate_to_datetime(date)
+        except ValueError:
+            return
+        ahead = self._clock.now() - said
+        off = timedelta() if abs(ahead) < _CLOCKS_AGREE else ahead
+        if off and not self._ahead:
+            _log.warning(
+                "this machine's clock is off: JWTs are signed by GitHub's; set the clock",
+                seconds_ahead=round(off.total_seconds()),
+            )
+        self._ahead = off
+
     def _signed(self) -> Secret:
-        born = self._clock.now() - _BACKDATED
+        born = self._clock.now() - self._ahead - _BACKDATED
         claims = {"iat": int(born.timestamp()), "exp": int((born + _LIFE).timestamp()), "iss": self._app_id}
         token = Secret(jwt.encode(claims, self._key, algorithm="RS256"))
         now = self._clock.monotonic()

@@ -208,6 +208,8 @@ class GitHubConnection:
             mutation=call.effect,
             hidden=(credential,),
         )
+        if isinstance(error, Unauthenticated) and call.installation_id == APP:
+            self._auth.refused_at(response.headers.get("date"))
         if isinstance(error, RateLimited):
             error.retry_after = self._held(budget, call, error, response.headers, self._clock.now())
         raise error

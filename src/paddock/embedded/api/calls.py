@@ -84,10 +84,7 @@ class ApiCall:
     def wants_metadata(self) -> str | None:
         """The version of `meta.k8s.io` in which the client asks for metadata alone, if that is its first choice."""
         media, *parameters = (part.strip() for part in self.accept.split(",")[0].split(";"))
-        given: dict[str, str] = {}
-        for parameter in parameters:
-            name, _, value = parameter.partition("=")
-            given[name] = value
+        given = {name: value for name, _, value in (parameter.partition("=") for parameter in parameters)}
         if media != "application/json" or given.get("g") != "meta.k8s.io":
             return None
         wanted = given.get("as") in ("PartialObjectMetadata", "PartialObjectMetadataList")

@@ -24,7 +24,7 @@ def why_job(
 ) -> Explanation:
     """Why a job is where it is: waiting, being dispatched, running or over."""
     about, job = f"job {job_id}", page.job
-    evidence = (*_log(page.transitions, now), *_of_cluster(pod, pool, now), *_of_github(page, now))
+    evidence = (*_log(page.transitions, now), *_of_cluster(pod, pool, now), *_of_github(page, now), *_last_words(page))
     if page.completion is not None and (job is None or job.status in FINISHED):
         ended = page.completion
         ran = waited = ""
@@ -98,7 +98,7 @@ def why_job(
         about=about,
         sentence=f"{what} was handed to Pod {job.pod_name} {span(now - since)} ago, and GitHub has not said that it runs",
         evidence=evidence,
-        next=f"{'GitHub is asked every minute' if late else f'After {span(healing.registration_deadline)} GitHub is asked'}; if no runner runs it, it waits again in its old place.",
+        next=f"{'GitHub is asked every half minute' if late else f'After {span(healing.registration_deadline)} GitHub is asked'}; if no runner runs it, it waits again in its old place.",
         commands=(f"paddock why pod {job.pod_name}",),
         healthy=not late,
     )
@@ -325,6 +325,13 @@ def _log(lines: Sequence[Transition], now: datetime) -> tuple[Evidence, ...]:
             f"{span(now - line.at)} ago: {line.subject} {line.was or 'new'} → {line.became} ({line.by}: {line.why})",
         )
         for line in lines[-_LAST_LINES:]
+    )
+
+
+def _last_words(page: JobPage) -> tuple[Evidence, ...]:
+    """What a runner printed last that ended under this job."""
+    return tuple(
+        Evidence("host", f"{one.pod_name} printed last: {one.last_lines}") for one in page.sessions if one.last_lines
     )
 
 

@@ -115,6 +115,8 @@ class Load(Struct, frozen=True):
     not_allowed: int = 0
     resting: int = 0
     held: int = 0
+    unminted: int = 0
+    executing: int = 0
 
     @classmethod
     def of(cls, signals: PoolSignals) -> "Load":

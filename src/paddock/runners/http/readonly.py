@@ -143,12 +143,22 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary
         return await _log(request, ran[-1].pod_uid if ran else "", f"job {job_id}")
 
     async def _log(request: Request, uid: str, about: str) -> Response:
+        if "from" in request.query_params:
+            return await _log_from(uid, number_of(request, "from", 0, 0, _LARGEST_ID), about)
         lines = number_of(request, "tail", 100_000, 0, 100_000)
         text = await log_of(ledger, uid) if uid else None
         if text is None:
             sentence = f"no log is kept of {about}: its agent posted none, or it is older than a week"
             return refusal(404, "no_log", sentence)
         return PlainTextResponse(selected(text, tail_lines=lines))
+
+    async def _log_from(uid: str, first: int, about: str) -> Response:
+        """For who follows: what came since, where to go on, and whether there will be more."""
+        log = await ledger.runner_logs.read(uid, after=first) if uid else None
+        if log is None:
+            return refusal(404, "no_log", f"no log is kept of {about}")
+        text = readable(b"".join(piece.content for piece in log.pieces))
+        return answer({"text": text, "next": log.next_byte, "ended": log.ended})
 
     handlers: dict[str, Handler] = {
         "/strip": summary,

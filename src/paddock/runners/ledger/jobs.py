@@ -10,6 +10,7 @@ from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
 from paddock.runners.ledger.enqueue import MOVED, WHY, Announcement, EnqueueBatcher, resay
 from paddock.runners.ledger.errors import InvalidEntryError
+from paddock.runners.ledger.job_metrics import JobMetrics
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.rows import (
     FINISHED,
@@ -86,6 +87,7 @@ UPDATE jobs SET status = 'running', generation = %(generation)s, pod_uid = %(pod
     changed_at = %(now)s, changed_by = %(by)s, changed_why = %(why)s
 WHERE job_id = %(job_id)s AND status IN ('waiting', 'unserved', 'queued', 'claimed', 'running')
   AND NOT (%(generation)s::bigint IS NULL AND status = 'running' AND runner_name = %(runner_name)s)
+RETURNING pool, enqueued_at
 """
 SESSION_EXECUTES = """
 -- session_executes
@@ -105,6 +107,7 @@ UPDATE jobs SET status = %(status)s, conclusion = %(conclusion)s, completed_at =
     started_at = coalesce(started_at, %(started_at)s), runner_name = coalesce(%(runner_name)s, runner_name),
     not_before = NULL, changed_at = %(now)s, changed_by = %(by)s, changed_why = %(why)s
 WHERE job_id = %(job_id)s AND status NOT IN ('completed', 'cancelled')
+RETURNING pool, started_at
 """
 END_CLAIMS = """
 -- end_claims_of_executor
@@ -139,6 +142,8 @@ class Jobs:
         self._clock = clock
         self._notifications = notifications
         self._enqueue_batcher = EnqueueBatcher(database, clock)
+        self.metrics: JobMetrics | None = None
+        """Told of each change that this process wrote, once; a process that exports metrics sets it."""
 
     async def enqueue(self, job: NewJob, *, by: str = "webhook", status: Announced = "queued", why: str = "") -> Moved:
         """`queued` or `waiting`: the job waits from now on, unless it is known already or has finished.
@@ -151,6 +156,8 @@ class Jobs:
         said = Announcement(job, by, status, why or WHY[status])
         moved = await self._enqueue_batcher.add(said) or await self._enqueue_in_turn(said)
         if moved is Moved.QUEUED:
+            if self.metrics is not None:
+                self.metrics.enqueued(job.pool)
             await self._notifications.hint(job.pool)
         return moved
 
@@ -197,7 +204,10 @@ class Jobs:
                 "pod_name": None if mine is None else mine.pod_name,
                 "started_at": started_at,
             }
-            await connection.execute(RUNS, binding)
+            runs = await (await connection.execute(RUNS, binding)).fetchone()
+        first = mine is not None and (mine.executing_since is None or mine.job_id != job.job_id)
+        if runs is not None and first and self.metrics is not None:
+            self.metrics.started(runs[0], (started_at - runs[1]).total_seconds())
         if requeued is not None:
             await self._notifications.hint(requeued)
         if mine is None:
@@ -254,7 +264,7 @@ class Jobs:
                 mine = []
             concerned = [job_id, *(claim.job_id for claim in mine if claim.job_id is not None)]
             await connection.execute(JOBS_CONCERNED, [concerned])
-            await connection.execute(FINISH, end)
+            row = await (await connection.execute(FINISH, end)).fetchone()
             if job is not None:
                 await self._insert(
                     connection,
@@ -271,6 +281,11 @@ class Jobs:
                 params = {**words, "generations": [claim.generation for claim in mine]}
                 params["why"] = f"its runner finished job {job_id}"
                 ended = await fetch_all(connection, Ended, END_CLAIMS, params)
+        if first and self.metrics is not None and (row is not None or job is not None):
+            pool, began = row if row is not None else (job.pool if job is not None else "", started_at)
+            # A job that no runner took up did not run, although it may have been handed over.
+            ran = (completed_at - began).total_seconds() if began is not None and runner_name is not None else None
+            self.metrics.completed(pool, conclusion, ran)
         # Capacity of the account came free, and a job may wait again.
         await self._notifications.hint(*(claim.pool for claim in ended))
         return Moved.COMPLETED if first else Moved.FINISHED

@@ -140,8 +140,17 @@ WITH latest AS (
 )
 SELECT f.job_id, f.account_id, a.login, coalesce(j.repository, '') AS repository,
        coalesce(j.workflow_name, '') AS workflow_name, coalesce(j.job_name, '') AS job_name,
-       coalesce(j.pool, '') AS pool, f.conclusion, f.runner_name, j.enqueued_at, j.started_at, f.completed_at
+       coalesce(j.pool, '') AS pool, f.conclusion, f.runner_name, j.enqueued_at, j.started_at, f.completed_at,
+       CASE WHEN f.runner_name IS NOT NULL THEN
+           greatest(0, extract(epoch FROM coalesce(s.job_started_at, j.started_at) - j.enqueued_at))::float8 END AS waited_seconds,
+       CASE WHEN f.runner_name IS NOT NULL THEN
+           greatest(0, extract(epoch FROM f.completed_at - coalesce(s.job_started_at, j.started_at)))::float8 END AS ran_seconds,
+       CASE WHEN s.started_at IS NOT NULL THEN
+           greatest(0, extract(epoch FROM coalesce(s.ended_at, %(now)s) - s.started_at))::float8 END AS pod_seconds,
+       s.pod_name, s.last_lines
 FROM latest f JOIN accounts a USING (account_id) LEFT JOIN jobs j USING (job_id)
+LEFT JOIN LATERAL (SELECT * FROM sessions s WHERE s.account_id = f.account_id AND s.runner_name = f.runner_name
+                   ORDER BY s.started_at DESC LIMIT 1) s ON true
 ORDER BY f.completed_at DESC, f.job_id DESC
 """
 LATENCY = """
@@ -230,7 +239,7 @@ class Overview:
     async def recent(self, limit: int = 100) -> list[FinishedJob]:
         """The jobs that ended last, latest first."""
         async with self._looking() as connection:
-            return await fetch_all(connection, FinishedJob, RECENT, {"limit": _page(limit)})
+            return await fetch_all(connection, FinishedJob, RECENT, {"limit": _page(limit), "now": self._clock.now()})
 
     async def latency(self, window: timedelta = timedelta(hours=1)) -> list[Stage]:
         """How long each stage took for jobs of the last `window`, newest ten thousand; every stage is there."""

@@ -75,7 +75,11 @@ class QueueCollector(Collector):
             "Jobs that wait: those that may run now, those that a limit, a failed mint or an approval holds back, and those of nobody on the allow list.",
             labels=["pool", "state"],
         )
-        claims = GaugeMetricFamily("paddock_claims", "Claims that are held.", labels=["pool"])
+        claims = GaugeMetricFamily(
+            "paddock_claims",
+            "Claims that are held: being minted, handed out and not heard of yet, executing a job.",
+            labels=["pool", "state"],
+        )
         for pool, signals in sorted(self.signals.items()):
             oldest.add_metric([pool], self._oldest(pool))
             jobs.add_metric([pool, "dispatchable"], signals.queued)
@@ -83,7 +87,9 @@ class QueueCollector(Collector):
             jobs.add_metric([pool, "not_allowed"], signals.not_allowed)
             jobs.add_metric([pool, "resting"], signals.resting)
             jobs.add_metric([pool, "approval"], signals.held)
-            claims.add_metric([pool], signals.claimed)
+            claims.add_metric([pool, "minting"], signals.unminted)
+            claims.add_metric([pool, "handed"], signals.claimed - signals.unminted - signals.executing)
+            claims.add_metric([pool, "executing"], signals.executing)
         yield from (oldest, jobs, claims)
         if self.unserved is not None:
             unserved = GaugeMetricFamily("paddock_queue_unserved_jobs", "Jobs with labels that no pool offers.")

@@ -281,6 +281,8 @@ class Session(Struct, frozen=True, kw_only=True):
     end_reason: str | None
     job_started_at: datetime | None
     job_ended_at: datetime | None
+    last_lines: str | None = None
+    """What the runner printed last, where it ended under its job."""
 
 
 class Delivery(Struct, frozen=True):

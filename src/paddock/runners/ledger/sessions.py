@@ -48,10 +48,20 @@ WHERE j.job_id = %s ORDER BY started_at
 """
 
 
+KEEP_LINES = """
+-- keep_last_lines: the first that were kept stay
+UPDATE sessions SET last_lines = coalesce(last_lines, %s) WHERE pod_uid = %s
+"""
+
+
 class Sessions:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+
+    async def keep_last_lines(self, pod_uid: str, text: str) -> None:
+        """Keep what the runner of this Pod printed last. Repeatable."""
+        await self._database.run(KEEP_LINES, [text.replace("\x00", ""), pod_uid])
 
     async def end(self, pod_uid: str, ended_at: datetime, *, by: str, why: str) -> bool:
         """The Pod ended then. Of two reports the earlier moment counts. False: no session, or nothing new."""

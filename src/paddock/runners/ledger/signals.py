@@ -66,6 +66,9 @@ SELECT %(pool)s AS pool, held.claimed, greatest(held.claimed, occupying.pods) AS
        coalesce((SELECT percentile_disc(0.95) WITHIN GROUP (ORDER BY sessions) FROM minutes), 0)::integer
            AS p95_concurrent_last_hour,
        queue.not_allowed,
+       (SELECT count(*) FROM claims WHERE pool = %(pool)s AND state = 'claimed')::integer AS unminted,
+       (SELECT count(*) FROM claims WHERE pool = %(pool)s AND state = 'running' AND executing_since IS NOT NULL)::integer
+           AS executing,
        (SELECT count(*) FROM waiting WHERE rests)::integer AS resting,
        (SELECT count(*) FROM jobs WHERE status = 'waiting' AND pool = %(pool)s)::integer AS held
 FROM queue, held, occupying
@@ -135,6 +138,9 @@ class PoolSignals(Struct, frozen=True):
     not_allowed: int = 0
     resting: int = 0
     held: int = 0
+    unminted: int = 0
+    executing: int = 0
+    """Of the claims: not minted yet, and heard to execute a job; the others were handed a runner and wait."""
 
 
 class Signals:

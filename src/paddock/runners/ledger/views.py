@@ -175,6 +175,13 @@ class FinishedJob(Struct, frozen=True, kw_only=True):
     enqueued_at: datetime | None
     started_at: datetime | None
     completed_at: datetime
+    waited_seconds: float | None = None
+    """Until a runner took it up; None where none did."""
+    ran_seconds: float | None = None
+    pod_seconds: float | None = None
+    """How long its Pod was its account's, from the hand-over to the Pod's end (so far, where it has not ended)."""
+    pod_name: str | None = None
+    last_lines: str | None = None
 
 
 class Stage(Struct, frozen=True):

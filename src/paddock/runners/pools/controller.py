@@ -1,5 +1,6 @@
 """The RunnerPool controller: keeps as many warm runners as a pool asks for, and never ends one that a job uses."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -63,6 +64,11 @@ class PoolReconciler:
         self._clock = context.clock
         self._memory = PoolMemory(context.clock, context.settings)
         self._effects = PoolEffects(context, self._memory)
+
+    @property
+    def start_timeouts(self) -> Mapping[str, int]:
+        """Pods that did not start in time, by pool, since this process began."""
+        return self._memory.start_timeouts
 
     async def __call__(self, request: Request) -> Result:
         pool = await self._fresh.get(RunnerPool, request.name, request.namespace)

@@ -144,6 +144,7 @@ class PoolEffects:
         if each.failed_on:
             self._memory.failed(pool, each.failed_on, self._clock.now())
         if each.kind in {"start_timeout", "unschedulable", "runner_not_started"}:
+            self._memory.start_timeouts[pool.metadata.name] += 1
             self._recorder.record(pool, "Warning", "RunnerDidNotStart", f"{each.pod.metadata.name}: {each.why}")
 
     async def _delete(self, pod: Pod) -> None:

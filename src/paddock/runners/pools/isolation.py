@@ -22,21 +22,18 @@ def isolated(pool: RunnerPool, serving: Sequence[Node]) -> Condition | None:
     if pool.spec.os != "darwin":
         return None
     if pool.spec.isolation == "exclusive":
-        return _said("True", "OneTenantAMac", "each of its VMs has its Mac for itself while it runs")
+        alone = "each of its VMs has its Mac for itself while it runs"
+        return Condition(type=ISOLATED, status="True", reason="OneTenantAMac", message=alone)
     without = sorted(node.metadata.name for node in serving if node.metadata.labels.get(SOFTNET_LABEL) != "true")
     if not serving:
         return None
     if not without:
-        return _said("True", "Softnet", "VMs of a Mac are kept apart by Softnet")
+        apart = "VMs of a Mac are kept apart by Softnet"
+        return Condition(type=ISOLATED, status="True", reason="Softnet", message=apart)
     named = ", ".join(without[:_NAMED]) + (f" and {len(without) - _NAMED} more" if len(without) > _NAMED else "")
-    return _said(
-        "False",
-        "SoftnetMissing",
+    message = (
         f"VMs of two accounts may be on one Mac, and {len(without)} of {len(serving)} Macs ({named}) run without Softnet, so one "
-        "could read the other's traffic: install Softnet (virtualMachines.softnet of the fleet file), set spec.isolation to "
-        "exclusive, or serve one account alone",
+        "could read the other's traffic: install Softnet (virtual_machines.softnet of the fleet file, --softnet of the agent), "
+        "set spec.isolation to exclusive, or serve one account alone"
     )
-
-
-def _said(status: str, reason: str, message: str) -> Condition:
-    return Condition(type=ISOLATED, status=status, reason=reason, message=message)
+    return Condition(type=ISOLATED, status="False", reason="SoftnetMissing", message=message)

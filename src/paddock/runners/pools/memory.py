@@ -1,5 +1,6 @@
 """What the pool controller keeps in mind between two looks. All of it may be forgotten: it saves questions, proves nothing."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -33,6 +34,8 @@ class PoolMemory:
         self._leaving: dict[str, tuple[str, PodRef, datetime]] = {}
         self._failures: dict[tuple[str, str], list[StartFailure]] = {}
         self._looked: dict[str, float] = {}
+        self.start_timeouts: Counter[str] = Counter()
+        """Pods that did not start in time, by pool, since this process began."""
 
     # Creations
 

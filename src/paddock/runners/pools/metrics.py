@@ -3,9 +3,9 @@
 Nothing is set and nothing can be forgotten: a pool that is gone has no series.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from paddock.kube.builtin import Node, Pod
@@ -45,10 +45,12 @@ class PoolCollector(Collector):
         nodes: Callable[[], Iterable[Node]],
         outlook: Callable[[RunnerPool], Outlook | None],
         pods: Callable[[], Iterable[Pod]],
+        start_timeouts: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._pools = pools
         self._nodes = nodes
         self._pods = pods
+        self._start_timeouts = start_timeouts
         self._outlook = outlook
 
     def collect(self) -> Iterator[Metric]:
@@ -75,6 +77,12 @@ class PoolCollector(Collector):
         for pool in pools:
             found.add_metric([pool.metadata.name], pool.status.idle + free_places(pool, nodes, pods))
         yield found
+        late = CounterMetricFamily(
+            "paddock_runner_pool_start_timeouts", "Pods that did not start in time and were replaced.", labels=["pool"]
+        )
+        for pool in pools:
+            late.add_metric([pool.metadata.name], self._start_timeouts().get(pool.metadata.name, 0))
+        yield late
 
 
 def _family(name: str, text: str) -> GaugeMetricFamily:

@@ -12,8 +12,12 @@ from typing import Protocol
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.readable import readable, selected
 from paddock.base.tasks import end
 from paddock.runners.ledger import HeldPod, Ledger, LedgerError, Pod, PoolSignals
+
+_LAST_LINES = 20
+_LAST_BYTES = 8192
 
 __all__ = ["LedgerRetirementApi", "Recheck", "RetirementApi", "RetirementUnavailableError"]
 
@@ -113,6 +117,8 @@ class LedgerRetirementApi:
             fence = await self._ledger.fences.of_pod(pod.uid)
             if fence is not None:
                 await self._ledger.fences.lift(fence, by=_BY, why=why)
+            if left.unsettled:
+                await self._keep_last_lines(pod.uid)
         except LedgerError as error:
             raise RetirementUnavailableError(f"the end of Pod {pod.name} was not recorded: {error}") from error
         if left.unsettled:
@@ -124,6 +130,15 @@ class LedgerRetirementApi:
         """End the checks that are under way; the sweep comes by their jobs later."""
         for check in list(self._checks):
             await end(check)
+
+    async def _keep_last_lines(self, pod_uid: str) -> None:
+        """The Pod ended, and its job had not: what its runner printed last may say why. Logs are forgotten after a week."""
+        log = await self._ledger.runner_logs.read(pod_uid)
+        if log is None or not log.pieces:
+            return
+        end = b"".join(piece.content for piece in log.pieces[-2:])[-_LAST_BYTES:]
+        lines = selected(readable(end), tail_lines=_LAST_LINES)
+        await self._ledger.sessions.keep_last_lines(pod_uid, lines)
 
     async def _check(self, job_ids: Sequence[int], pod: Pod) -> None:
         try:

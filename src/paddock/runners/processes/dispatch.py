@@ -24,6 +24,7 @@ from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.service import DispatchContext, DispatchService
 from paddock.runners.healing.service import HealingContext, HealingService
 from paddock.runners.http.accounts import accounts_routes
+from paddock.runners.http.budget_metrics import BudgetCollector
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
@@ -31,6 +32,7 @@ from paddock.runners.http.rewind import rewind_route
 from paddock.runners.http.why import Explainer, why_routes
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.ledger.configured_limits import ConfiguredLimits
+from paddock.runners.ledger.job_metrics import JobMetrics
 from paddock.runners.ledger.queue_metrics import QueueCollector
 from paddock.runners.ledger.retention import RetentionWorker
 from paddock.runners.pools.retirement import LedgerRetirementApi
@@ -122,6 +124,8 @@ class RunnerService:
         self.sources = SourceCollector(ledger, clock)
         registry.register(self.sources)
         self.listeners = None if context.scale_sets is None else self._listeners(context, context.scale_sets)
+        ledger.jobs.metrics = JobMetrics(registry)
+        registry.register(BudgetCollector(github.budgets))
         self.retention = RetentionWorker(ledger, settings.retention, clock, registry)
         internal = internal_routes(
             self.retirement, self.dispatch.tokens, ledger.progress.note, ledger.runner_logs.append, settings

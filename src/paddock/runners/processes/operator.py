@@ -80,7 +80,11 @@ class RunnerOperator:
         )
         metrics.registry.register(
             PoolCollector(
-                self.pools.reader.list, self.nodes.reader.list, self.autoscaler.outlook, self.pods.reader.list
+                self.pools.reader.list,
+                self.nodes.reader.list,
+                self.autoscaler.outlook,
+                self.pods.reader.list,
+                lambda: keeper.start_timeouts,
             )
         )
         manager.add_runnable("runner events", recorder.run)

@@ -91,7 +91,7 @@ def _check_app(state: GitHubState, public_key: RSAPublicKey, credential: str, no
     if not isinstance(issued, int | float) or issued > (now + _DRIFT).timestamp():
         what = "must be an Integer representing the time that the assertion was issued"
         raise problems.undecodable(f"'Issued at' claim ('iat') {what}")
-    if str(claims.get("iss")) != str(state.app_id):
+    if str(claims.get("iss")) not in (str(state.app_id), state.client_id):
         raise problems.ProblemError(404, "Integration not found")
 
 

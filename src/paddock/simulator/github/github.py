@@ -263,11 +263,45 @@ class SimulatedGitHub:
         return account
 
     def suspend(self, login: str, *, suspended: bool = True) -> None:
-        self.account(login).suspended_at = self._clock.now() if suspended else None
+        """Somebody suspends the App there, or lets it act again; the App is told."""
+        account, now = self.account(login), self._clock.now()
+        account.suspended_at = now if suspended else None
+        self._told(account, "suspend" if suspended else "unsuspend")
 
     def uninstall(self, login: str) -> None:
-        """Somebody removes the App: its tokens stop working and its webhooks stop coming."""
-        self.account(login).installed = False
+        """Somebody removes the App: it is told, its tokens stop working and its webhooks stop coming."""
+        account = self.account(login)
+        account.installed = False
+        self._told(account, "deleted")
+
+    def install(self, login: str) -> SimulatedAccount:
+        """Somebody installs the App, for the first time or anew, which is another installation; the App is told."""
+        account = self.account(login)
+        account.installation_id, account.installed, account.suspended_at = self.state.fresh_id(5), True, None
+        self._told(account, "created")
+        return account
+
+    def accept_permissions(self, login: str, **permissions: str) -> None:
+        """Somebody accepts what the App asks for anew; the App is told."""
+        account = self.account(login)
+        account.permissions |= permissions
+        self._told(account, "new_permissions_accepted")
+
+    def give_repository(self, full_name: str) -> SimulatedRepository:
+        """The installation gets one more repository; the App is told."""
+        repository = self.add_repository(full_name)
+        self._told(self.account(repository.owner), "added", repository.full_name)
+        return repository
+
+    def take_repository(self, full_name: str) -> None:
+        """The installation loses a repository: for the App it is not there any more."""
+        repository = self.state.repositories[full_name.lower()]
+        self._told(self.account(repository.owner), "removed", repository.full_name)
+        del self.state.repositories[full_name.lower()]
+
+    def _told(self, account: SimulatedAccount, action: str, *names: str) -> None:
+        self._webhooks.announce_installation(account, action, self.tick(), names)
+        self._woken.set()
 
     # Jobs
 

@@ -358,6 +358,7 @@ class JobQueue:
         if runner.removed:
             return
         self._not_idle(runner)
+        self._free_name(runner)
         runner.removed, runner.online = True, False
         self._sighted(runner, now)
         self.timers.at(now + self._pace(_FORGOTTEN_AFTER), partial(self._forget_runner, runner))
@@ -386,6 +387,10 @@ class JobQueue:
     def _forget_runner(self, runner: SimulatedRunner, now: datetime) -> None:
         del now
         self.state.runners.pop(runner.id, None)
+        self._free_name(runner)
+
+    def _free_name(self, runner: SimulatedRunner) -> None:
+        """A name is taken for as long as its runner is registered, and no longer."""
         names = self.state.names.get(runner.place, {})
         if names.get(runner.name.lower()) == runner.id:
             del names[runner.name.lower()]

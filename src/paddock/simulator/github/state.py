@@ -190,6 +190,7 @@ class Outgoing(msgspec.Struct, kw_only=True):
     repository_id: int
     redelivery: bool = False
     fails: bool = False
+    event: str = "workflow_job"
 
 
 class Attempt(msgspec.Struct, kw_only=True):
@@ -207,6 +208,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     repository_id: int
     job_id: int
     body: bytes
+    event: str = "workflow_job"
 
 
 class Token(msgspec.Struct, kw_only=True):
@@ -273,6 +275,11 @@ class GitHubState(msgspec.Struct, kw_only=True):
     scale_sets: dict[int, SimulatedScaleSet] = msgspec.field(default_factory=dict)
     service_tokens: dict[str, ServiceToken] = msgspec.field(default_factory=dict)
     attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)
+
+    @property
+    def client_id(self) -> str:
+        """The App's other name, which signs as well as its number."""
+        return f"Iv23li{self.app_id:014d}"
 
     def fresh_id(self, step: int = 1) -> int:
         self.next_id += max(1, step)

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import httpx2
@@ -13,8 +14,8 @@ from paddock.base.clock import Clock
 from paddock.base.rng import new_uuid
 from paddock.base.tls import default_tls
 from paddock.simulator.github.faults import FaultKind, GitHubFaults
-from paddock.simulator.github.state import Attempt, GitHubState, Outgoing, SimulatedJob
-from paddock.simulator.github.wire import event_json
+from paddock.simulator.github.state import Attempt, GitHubState, Outgoing, SimulatedAccount, SimulatedJob
+from paddock.simulator.github.wire import event_json, installation_event_json
 
 __all__ = ["Webhooks", "signature"]
 
@@ -77,6 +78,26 @@ class Webhooks:
             former.due = outgoing.due + self._drawn(_OVERTAKEN_BY)
             self._state.outgoing.append(former)
 
+    def announce_installation(
+        self, account: SimulatedAccount, action: str, now: datetime, names: Sequence[str] = ()
+    ) -> None:
+        """Something happened to the App's installation: installed, suspended, removed, or given other repositories."""
+        if not self._url:
+            return
+        body = msgspec.json.encode(installation_event_json(self._state, account, action, names))
+        outgoing = Outgoing(
+            due=now + self._drawn(self._state.behaviour.delivery),
+            guid=new_uuid(self._rng),
+            action=action,
+            body=body,
+            job_id=0,
+            installation_id=account.installation_id,
+            repository_id=0,
+            event="installation_repositories" if action in ("added", "removed") else "installation",
+        )
+        fault = self._faults.for_delivery(action, self._rng)
+        self._plan(outgoing, None if fault is None else (fault.kind, fault.delay))
+
     def again(self, attempt: Attempt, now: datetime) -> None:
         """Send what that attempt sent, under the same id."""
         outgoing = Outgoing(
@@ -88,6 +109,7 @@ class Webhooks:
             installation_id=attempt.installation_id,
             repository_id=attempt.repository_id,
             redelivery=True,
+            event=attempt.event,
         )
         fault = self._faults.for_delivery("redelivery", self._rng)
         self._plan(outgoing, None if fault is None else (fault.kind, fault.delay))
@@ -112,7 +134,12 @@ class Webhooks:
         kind, delay = mishap or (None, 0.0)
         if kind is FaultKind.UNSENT:
             return
-        if kind is FaultKind.OVERTAKEN and outgoing.action != "completed" and not outgoing.redelivery:
+        if (
+            kind is FaultKind.OVERTAKEN
+            and outgoing.job_id
+            and outgoing.action != "completed"
+            and not outgoing.redelivery
+        ):
             self._state.held[outgoing.job_id] = outgoing
             return
         if kind in {FaultKind.DELAYED, FaultKind.OVERTAKEN}:
@@ -158,6 +185,7 @@ class Webhooks:
             repository_id=outgoing.repository_id,
             job_id=outgoing.job_id,
             body=outgoing.body,
+            event=outgoing.event,
         )
         # Only now: a delivery that is broken off by a restart is sent again, as if it had never been.
         self.in_flight.remove(outgoing)
@@ -197,7 +225,7 @@ class Webhooks:
             "Content-Type": "application/json",
             "User-Agent": "GitHub-Hookshot/5a1f0c7",
             "X-GitHub-Delivery": outgoing.guid,
-            "X-GitHub-Event": "workflow_job",
+            "X-GitHub-Event": outgoing.event,
             "X-GitHub-Hook-ID": str(self._state.hook_id),
             "X-GitHub-Hook-Installation-Target-ID": str(self._state.app_id),
             "X-GitHub-Hook-Installation-Target-Type": "integration",

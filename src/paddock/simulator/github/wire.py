@@ -1,6 +1,7 @@
 """How the simulated GitHub writes its things as JSON: the fields of the real API and of its webhooks."""
 
 import base64
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = [
     "encoded_jit_config",
     "event_json",
     "group_json",
+    "installation_event_json",
     "installation_json",
     "job_json",
     "repository_json",
@@ -268,6 +270,31 @@ def event_json(state: GitHubState, job: SimulatedJob, action: str, now: datetime
     return payload
 
 
+def installation_event_json(
+    state: GitHubState, account: SimulatedAccount, action: str, names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The body of an `installation` or an `installation_repositories` event; `names` are repositories that it tells of."""
+    repositories = [
+        {"id": one.id, "node_id": _node_id("R", one.id), "name": one.name, "full_name": one.full_name, "private": one.private}
+        for one in state.repositories.values()
+        if one.owner == account.login and (not names or one.full_name in names)
+    ]  # fmt: skip
+    body: dict[str, Any] = {
+        "action": action,
+        "installation": installation_json(state, account),
+        "sender": account_json(account),
+    }
+    if action in ("added", "removed"):
+        other = "removed" if action == "added" else "added"
+        return body | {
+            "repository_selection": "selected",
+            f"repositories_{action}": repositories,
+            f"repositories_{other}": [],
+            "requester": None,
+        }
+    return body | {"repositories": repositories, "requester": None}
+
+
 def attempt_json(attempt: Attempt) -> dict[str, Any]:
     return {
         "id": attempt.id,
@@ -277,7 +304,7 @@ def attempt_json(attempt: Attempt) -> dict[str, Any]:
         "duration": round(attempt.duration, 2),
         "status": attempt.status,
         "status_code": attempt.status_code,
-        "event": "workflow_job",
+        "event": attempt.event,
         "action": attempt.action,
         "installation_id": attempt.installation_id,
         "repository_id": attempt.repository_id,

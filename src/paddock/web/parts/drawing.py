@@ -67,11 +67,11 @@ def seconds(value: float | None) -> str:
 
 
 def clock_time(moment: datetime | None) -> Node:
-    """The time of day in UTC, with the whole moment behind it."""
+    """The time of day, with the whole moment in UTC behind it. The page's script makes it that of the reader's own clock."""
     if moment is None:
         return h.span[""]
     text = rfc3339(moment)
-    return h.time(datetime=text, title=text)[text[11:19]]
+    return h.time(".clock", datetime=text, title=f"{text[:10]} {text[11:19]} UTC")[f"{text[11:19]} UTC"]
 
 
 def empty(*words: Node) -> Node:

@@ -119,9 +119,9 @@ def _small(tile: Tile) -> str:
     """
     what = tile.job or tile.doing
     label = f"{tile.title}: {STATES[tile.state].word}{f', {what}' if what else ''}"
-    return (
-        f'<a class="tile small" data-state="{tile.state}" href="{href("host", tile.name)}" title="{escape(label)}"></a>'
-    )
+    said = escape(label)
+    # The title is for a pointer; who touches or listens needs the name, which a title is not everywhere.
+    return f'<a class="tile small" data-state="{tile.state}" href="{href("host", tile.name)}" title="{said}" aria-label="{said}"></a>'
 
 
 def _large(tile: Tile, now: datetime) -> Node:

@@ -39,6 +39,11 @@ def _problem(problem: Problem, now: datetime, runbook: Callable[[str], str | Non
             h.small[" for ", lasted] if lasted else None,
         ],
         h.p[linked(sentence_case(problem.sentence))],
+        h.ul(".symptoms")[
+            [h.li[h.b["so "], linked(f"{one.about}: {one.sentence.partition(';')[0]}")] for one in problem.symptoms[:3]]
+        ]
+        if problem.symptoms
+        else None,
         h.p(".doing")[h.b["Already under way: "], linked(problem.doing)] if problem.doing else None,
         h.p(".typed")[
             [[command(text), " "] for text in problem.commands[:2]],

@@ -26,6 +26,16 @@
   };
   setInterval(tick, 1000);
 
+  // Times of day are the reader's own; what the server wrote, in UTC, stays in the title.
+  const local = () => {
+    for (const time of all("time.clock:not([data-local])")) {
+      time.dataset.local = "";
+      time.textContent = new Date(time.dateTime).toLocaleTimeString([], { hour12: false });
+    }
+  };
+  local();
+  document.addEventListener("paddock:live", local);
+
   // Commands: a click or Enter copies.
   const select = (node) => getSelection().selectAllChildren(node);
   const copy = async (node) => {
@@ -85,6 +95,17 @@
     }
     return best;
   };
+  // One stop for the tab key among the Macs, wherever the arrows left it: a thousand stops would be none.
+  let stop = null;
+  const rove = (to) => {
+    const tiles = all(".grid > li > .tile");
+    if (to?.isConnected) stop = to.closest("li").id;
+    const kept = [...tiles].find((tile) => tile.parentElement.id === stop) ?? tiles[0];
+    for (const tile of tiles) tile.tabIndex = tile === kept ? 0 : -1;
+  };
+  rove();
+  document.addEventListener("paddock:live", () => rove());
+  document.addEventListener("focusin", (event) => { if (event.target.matches?.(".tile")) rove(event.target); });
   const WAYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]);
 
   document.addEventListener("keydown", (event) => {

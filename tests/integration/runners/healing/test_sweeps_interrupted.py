@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
-from integration.runners.healing.healing_rig import MINUTE, NAMESPACE, Crash, HealingRig
+from integration.runners.healing.healing_rig import MINUTE, NAMESPACE, ORGANISATION, Crash, HealingRig, runner_of
 
 from paddock.kube.builtin import Container, Node, Pod, PodSpec, ServiceAccount
 from paddock.kube.errors import NotFoundError
@@ -20,6 +20,7 @@ async def _missing(healing_rig: HealingRig, number: int) -> Healed:
     early, claim = await healing_rig.claimed()
     late, job_id = await healing_rig.busy()
     for pod in (early, late):
+        healing_rig.github.hide(ORGANISATION, runner_of(pod))  # it ended with its VM
         await healing_rig.vanish(pod)
 
     async def healed(healing_rig: HealingRig) -> bool:

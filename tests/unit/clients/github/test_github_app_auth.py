@@ -1,6 +1,7 @@
 """The App's JWT, and installation tokens: fetched once, kept, replaced in time and after a 401."""
 
 import asyncio
+import random
 from datetime import timedelta
 
 import httpx2
@@ -31,6 +32,7 @@ from paddock.clients.github import (
     Unauthenticated,
     Unavailable,
 )
+from paddock.simulator.github import SimulatedGitHub
 
 
 async def job(client: GitHubClient, installation_id: int = INSTALLATION):
@@ -206,3 +208,13 @@ async def test_closing_ends_a_request_for_a_token(github: ScriptedGitHub):
         await until(lambda: bool(github.grants))
     with pytest.raises(asyncio.CancelledError):
         await call
+
+
+async def test_a_clock_that_is_off_is_corrected_by_githubs_own(clock: SteppedClock):
+    """An hour ahead: the JWT is from the future, GitHub refuses it, and the next one is signed by GitHub's clock."""
+    behind = SteppedClock(clock.now() - timedelta(hours=1))
+    github = SimulatedGitHub(behind, random.Random(3))
+    account = github.add_organization("acme", "app")
+    async with GitHubClient(github.settings(), clock, random.Random(4), github.transport()) as client:
+        assert [each.login for each in await client.installations()] == ["acme"]
+        assert await client.waiting_jobs(account.installation_id, "acme/app") == []

@@ -361,17 +361,17 @@ def test_where_github_gave_no_moment_the_handing_over_is_the_beginning() -> None
     ids=["no session", "nothing heard", "another job", "ended"],
 )
 def test_a_job_that_was_handed_over_and_is_not_known_to_run_says_so(session: Session | None) -> None:
-    job = a_job("running", started_at=ago(seconds=100), pod_name=NAME)
+    job = a_job("running", started_at=ago(seconds=80), pod_name=NAME)
     said = of_job(job_page(job, sessions=[session] if session else []))
-    assert said.sentence == f"{WHAT} was handed to Pod {NAME} 100 s ago, and GitHub has not said that it runs"
-    assert said.next == "After 5 min GitHub is asked; if no runner runs it, it waits again in its old place."
+    assert said.sentence == f"{WHAT} was handed to Pod {NAME} 80 s ago, and GitHub has not said that it runs"
+    assert said.next == "After 90 s GitHub is asked; if no runner runs it, it waits again in its old place."
     assert (said.healthy, said.commands) == (True, (f"paddock why pod {NAME}",))
 
 
-def test_after_the_deadline_github_is_asked_every_minute_and_the_job_is_not_well() -> None:
+def test_after_the_deadline_github_is_asked_every_half_minute_and_the_job_is_not_well() -> None:
     job = a_job("running", started_at=ago(minutes=5, seconds=1), pod_name=NAME)
     said = of_job(job_page(job, sessions=[a_session()]))
-    assert said.next == "GitHub is asked every minute; if no runner runs it, it waits again in its old place."
+    assert said.next == "GitHub is asked every half minute; if no runner runs it, it waits again in its old place."
     assert not said.healthy
 
 

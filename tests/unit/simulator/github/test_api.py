@@ -36,6 +36,11 @@ async def test_the_times_and_the_issuer_of_an_app_jwt_are_checked(rig: Rig, made
     assert (await rig.http.get("/app", headers=headers)).status_code == status
 
 
+async def test_the_app_may_sign_by_its_client_id(rig: Rig):
+    headers = {"Authorization": f"Bearer {rig.app_jwt(iss=rig.github.state.client_id)}"}
+    assert (await rig.http.get("/app", headers=headers)).status_code == 200
+
+
 async def test_a_jwt_of_another_key_or_algorithm_is_refused(rig: Rig):
     now = int(rig.clock.now().timestamp())
     claims = {"iat": now, "exp": now + 60, "iss": rig.github.app_id}
@@ -89,11 +94,11 @@ async def test_a_mint_gives_a_runner_and_its_config(rig: Rig):
     assert answer.json()["encoded_jit_config"]
 
 
-async def test_a_name_is_used_up_even_when_its_runner_is_gone(rig: Rig):
+async def test_a_name_is_taken_for_as_long_as_its_runner_is_registered(rig: Rig):
     runner = (await rig.mint(name="mac-1")).json()["runner"]
     assert (await rig.mint(name="MAC-1")).status_code == 409
     assert (await rig.call("DELETE", f"{RUNNERS}/{runner['id']}")).status_code == 204
-    assert (await rig.mint(name="mac-1")).status_code == 409
+    assert (await rig.mint(name="mac-1")).status_code == 201, "its runner is gone, and the name free again"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Webhooks: what they say, when they come, what goes wrong with them, and the log."""
 
 import asyncio
+import json
+from typing import Any
 
 import pytest
 from gidgethub import sansio
@@ -55,10 +57,44 @@ async def test_a_job_cancelled_while_it_waits_is_told_without_a_runner(rig: Rig)
     assert (completed["conclusion"], completed["runner_name"], completed["runner_id"]) == ("cancelled", None, None)
 
 
-async def test_a_suspended_installation_is_told_nothing(rig: Rig):
+async def test_a_suspended_installation_is_told_of_that_and_of_no_job(rig: Rig):
     rig.github.suspend("acme")
     rig.github.submit("acme/app", labels=LABELS)
-    assert await rig.deliver() == []
+    await rig.deliver()
+    assert [(headers["x-github-event"], body) for headers, body in _actions(rig)] == [("installation", "suspend")]
+
+
+async def test_the_life_of_an_installation_is_told_step_by_step(rig: Rig):
+    old = rig.github.account("acme").installation_id
+    rig.github.suspend("acme")
+    rig.github.suspend("acme", suspended=False)
+    rig.github.accept_permissions("acme", checks="write")
+    rig.github.give_repository("acme/new")
+    rig.github.take_repository("acme/new")
+    rig.github.uninstall("acme")
+    again = rig.github.install("acme").installation_id
+    await rig.deliver()
+    told = sorted((headers["x-github-event"], action) for headers, action in _actions(rig))
+    assert told == sorted(
+        [
+            ("installation", "suspend"),
+            ("installation", "unsuspend"),
+            ("installation", "new_permissions_accepted"),
+            ("installation_repositories", "added"),
+            ("installation_repositories", "removed"),
+            ("installation", "deleted"),
+            ("installation", "created"),
+        ]
+    )
+    made = next(body for body in rig.receiver.payloads if body["action"] == "created")
+    assert made["installation"]["id"] == again != old
+    assert made["installation"]["account"]["login"] == "acme"
+    added = next(body for body in rig.receiver.payloads if body["action"] == "added")
+    assert [one["full_name"] for one in added["repositories_added"]] == ["acme/new"]
+
+
+def _actions(rig: Rig) -> list[tuple[Any, str]]:
+    return [(headers, json.loads(body)["action"]) for headers, body in rig.receiver.received]
 
 
 # What goes wrong

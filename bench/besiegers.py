@@ -1,0 +1,91 @@
+"""Whoever means dispatch no good, in a process of its own: slow and junk connections, as many as asked for, until its input ends.
+
+A fifth each: connections that say nothing, that send their head byte by byte, that promise a body and never send it, that send
+rubbish, and that show tokens which somebody made up. Each that is ended by the other side is opened again.
+"""
+
+import asyncio
+import base64
+import contextlib
+import json
+import sys
+import time
+
+from paddock.runners.api import AUDIENCE
+
+from .dispatch_server import allow_many_sockets
+
+__all__: list[str] = []
+
+_OPENED_AT_ONCE = 64
+_HEAD = b"POST /api/internal/runners/dispatch HTTP/1.1\r\nhost: dispatch\r\n"
+
+
+def _made_up(number: int) -> str:
+    """A token that claims to be good, for this audience and until tomorrow, of a Pod that nobody knows, by an unknown key."""
+    facts = {
+        "namespace": "default",
+        "serviceaccount": {"name": "p", "uid": "u"},
+        "pod": {"name": "p", "uid": str(number)},
+    }
+    claims = {"aud": [AUDIENCE], "exp": time.time() + 86_400, "kubernetes.io": facts}
+    claims["sub"] = "system:serviceaccount:default:p"
+    parts = ({"alg": "ES256", "kid": f"made-up-{number}", "typ": "JWT"}, claims)
+    return ".".join(
+        [*(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), "AAAA"]
+    )
+
+
+async def _one(port: int, number: int, opened: asyncio.Semaphore, counts: dict[str, int]) -> None:
+    while True:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with opened:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                counts["opened"] += 1
+            try:
+                await _misbehave(reader, writer, number)
+            finally:
+                writer.close()
+        await asyncio.sleep(1.0)
+
+
+async def _misbehave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+    match number % 5:
+        case 0:
+            await reader.read()
+        case 1:
+            writer.write(_HEAD)
+            while not reader.at_eof():
+                writer.write(b"x-slow: 1\r\n")
+                await writer.drain()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(1), 2.0)
+        case 2:
+            writer.write(_HEAD + b"content-length: 100000\r\n\r\n{")
+            await reader.read()
+        case 3:
+            writer.write(b"\x16\x03\x01" + b"A" * 100_000)
+            await reader.read()
+        case _:
+            mark = b'{"mark":"1 running"}'
+            head = f"authorization: Bearer {_made_up(number)}\r\ncontent-length: {len(mark)}\r\n\r\n".encode()
+            while not reader.at_eof():
+                writer.write(_HEAD.replace(b"dispatch HTTP", b"pods/progress HTTP") + head + mark)
+                await reader.readuntil(b"\r\n\r\n")
+                await asyncio.sleep(1.0)
+
+
+async def main(port: int, count: int) -> None:
+    allow_many_sockets()
+    opened, counts = asyncio.Semaphore(_OPENED_AT_ONCE), {"opened": 0}
+    tasks = [asyncio.create_task(_one(port, number, opened, counts)) for number in range(count)]
+    while counts["opened"] < count:
+        await asyncio.sleep(0.1)
+    print("there", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    for task in tasks:
+        task.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,108 @@
+"""Which problem is the cause of which: the root is told first, and what hangs on it below it.  (pure)
+
+A problem hangs on another only where the second explains the first: a pool is short because Macs are not ready, jobs wait
+because the pool is short. Where Pods are warm, waiting jobs are not the Macs' fault, and nothing is blamed on them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.views.health import Problem
+
+__all__ = ["Known", "by_cause"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What decides whether an explanation fits."""
+
+    warm: int
+    """Pods that wait for a job."""
+    without_host: int
+    """Machines that wait for a host to be free."""
+
+
+_Fits = Callable[[Known], bool]
+
+
+def _always(_: Known) -> bool:
+    return True
+
+
+def _no_pod_is_warm(known: Known) -> bool:
+    return not known.warm
+
+
+def _machines_lack_hosts(known: Known) -> bool:
+    return known.without_host > 0
+
+
+# From a cause to its symptom, by what a problem is about. Nearer causes first: jobs hang on their pool, which hangs on Macs.
+_EDGES: tuple[tuple[str, str, _Fits], ...] = (
+    ("dispatch", "queue", _always),
+    ("dispatch", "pool", _always),
+    ("dispatch", "pod", _always),
+    ("pool", "queue", _no_pod_is_warm),
+    ("pod", "pool", _no_pod_is_warm),
+    ("machine", "pool", _always),
+    ("machine", "pod", _always),
+    ("machine", "jobs", _always),
+    ("fleet", "pool", _always),
+    ("machine", "queue", _no_pod_is_warm),
+    ("fleet", "queue", _no_pod_is_warm),
+    ("host", "machine", _machines_lack_hosts),
+    ("host", "fleet", _machines_lack_hosts),
+    ("paddock", "host", _always),
+    ("paddock", "machine", _always),
+    ("paddock", "fleet", _always),
+)
+
+
+def by_cause(found: "Sequence[Problem]", known: Known, aside: int) -> "tuple[Problem, ...]":
+    """The roots, worst first, each with what hangs on it. A root weighs as much as the worst that hangs on it.
+
+    Problems come sorted by impact. What a person set aside (`aside`) causes nothing and hangs on nothing.
+    """
+    live = [problem for problem in found if problem.impact > aside]
+    above = {index: _cause_of(index, live, known) for index in range(len(live))}
+    below: dict[int, list[Problem]] = {}
+    for index, problem in enumerate(live):
+        root = _root(index, above)
+        if root != index:
+            below.setdefault(root, []).append(problem)
+    roots = [
+        replace(
+            problem,
+            impact=max([problem.impact, *(one.impact for one in below.get(index, ()))]),
+            symptoms=tuple(below.get(index, ())),
+        )
+        for index, problem in enumerate(live)
+        if above[index] is None
+    ]
+    rest = [problem for problem in found if problem.impact <= aside]
+    return (*sorted(roots, key=lambda one: -one.impact), *rest)
+
+
+def _cause_of(index: int, live: "Sequence[Problem]", known: Known) -> int | None:
+    mine = _subject(live[index])
+    for cause, symptom, fits in _EDGES:
+        if symptom == mine and fits(known):
+            for other, problem in enumerate(live):
+                if other != index and _subject(problem) == cause:
+                    return other
+    return None
+
+
+def _root(index: int, above: dict[int, int | None]) -> int:
+    """Edges lead from jobs towards the cloud and never back, so this ends."""
+    while (cause := above[index]) is not None:
+        index = cause
+    return index
+
+
+def _subject(problem: "Problem") -> str:
+    """What it is about: `machine` of `machine mac-1` and of `12 machines`."""
+    first, _, second = problem.about.partition(" ")
+    return second.removesuffix("s") if first.isdecimal() else first

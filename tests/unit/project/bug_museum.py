@@ -1,0 +1,500 @@
+"""Known bugs of peers and of our past, each as a mutant of one of our own decisions; the suite must kill every one.
+
+A mutant is a function that stands in for the real one, mostly by lying to it about one fact. `killer` is the file of tests that
+must fail under it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace as changed
+
+from paddock.clients.scaleway import Gone, Unknown
+from paddock.hosts import (
+    breaker,
+    claim,
+    cluster_api,
+    delete,
+    disruption,
+    first_contact,
+    fleet,
+    names,
+    order_limits,
+    orphans,
+    recovery,
+    release,
+    remediation,
+    retirement,
+    sweep,
+    validation,
+    verify,
+)
+from paddock.node import decide, pods
+from paddock.node.machines import Liveness
+
+__all__ = ["EXHIBITS", "Exhibit"]
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """`bug` cites who had it, `what` says it in one sentence, `mutant` has it."""
+
+    bug: str
+    what: str
+    original: Function
+    mutant: Function
+    killer: str
+
+
+EXHIBITS: dict[str, Exhibit] = {}
+
+
+def _exhibit(name: str, bug: str, original: Function, killer: str) -> Callable[[Function], Function]:
+    def add(mutant: Function) -> Function:
+        EXHIBITS[name] = Exhibit(bug, " ".join((mutant.__doc__ or "").split()), original, mutant, killer)
+        return mutant
+
+    return add
+
+
+def _host(host: Any, **spec: Any) -> Any:
+    return changed(host, spec=changed(host.spec, **spec))
+
+
+class _Everything(frozenset[str]):
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+_CHOOSE, _UNFREE, _UNFIT = claim.choose, claim._unfree, claim._unfit
+_STEP, _AFTER = release.release_step, release._after_the_wipe
+_VERDICT, _JUDGE = orphans.verdict, sweep.judge
+_OCCUPANCY, _DRAIN = disruption.occupancy, disruption.drain_step
+_DECIDE, _PLAN = decide.decide, fleet.plan
+_CLAIM, _RELEASE, _SWEEP, _ORPHANS = (f"hosts/test_{name}.py" for name in ("claim", "release", "sweep", "orphans"))
+_DISRUPTION, _REMEDIATION, _RECOVERY = (f"hosts/test_{name}.py" for name in ("disruption", "remediation", "recovery"))
+_BREAKER, _FLEET, _VERIFY, _DELETE = (f"hosts/test_{name}.py" for name in ("breaker", "fleet", "verify", "delete"))
+_NODE = "node/test_ends_of_a_vm.py"
+
+# Claiming
+
+
+@_exhibit("two machines reach for one host", "metal3#1004, BYOH items[0]", claim.choose, _CLAIM)
+def _(spec: Any, prefix: str, hosts: Any, intended: Any, now: Any) -> Any:
+    """What other machines already reach for is not looked at."""
+    return _CHOOSE(spec, prefix, hosts, frozenset(), now)
+
+
+@_exhibit("a claimed host is taken again", "metal3#3516, tuist#10858", claim._unfree, _CLAIM)
+def _(host: Any, now: Any) -> Any:
+    """A claim of another machine on the host is overwritten."""
+    return _UNFREE(_host(host, claim=None), now)
+
+
+@_exhibit("a dirty host looks free", "tuist release order (peers-hosts 0.3)", claim._unfree, _CLAIM)
+def _(host: Any, now: Any) -> Any:
+    """A host whose wipe is still to come may be claimed."""
+    return _UNFREE(_host(host, release=None), now)
+
+
+@_exhibit(
+    "a late call reaches a new tenant", "leader election without fencing (peers-hosts 0.10)", claim._unfree, _CLAIM
+)
+def _(host: Any, now: Any) -> Any:
+    """A host is claimable at once after its last mutation."""
+    return _UNFREE(_host(host, not_before=None), now)
+
+
+@_exhibit("a quarantined host comes back", "CAPH#2144, BYOH#762", claim._unfree, _CLAIM)
+def _(host: Any, now: Any) -> Any:
+    """A quarantine keeps nobody from claiming."""
+    return _UNFREE(_host(host, quarantine=""), now)
+
+
+@_exhibit("bad hosts rotate", "maas#6, metal3 unhealthy", claim.failed_lives, _CLAIM)
+def _(host: Any) -> int:
+    """A host's record does not matter for the choice."""
+    return 0 * len(host.metadata.name)
+
+
+@_exhibit("a host of another type is claimed", "labgrid#1477", claim._unfit, _CLAIM)
+def _(spec: Any, server_type: str, family: str, name: str) -> Any:
+    """The type of the host is not compared."""
+    return _UNFIT(changed(spec, type=server_type), server_type, family, name)
+
+
+@_exhibit("a host of another OS is claimed", "tuist reimage drift (peers-hosts 0.7)", claim._unfit, _CLAIM)
+def _(spec: Any, server_type: str, family: str, name: str) -> Any:
+    """The OS of the host is not compared."""
+    return _UNFIT(changed(spec, os=family or name or spec.os), server_type, family or spec.os, name)
+
+
+# Releasing
+
+
+@_exhibit("freed before it is wiped", "tuist ReleaseToPool (peers-hosts 0.3)", release.release_step, _RELEASE)
+def _(host: Any, server: Any, now: Any) -> Any:
+    """The pool name comes first, the wipe after it."""
+    step = _STEP(host, server, now)
+    return release.Finish() if isinstance(step, release.Reinstall) else step
+
+
+@_exhibit("a renamed host is wiped all the same", "tuist retry wipes a live host", release.own_names, _RELEASE)
+def _(*_: Any) -> frozenset[str]:
+    """Whatever name the cloud shows counts as ours."""
+    return _Everything()
+
+
+@_exhibit("not knowing is read as gone", "karpenter-gcp#242", release.release_step, _RELEASE)
+def _(host: Any, server: Any, now: Any) -> Any:
+    """An answer that is missing proves that the server does not exist."""
+    return _STEP(host, Gone("a guess") if isinstance(server, Unknown) else server, now)
+
+
+@_exhibit("a failed wipe waits for ever", "BMO#1184, H11", release._after_the_wipe, _RELEASE)
+def _(host: Any, recorded: Any, server: Any, now: Any) -> Any:
+    """A reinstall that ends in an error is waited for, and never asked for again."""
+    step = _AFTER(host, recorded, server, now)
+    return release.Wait("it will come", 15) if isinstance(step, release.Reinstall) else step
+
+
+@_exhibit("a wipe that runs is asked for again", "terraform-maas#260, CAPH#393", release.release_step, _RELEASE)
+def _(host: Any, server: Any, now: Any) -> Any:
+    """A server that is being wiped is wiped once more."""
+    step = _STEP(host, server, now)
+    wiping = getattr(server, "status", "") == "reinstalling" and isinstance(step, release.Wait | release.MarkStarted)
+    return release.Reinstall("Tahoe") if wiping else step
+
+
+@_exhibit("freed before the cloud is done", "CAPT#440", release._after_the_wipe, _RELEASE)
+def _(host: Any, recorded: Any, server: Any, now: Any) -> Any:
+    """A host is free although the cloud still works on it."""
+    step = _AFTER(host, recorded, server, now)
+    return release.Finish() if isinstance(step, release.Wait) else step
+
+
+@_exhibit(
+    "a person's pool is deleted at once",
+    "terminate without a floor or a cap",
+    retirement.retire_step,
+    "hosts/test_retirement.py",
+)
+def _(host: Any, others: Any, last: Any, now: Any) -> Any:
+    """Hosts are retired all at once, and while they are still paid for."""
+    return retirement.RetireHost("now") if host.spec.retire and host.spec.release is None else None
+
+
+# Sweeping
+
+
+@_exhibit("an emptied cluster wipes its fleet", "MCM#657, H7", sweep.owners_vanished, _SWEEP)
+def _(dead: int, machines: int) -> bool:
+    """That all owners are gone at once is no reason to wait."""
+    return dead < 0 > machines
+
+
+@_exhibit("one sighting is enough", "nodepool's two scans, TF#3802", sweep.judge, _SWEEP)
+def _(name: str, verdict: Any, observations: int, prefix: str, *, ours: bool) -> Any:
+    """What is seen once is reclaimed."""
+    return _JUDGE(name, verdict, observations + 1, prefix, ours=ours)
+
+
+@_exhibit(
+    "a rival's host is reclaimed", "source cluster's sweep after a move (peers-hosts 0.5), H12", sweep.judge, _SWEEP
+)
+def _(name: str, verdict: Any, observations: int, prefix: str, *, ours: bool) -> Any:
+    """What another cluster recorded counts as ours."""
+    return _JUDGE(name, verdict, observations, prefix, ours=True)
+
+
+@_exhibit("report-only reclaims", "tuist activeReclaim (seed 000)", sweep.judge, _SWEEP)
+def _(name: str, verdict: Any, observations: int, prefix: str, *, ours: bool) -> Any:
+    """Without the prefix every orphan may be reclaimed."""
+    return _JUDGE(name, verdict, observations, prefix or name[:1], ours=ours)
+
+
+@_exhibit("a short list makes orphans", "TF#167", orphans.verdict, _ORPHANS)
+def _(server: Any, host: Any, owners: Any, **more: Any) -> Any:
+    """Machines that were not listed own nothing."""
+    return _VERDICT(server, host, orphans.Owners.of([]), **more)
+
+
+@_exhibit("a release that runs is forgotten", "TF#5453", orphans.verdict, _ORPHANS)
+def _(server: Any, host: Any, owners: Any, **more: Any) -> Any:
+    """A recorded release says nothing about whose the host is."""
+    return _VERDICT(server, _host(host, release=None) if host is not None else None, owners, **more)
+
+
+@_exhibit("a namesake owns an older tenant's disk", "tuist adoption by name", orphans._of_an_older_tenant, _ORPHANS)
+def _(*_: Any) -> bool:
+    """The name alone makes an owner, whatever uid the claim says."""
+    return False
+
+
+# Moving, pausing, deleting
+
+
+@_exhibit(
+    "a move wipes what it moved",
+    "clusterctl mover.go (peers-hosts 0.5)",
+    cluster_api.may_delete,
+    "hosts/test_cluster_api.py",
+)
+def _(*_: Any) -> Any:
+    """A deletion has effects although clusterctl moves the machine."""
+    return cluster_api.Go()
+
+
+@_exhibit("a paused machine is worked on", "cluster-api#2370", cluster_api.may_reconcile, "hosts/test_cluster_api.py")
+def _(*_: Any) -> Any:
+    """A pause is not looked at."""
+    return cluster_api.Go()
+
+
+@_exhibit(
+    "a deletion after a move forgets its host", "tuist status.serverID, metal-operator#626", delete.ending, _DELETE
+)
+def _(machine: Any, host: Any, prefix: str) -> Any:
+    """A machine without its status has no host to give back."""
+    lost = changed(machine, status=changed(machine.status, server_id=""), spec=changed(machine.spec, provider_id=""))
+    return _ENDING(lost, host, prefix)
+
+
+_ENDING = delete.ending
+
+
+@_exhibit("a claim counts before late renames are past", "two clusters in one project", verify.verification, _VERIFY)
+def _(machine: Any, claimed: Any, server: Any, now: Any, settle: timedelta) -> Any:
+    """The name is read at once, and never again."""
+    return _VERIFICATION(machine, claimed, server, now, settle * 0)
+
+
+_VERIFICATION = verify.verification
+
+
+@_exhibit("a rival's claim is kept for ours", "metal3#3516, tuist#12780", verify.ownership, _VERIFY)
+def _(*_: Any) -> Any:
+    """A machine keeps the server that it names, whoever else has it."""
+    return verify.KeepBinding()
+
+
+@_exhibit(
+    "whoever answers is believed", "SSH without pinned keys", first_contact.first_contact, "hosts/test_first_contact.py"
+)
+def _(host: Any, now: Any) -> Any:
+    """A host that showed no key in time is dialled all the same."""
+    step = _CONTACT(host, now)
+    return first_contact.Believe(now) if isinstance(step, first_contact.Refuse) else step
+
+
+_CONTACT = first_contact.first_contact
+
+# Recovering
+
+
+@_exhibit("a host is rebooted again and again", "CAPH#393, tuist one-shot flag", recovery.after_failure, _RECOVERY)
+def _(attempts: int, *, reboot_issued: bool, can_release: bool, tiers: Any) -> Any:
+    """That it was rebooted already is forgotten."""
+    return _FAILURE(attempts, reboot_issued=False, can_release=can_release, tiers=tiers)
+
+
+_FAILURE = recovery.after_failure
+
+
+@_exhibit("a host goes back to no pool", "tuist tier 2 without a prefix", recovery.after_failure, _RECOVERY)
+def _(attempts: int, *, reboot_issued: bool, can_release: bool, tiers: Any) -> Any:
+    """Giving back is possible without a pool."""
+    return _FAILURE(attempts, reboot_issued=reboot_issued, can_release=True, tiers=tiers)
+
+
+@_exhibit("a failing host is dialled without a pause", "tuist#11855", recovery.seconds_until_retry, _RECOVERY)
+def _(*_: Any) -> float:
+    """A host that failed is tried again at once."""
+    return 0.0
+
+
+@_exhibit("a sealed password waits for ever", "tuist#11013 (seed)", recovery.sealed_for_too_long, _RECOVERY)
+def _(*_: Any) -> bool:
+    """A seal never counts as a failure."""
+    return False
+
+
+@_exhibit("a silent Mac stays ready", "H8, tuist has no tiers for running nodes", remediation.trouble_of, _REMEDIATION)
+def _(*_: Any) -> None:
+    """A Node that is not ready is nobody's trouble."""
+
+
+@_exhibit(
+    "silence is taken for death", "gitlab-runner#30953, MCM health timeouts", remediation.proven_dead, _REMEDIATION
+)
+def _(*_: Any) -> bool:
+    """A Mac that does not answer has no jobs."""
+    return True
+
+
+@_exhibit(
+    "an outage reboots the fleet",
+    "karpenter repair without its 20 % brake, MCM#657",
+    remediation.next_step,
+    _REMEDIATION,
+)
+def _(trouble: Any, status: Any, machines: Any, now: Any) -> Any:
+    """How many others are in trouble does not matter."""
+    return _NEXT(trouble, status, [], now)
+
+
+_NEXT = remediation.next_step
+
+
+@_exhibit("one mistake wipes every host", "H9, tuist#12306", breaker.fleet_halt, _BREAKER)
+def _(*_: Any) -> None:
+    """What fails alike everywhere is each host's own fault."""
+
+
+@_exhibit("the same error never looks the same", "H9: ids in messages", breaker.signature, _BREAKER)
+def _(problem: str) -> str:
+    """Errors are compared with their ids and numbers."""
+    return problem
+
+
+@_exhibit(
+    "a missing payload buys Macs", "H6, servo/ci-runners#44", order_limits.may_order, "hosts/test_order_limits.py"
+)
+def _(*_: Any, **__: Any) -> Any:
+    """Orders have neither a cap nor a budget."""
+    return order_limits.MayOrder()
+
+
+# Draining
+
+
+@_exhibit("a Pod that is deleted does not count", "ARC#4197, H1", disruption.occupancy, _DISRUPTION)
+def _(node: Any, listed: Any, now: Any, **more: Any) -> Any:
+    """Deleting a Pod is taken for the end of its VM."""
+    return _OCCUPANCY(node, [pod for pod in listed if pod.metadata.deletion_timestamp is None], now, **more)
+
+
+@_exhibit("only a stamp is work", "tuist#11133", disruption.occupancy, _DISRUPTION)
+def _(node: Any, listed: Any, now: Any, **more: Any) -> Any:
+    """A Pod without a stamp holds no job."""
+    seen = _OCCUPANCY(node, listed, now, **more)
+    return disruption.Idle() if isinstance(seen, disruption.Busy) and not seen.jobs else seen
+
+
+@_exhibit(
+    "a moved Mac looks idle", "clusterctl move (our own, found by reading)", disruption._of_another_cluster, _DISRUPTION
+)
+def _(*_: Any) -> list[Any]:
+    """Jobs that another cluster began are not seen."""
+    return []
+
+
+@_exhibit("a read that failed lets pass", "GARM#814, MCM#657", disruption.drain_step, _DISRUPTION)
+def _(seen: Any, node: Any, **more: Any) -> Any:
+    """Not knowing who works is taken for idle."""
+    return _DRAIN(disruption.Idle() if isinstance(seen, disruption.Unknown) else seen, node, **more)
+
+
+@_exhibit("a drain gives jobs up by itself", "H1, fleeting/taskscaler#20", disruption.drain_step, _DISRUPTION)
+def _(seen: Any, node: Any, **more: Any) -> Any:
+    """Every drain is forced."""
+    more["forced"] = True
+    return _DRAIN(seen, node, **more)
+
+
+@_exhibit("taken without a fence", "CAPI drain races the scheduler", disruption.drain_step, _DISRUPTION)
+def _(seen: Any, node: Any, **more: Any) -> Any:
+    """An idle Mac is taken without a cordon."""
+    return _DRAIN(seen, None if isinstance(seen, disruption.Idle) else node, **more)
+
+
+@_exhibit("busy Macs go first", "H1, gitlab taskscaler", fleet.plan, _FLEET)
+def _(wanted: Any, machines: Any, hosts: Any, now: Any, jobs: Any = None) -> Any:
+    """Who works is not looked at when a fleet shrinks."""
+    return _PLAN(wanted, machines, hosts, now, {})
+
+
+@_exhibit("a typo buys a thousand machines", "H21, ARC#3203", fleet._growth, _FLEET)
+def _(wanted: Any, living: Any, said: str, now: Any) -> Any:
+    """A fleet grows at one stroke."""
+    return fleet.FleetPlan(wanted.spec.replicas - len(living), (), said)
+
+
+@_exhibit("impossible input reaches the cloud", "outscale#497, H22", validation.bad_input, "hosts/test_validation.py")
+def _(*_: Any, **__: Any) -> None:
+    """Nothing in a spec is wrong."""
+
+
+@_exhibit(
+    "a machine may have a pool's name", "names as identity (CAPI best practice)", names.kind_of, "hosts/test_names.py"
+)
+def _(*_: Any) -> Any:
+    """Every name is an ordinary one."""
+    return names.NameKind.OTHER
+
+
+# On the Mac
+
+
+@_exhibit("a probe that fails ends a VM", "ORCH#454", decide.decide, _NODE)
+def _(facts: Any) -> Any:
+    """A VM of which nothing is known is dead."""
+    dead = facts.liveness is Liveness.UNKNOWN
+    return _DECIDE(changed(facts, liveness=Liveness.GONE) if dead else facts)
+
+
+@_exhibit("a cache that is behind ends a VM", "tuist#11986, TF#4391", decide.decide, _NODE)
+def _(facts: Any) -> Any:
+    """A Pod that the cache does not show is gone."""
+    return _DECIDE(changed(facts, gone=facts.gone or facts.pod is None))
+
+
+@_exhibit("a move ends a running job", "clusterctl move: Pods do not move", decide.decide, _NODE)
+def _(facts: Any) -> Any:
+    """Another cluster's word that a Pod does not exist is believed."""
+    return _DECIDE(changed(facts, other_cluster=False))
+
+
+@_exhibit("a job runs twice", "actions/runner#4309, ARC#4230", decide._retry, _NODE)
+def _(facts: Any, entry: Any) -> bool:
+    """A VM that ended at once is run again, whatever its guest did."""
+    return facts.exit is not None and entry.attempt < decide.STARTS
+
+
+@_exhibit("an unreadable share counts against the guest", "tuist#12431", decide.decide, _NODE)
+def _(facts: Any) -> Any:
+    """A share that cannot be read is one in which nothing is written."""
+    return _DECIDE(changed(facts, guest=changed(facts.guest, readable=True)))
+
+
+@_exhibit("tart's zero is taken for success", "tart#exit codes (spec/agent.md)", decide._end, _NODE)
+def _(facts: Any, entry: Any) -> Any:
+    """The exit code of `tart run` says how the job ended."""
+    end = _END(facts, entry)
+    fine = facts.exit is not None and facts.exit.code == 0
+    return changed(end, succeeded=True, code=0, reason="Completed") if fine else end
+
+
+_END = decide._end
+
+
+@_exhibit("a third VM on a Mac", "Apple's limit of two, ORCH scheduling", pods.admission, "node/test_pods.py")
+def _(pod: Any, offer: Any, others: Any, *, ending: int, pressure: str) -> Any:
+    """Who is there already is not counted."""
+    return _ADMISSION(pod, offer, [], ending=0, pressure=pressure)
+
+
+_ADMISSION = pods.admission
+
+
+def table() -> str:
+    """The rows of docs/design/bug-museum.md."""
+    rows = [
+        f"| {name} | {each.bug} | `{each.original.__module__.removeprefix('paddock.')}.{each.original.__name__}`: {each.what} | `tests/unit/{each.killer}` |"
+        for name, each in EXHIBITS.items()
+    ]
+    return "\n".join(["| bug | seen in | our mutant | killed by |", "|---|---|---|---|", *rows])

@@ -1,0 +1,83 @@
+"""The bug museum: every known bug of a peer, put into our own decisions, is noticed by the tests that guard them."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.project.bug_museum import EXHIBITS, Exhibit, table
+
+UNIT = Path(__file__).resolve().parents[1]
+PAGE = UNIT.parents[1] / "docs" / "design" / "bug-museum.md"
+
+
+@contextmanager
+def _in_place(exhibit: Exhibit) -> Iterator[None]:
+    """The mutant stands wherever the real function does, in our modules and in the tests'."""
+    places = [
+        (module, name)
+        for module in list(sys.modules.values())
+        for name, value in list(vars(module).items() if hasattr(module, "__dict__") else ())
+        if value is exhibit.original and not (module.__name__.endswith("bug_museum") or name.startswith("__"))
+    ]
+    assert places, "nobody uses it"
+    try:
+        for module, name in places:
+            setattr(module, name, exhibit.mutant)
+        yield
+    finally:
+        for module, name in places:
+            setattr(module, name, exhibit.original)
+
+
+class _Runner:
+    """Runs a file of tests in this process, with a mutant in place once everything is imported."""
+
+    def __init__(self, exhibit: Exhibit | None) -> None:
+        self._exhibit = exhibit
+        self.failed: list[str] = []
+        self.ran = 0
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtestloop(self) -> Iterator[None]:
+        if self._exhibit is None:
+            yield
+            return
+        with _in_place(self._exhibit):
+            yield
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call":
+            self.ran += 1
+            if report.failed:
+                self.failed.append(report.nodeid)
+
+
+def _run(killer: str, exhibit: Exhibit | None) -> _Runner:
+    runner = _Runner(exhibit)
+    options = ["-q", "-x", "--no-header", "--tb=no", "--capture=sys", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    pytest.main([*options, "-m", "", str(UNIT / killer)], plugins=[runner])
+    return runner
+
+
+def test_the_museum_is_large_and_its_page_shows_every_exhibit() -> None:
+    assert len(EXHIBITS) >= 40
+    assert all(each.what and each.bug for each in EXHIBITS.values())
+    assert table() in PAGE.read_text(encoding="utf-8"), "write the table of bug_museum.table() into the page"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killer", sorted({each.killer for each in EXHIBITS.values()}))
+def test_without_a_mutant_the_guards_are_content(killer: str) -> None:
+    runner = _run(killer, None)
+    assert runner.ran
+    assert runner.failed == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXHIBITS)
+def test_every_mutant_is_killed(name: str) -> None:
+    exhibit = EXHIBITS[name]
+    assert _run(exhibit.killer, exhibit).failed, f"nobody notices: {exhibit.what}"
