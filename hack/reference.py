@@ -135,6 +135,7 @@ _MEANS: Final = {
     "PADDOCK_GITHUB_APP_ID": "the GitHub App's number, or its client ID",
     "PADDOCK_GITHUB_PRIVATE_KEY": "the App's private key in PEM form",
     "PADDOCK_GITHUB_PRIVATE_KEY_FILE": "a file that holds it, instead",
+    "PADDOCK_GITHUB_WEBHOOKS": "`off` where every pool has `jobSource: ScaleSet`: no webhook secret is needed, and every webhook is refused",
     "PADDOCK_GITHUB_WEBHOOK_SECRET": "the secret of the App's webhook",
     "PADDOCK_GITHUB_WEBHOOK_SECRET_FILE": "a file that holds it, instead",
     "PADDOCK_GITHUB_WEBHOOK_SECRET_PREVIOUS": "the secret before it, accepted while it is being changed",

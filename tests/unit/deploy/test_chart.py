@@ -562,3 +562,16 @@ def test_pods_with_a_job_are_never_evicted_and_idle_ones_may_be():
     assert spec["selector"]["matchLabels"] == {RUNNER_LABEL: "true"}
     assert spec["selector"]["matchExpressions"] == [{"key": OWNER_LABEL, "operator": "Exists"}]
     assert not [each for each in of_kind("PodDisruptionBudget") if "runners" in each["metadata"]["name"]]
+
+
+def test_without_webhooks_no_webhook_secret_is_needed_and_every_pool_asks_github():
+    pool = {"image": "r:1", "fleetSelector": "m", "dispatchLabel": "l", "runnerLabels": ["x"]}
+    values = {**FULL, "github": {"webhooks": False}, "runnerPools": {"macos": {**pool, "jobSource": "ScaleSet"}}}
+    (dispatch,) = [each for each in of_kind("Deployment", values) if each["metadata"]["name"].endswith("dispatch")]
+    spec = dispatch["spec"]["template"]["spec"]
+    taken = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+    assert taken["PADDOCK_GITHUB_WEBHOOKS"] == "off"
+    assert not [name for name in taken if "WEBHOOK_SECRET" in name]
+    assert "PADDOCK_GITHUB_WEBHOOK_SECRET" not in str(spec["volumes"])
+    (made,) = of_kind("RunnerPool", values)
+    assert made["spec"]["jobSource"] == "ScaleSet"
