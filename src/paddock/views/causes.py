@@ -6,10 +6,8 @@ because the pool is short. Where Pods are warm, waiting jobs are not the Macs' f
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paddock.views.health import Problem
+from paddock.views.problem import Problem
 
 __all__ = ["Known", "by_cause"]
 
@@ -60,7 +58,7 @@ _EDGES: tuple[tuple[str, str, _Fits], ...] = (
 )
 
 
-def by_cause(found: "Sequence[Problem]", known: Known, aside: int) -> "tuple[Problem, ...]":
+def by_cause(found: Sequence[Problem], known: Known, aside: int) -> tuple[Problem, ...]:
     """The roots, worst first, each with what hangs on it. A root weighs as much as the worst that hangs on it.
 
     Problems come sorted by impact. What a person set aside (`aside`) causes nothing and hangs on nothing.
@@ -85,7 +83,7 @@ def by_cause(found: "Sequence[Problem]", known: Known, aside: int) -> "tuple[Pro
     return (*sorted(roots, key=lambda one: -one.impact), *rest)
 
 
-def _cause_of(index: int, live: "Sequence[Problem]", known: Known) -> int | None:
+def _cause_of(index: int, live: Sequence[Problem], known: Known) -> int | None:
     mine = _subject(live[index])
     for cause, symptom, fits in _EDGES:
         if symptom == mine and fits(known):
@@ -102,7 +100,7 @@ def _root(index: int, above: dict[int, int | None]) -> int:
     return index
 
 
-def _subject(problem: "Problem") -> str:
+def _subject(problem: Problem) -> str:
     """What it is about: `machine` of `machine mac-1` and of `12 machines`."""
     first, _, second = problem.about.partition(" ")
     return second.removesuffix("s") if first.isdecimal() else first

@@ -21,6 +21,7 @@ from paddock.kube.objects import Condition
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import QueueSummary
 from paddock.views.causes import Known, by_cause
+from paddock.views.problem import Problem
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "Problem", "survey"]
 
@@ -45,22 +46,6 @@ _RUNBOOKS = {"NoAvailableHost": "PaddockNoAvailableHost"}
 _KILLED, _NO_SERVICE, _JOBS_WAIT, _POOL, _TOLD, _FAILED, _NOT_READY, _ORPHANED, _SHORT, _POD, ASIDE = (
     100, 95, 90, 80, 75, 70, 60, 50, 45, 40, 10,
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that is wrong. `doing` is what happens by itself; `commands` is what a person may type, mildest first."""
-
-    impact: int
-    about: str
-    """Kind and name, or how many of a kind."""
-    sentence: str
-    since: datetime | None = None
-    doing: str = ""
-    commands: tuple[str, ...] = ()
-    runbook: str = ""
-    symptoms: "tuple[Problem, ...]" = ()
-    """What would not be wrong without this, worst first."""
 
 
 @dataclass(frozen=True, slots=True)
