@@ -80,3 +80,22 @@ def test_a_thousand_macs_and_five_thousand_pods_stay_smooth(browser: Browser, la
     assert rates["dataLength"] < 50_000
     assert rates["encodedDataLength"] < 15_000
     assert len(long) < 5 * _SECONDS
+
+
+def test_a_thousand_macs_are_one_stop_of_the_tab_key_and_each_has_a_name(browser: Browser, large: str) -> None:
+    with Looker.opened(browser, large) as looker:
+        page = looker.go("/")
+        stops = "() => document.querySelectorAll('.tile[tabindex=\\'0\\']').length"
+        assert page.evaluate(stops) == 1
+        page.locator(".tile[tabindex='0']").focus()
+        for _ in range(3):
+            page.keyboard.press("ArrowRight")
+        assert page.evaluate("document.activeElement.tabIndex") == 0, "tab comes back to where the arrows left"
+        assert page.evaluate(stops) == 1
+        named = "() => [...document.querySelectorAll('.tile')].filter((tile) => tile.ariaLabel).length"
+        assert page.evaluate(named) == 1000
+        told = """() => [...document.querySelectorAll("time.clock")].filter((time) =>
+          time.textContent !== new Date(time.dateTime).toLocaleTimeString([], { hour12: false }) || !time.title.endsWith("UTC")).length"""
+        assert page.locator("time.clock").count() > 0
+        assert page.evaluate(told) == 0
+        assert looker.wrong == []

@@ -58,7 +58,7 @@ _EDGES: tuple[tuple[str, str, _Fits], ...] = (
 )
 
 
-def by_cause(found: "Sequence[Problem]", known: Known, aside: int) -> "tuple[Problem, ...]":
+def by_cause(found: Sequence[Problem], known: Known, aside: int) -> tuple[Problem, ...]:
     """The roots, worst first, each with what hangs on it. A root weighs as much as the worst that hangs on it.
 
     Problems come sorted by impact. What a person set aside (`aside`) causes nothing and hangs on nothing.
@@ -83,7 +83,7 @@ def by_cause(found: "Sequence[Problem]", known: Known, aside: int) -> "tuple[Pro
     return (*sorted(roots, key=lambda one: -one.impact), *rest)
 
 
-def _cause_of(index: int, live: "Sequence[Problem]", known: Known) -> int | None:
+def _cause_of(index: int, live: Sequence[Problem], known: Known) -> int | None:
     mine = _subject(live[index])
     for cause, symptom, fits in _EDGES:
         if symptom == mine and fits(known):

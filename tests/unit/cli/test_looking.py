@@ -13,16 +13,13 @@ from paddock.kube.objects import ObjectMeta
 
 
 class TestStatus:
-    def test_it_names_the_worst_problem_first_and_exits_with_three(self, looked_at: Scene):
+    def test_it_names_the_cause_first_with_what_hangs_on_it_and_exits_with_three(self, looked_at: Scene):
         outcome = looked_at.type("status")
-        assert outcome.exit_code == 3, outcome.output
-        first, *rest = outcome.output.splitlines()
-        assert first.startswith("Not healthy: machine blue-2: not Ready")
-        assert "2 problems in all" in first
-        assert f"  type:    paddock why host {OTHER_ID}" in rest
-        assert rest.index("  type:    paddock why machine blue-2") < rest.index(
-            f"  type:    paddock why host {OTHER_ID}"
-        )
+        assert outcome.exit_code == 3
+        assert outcome.output.startswith(f"Not healthy: host {OTHER_ID}: ")
+        assert f"▲ host {OTHER_ID}" in outcome.output
+        assert "  so:      machine blue-2: not Ready" in outcome.output
+        assert f"  type:    paddock why host {OTHER_ID}" in outcome.output
 
     def test_it_shows_the_numbers_of_both_halves(self, looked_at: Scene):
         shown = dict(line.strip().rsplit("  ", 1) for line in looked_at.type("status").output.splitlines()[2:10])
@@ -58,7 +55,9 @@ class TestStatus:
 
     def test_scripts_get_the_same_as_json(self, looked_at: Scene):
         shown = json.loads(looked_at.type("status", "-o", "json").output)
-        assert (shown["ok"], shown["numbers"]["hosts_ready"], len(shown["problems"])) == (False, 1, 2)
+        assert (shown["ok"], shown["numbers"]["hosts_ready"]) == (False, 1)
+        [cause] = shown["problems"]
+        assert [one["about"] for one in cause["symptoms"]] == ["machine blue-2"]
         assert shown["changes"]["jobs ended"] == 3
 
 
