@@ -68,6 +68,16 @@ async def test_a_waiting_takes_a_queued_job_out_of_the_line(bench: Bench):
     assert (await bench.claim(1)).outcome is Outcome.EMPTY
 
 
+async def test_a_waiting_that_comes_again_after_the_approval_holds_nothing(bench: Bench):
+    """GitHub holds a job back once in its life: the second word is late, or somebody sends an old one again."""
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    waiting = dispatcher.job(7, "waiting", status="waiting")
+    await dispatcher.deliver(waiting, dispatcher.job(7, status="queued"))
+    assert await dispatcher.deliver(waiting) == ["known"]
+    assert (await bench.claim(1)).job_id == 7
+
+
 async def test_a_late_waiting_about_a_job_that_a_runner_has_changes_nothing(bench: Bench):
     await bench.accounts(1)
     dispatcher = Dispatcher(bench)
