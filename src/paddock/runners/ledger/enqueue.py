@@ -61,7 +61,9 @@ ON CONFLICT (job_id) DO NOTHING
 RETURNING job_id
 """
 RESAY = """
--- resay_jobs: an approval releases what was held back, and its wait counts from now; a `waiting` holds what is queued.
+-- resay_jobs: an approval releases what was held back, and its wait counts from now; a `waiting` holds what is queued, but
+-- once only: GitHub holds a job back once in its life, so that a second word of it is late or replayed, and must not take
+-- an approved job out of the line. Where that errs, the runner waits in vain, and healing holds the job (orphan_requeued).
 -- The caller has each job's own lock, so that no dispatcher is taking one of them.
 WITH concerned AS (
     SELECT job_id FROM jobs WHERE job_id = ANY (%(job_id)s) AND status IN ('waiting', 'unserved', 'queued')
@@ -75,6 +77,8 @@ FROM concerned, unnest(%(job_id)s::bigint[], %(status)s::text[], %(pool)s::text[
     %(vcpus)s::integer[], %(memory_mb)s::integer[], %(label)s::text[], %(by)s::text[], %(why)s::text[])
     AS said (job_id, status, pool, platform, vcpus, memory_mb, label, by, why)
 WHERE concerned.job_id = jobs.job_id AND said.job_id = jobs.job_id AND (jobs.status = 'waiting') <> (said.status = 'waiting')
+    AND (said.status <> 'waiting' OR NOT EXISTS (SELECT FROM transitions t WHERE t.job_id = jobs.job_id
+                                                 AND t.subject = 'job' AND t.became = 'waiting'))
 RETURNING jobs.job_id
 """
 UNFINISHED = """

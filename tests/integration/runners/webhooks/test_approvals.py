@@ -10,6 +10,7 @@ from paddock.runners.ledger import Outcome
 
 
 async def test_a_job_that_waits_for_approval_is_known_and_handed_to_nobody(bench: Bench):
+    await bench.accounts(1)
     dispatcher = Dispatcher(bench)
     assert await dispatcher.deliver(dispatcher.job(7, "waiting", status="waiting")) == ["held"]
     assert await bench.status(7) == "waiting"
@@ -33,6 +34,7 @@ async def test_a_job_that_waits_for_approval_says_so(bench: Bench):
 
 
 async def test_the_queued_after_the_approval_releases_it_and_its_wait_counts_from_then(bench: Bench):
+    await bench.accounts(1)
     dispatcher = Dispatcher(bench)
     await dispatcher.deliver(dispatcher.job(7, "waiting", status="waiting"))
     bench.clock.advance(3 * 3600.0)
@@ -49,6 +51,7 @@ async def test_the_queued_after_the_approval_releases_it_and_its_wait_counts_fro
 
 
 async def test_a_queued_that_is_sent_before_the_approval_holds_the_job_too(bench: Bench):
+    await bench.accounts(1)
     dispatcher = Dispatcher(bench)
     assert await dispatcher.deliver(dispatcher.job(7, "queued", status="waiting")) == ["held"]
     assert (await bench.claim(1)).outcome is Outcome.EMPTY
@@ -58,13 +61,25 @@ async def test_a_queued_that_is_sent_before_the_approval_holds_the_job_too(bench
 
 async def test_a_waiting_takes_a_queued_job_out_of_the_line(bench: Bench):
     """Which of the two was said last is not to be seen: GitHub is asked, and until then nobody gets the job."""
+    await bench.accounts(1)
     dispatcher = Dispatcher(bench)
     await dispatcher.deliver(dispatcher.job(7, status="queued"))
     assert await dispatcher.deliver(dispatcher.job(7, "waiting", status="waiting")) == ["held"]
     assert (await bench.claim(1)).outcome is Outcome.EMPTY
 
 
+async def test_a_waiting_that_comes_again_after_the_approval_holds_nothing(bench: Bench):
+    """GitHub holds a job back once in its life: the second word is late, or somebody sends an old one again."""
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    waiting = dispatcher.job(7, "waiting", status="waiting")
+    await dispatcher.deliver(waiting, dispatcher.job(7, status="queued"))
+    assert await dispatcher.deliver(waiting) == ["known"]
+    assert (await bench.claim(1)).job_id == 7
+
+
 async def test_a_late_waiting_about_a_job_that_a_runner_has_changes_nothing(bench: Bench):
+    await bench.accounts(1)
     dispatcher = Dispatcher(bench)
     await dispatcher.deliver(dispatcher.job(7, status="queued"))
     await bench.running(1)

@@ -203,7 +203,7 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
         (o.IN_LINE + o.WHY_IT_WAITS, {"now": now, "limit": 100, "deep": 100}),
         (o.THE_JOB + o.WHY_IT_WAITS, {"now": now, "job_id": 30_002, "deep": 100}),
         (o.RUNNING, {"limit": 100}),
-        (o.RECENT, {"limit": 100}),
+        (o.RECENT, {"limit": 100, "now": now}),
         (o.LATENCY, {"since": now - timedelta(hours=1), "samples": 10_000}),
         (o.ACCOUNTS, {"limit": 100}),
     ]

@@ -21,6 +21,7 @@ def named(name: str, pool: RunnerPool = MAC) -> RunnerPool:
 
 
 async def test_the_line_of_a_renamed_pool_goes_to_its_successor(bench: Bench):
+    await bench.accounts(1)
     dispatcher = Dispatcher(bench)
     await dispatcher.deliver(*(dispatcher.job(number) for number in range(1, 6)))
     dispatcher.pools = [named("mac-m5"), LINUX]
@@ -48,6 +49,7 @@ async def test_a_job_takes_the_size_of_the_pool_that_it_goes_to(bench: Bench):
 
 
 async def test_jobs_of_a_deleted_pool_say_that_nobody_serves_them_and_wait_for_one_that_does(bench: Bench):
+    await bench.accounts(1)
     dispatcher = Dispatcher(bench)
     await dispatcher.deliver(dispatcher.job(7), dispatcher.job(8, labels=["paddock-linux"]))
     dispatcher.pools = [LINUX]
@@ -78,6 +80,7 @@ async def test_a_pool_that_offers_a_label_no_more_gives_up_the_jobs_that_need_it
 
 
 async def test_a_job_with_a_label_that_nobody_offers_is_known_and_runs_once_somebody_does(bench: Bench):
+    await bench.accounts(1)
     dispatcher = Dispatcher(bench)
     assert await dispatcher.deliver(dispatcher.job(7, labels=["paddock-macos", "gpu"])) == ["unserved"]
     assert (await bench.ledger.overview.summary()).unserved_why == "the runners of pool mac-m4 do not offer gpu"
@@ -99,6 +102,7 @@ async def test_a_second_pool_of_the_same_label_stops_nothing_that_was_on_its_way
 
 
 async def test_a_job_that_a_runner_has_is_not_routed_anew(bench: Bench):
+    await bench.accounts(1)
     dispatcher = Dispatcher(bench)
     await dispatcher.deliver(dispatcher.job(7))
     await bench.running(1)

@@ -13,9 +13,9 @@ ALTER TABLE jobs ADD COLUMN labels text[] NOT NULL DEFAULT '{}';
 
 CREATE INDEX jobs_outside_the_line ON jobs (enqueued_at, job_id) WHERE status IN ('waiting', 'unserved');
 
--- A job that is routed to another pool leaves a line, too.
-DROP TRIGGER log_moved_job ON jobs;
-CREATE TRIGGER log_moved_job AFTER UPDATE ON jobs FOR EACH ROW
+-- A job that is routed to another pool leaves a line, too. Replaced in one statement and only ever wider: no row moves
+-- without a line meanwhile, and the release before, which routes no job anew, leaves the lines that it always left.
+CREATE OR REPLACE TRIGGER log_moved_job AFTER UPDATE ON jobs FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status OR OLD.generation IS DISTINCT FROM NEW.generation
           OR OLD.pool IS DISTINCT FROM NEW.pool)
     EXECUTE FUNCTION log_job();
