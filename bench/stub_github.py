@@ -60,6 +60,9 @@ class StubGitHub:
             raise NotFound(f"job {job_id}", status=404)
         return self.jobs[job_id]
 
+    async def run_jobs(self, installation_id: int, repository: str, run_id: int) -> list[GitHubJob]:  # noqa: ARG002
+        return []
+
     async def waiting_jobs(self, installation_id: int, repository: str) -> list[GitHubJob]:  # noqa: ARG002
         return [job for job in self.jobs.values() if job.status == "queued" and job.labels]
 

@@ -33,7 +33,7 @@ async def test_names_of_other_tenants_are_not_read_through_an_operators_browser(
 
 
 async def test_the_name_of_a_job_does_nothing_to_the_operators_terminal() -> None:
-    shown = listed([NAME], "table", [Column("JOB", lambda name: name)], name=str, plain=str, nothing="")
+    shown = listed([NAME], "table", [Column("JOB", lambda name: name)], name=str, plain=str, nothing="", kind="jobs")
     assert "<script>" in shown  # words stay words
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
 
