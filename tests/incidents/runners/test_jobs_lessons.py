@@ -120,6 +120,9 @@ async def test_a_lost_stop_report_is_made_up_for_by_the_list_of_pods(bench: Benc
     await story.runs(1, 2)
     story.github.says(10, "queued")
     story.github.says(11, "queued")
+    story.github.places[ORGANISATION] = [
+        runner(2, online=True)
+    ]  # it came, so that only its Pod's end could cost it the job
     story.cluster.alive.discard("uid-1")
     assert await story.minutes(2) == ["orphan_requeued"]
     assert await bench.status(11) == "running"

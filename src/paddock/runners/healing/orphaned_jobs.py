@@ -215,7 +215,7 @@ class OrphanedJobs:
             return
         if verdict.action is Action.REQUEUE:
             # A runner that is only offline may come back, beside the one that the job is handed to next.
-            if view.pod is not PodSaid.ENDED and not await self._is_gone(case, questions, pass_report):
+            if verdict.unregister and not await self._is_gone(case, questions, pass_report):
                 pass_report.nothing()
                 return
             heard = None if case.claim is None else case.claim.executing_since

@@ -8,14 +8,26 @@ from paddock.runners.healing.verdicts.claim import ClaimView, judge
 
 SETTINGS = HealingSettings()
 AGES = [timedelta(seconds=s) for s in (0, 29, 30, 179, 180, 299, 300, 86_400, 30 * 86_400)]
+# Its job is on, over, or with another runner. The ledger says one of the three: a claim without a job has none that is over.
+FATES = [(None, None), *((age, None) for age in AGES), *((None, age) for age in AGES)]
 
 
 def _states() -> list[ClaimView]:
     return [
-        ClaimView(minted, age, silent, over, executor != "nobody", executor == "itself", busy)
-        for minted, age, silent, over, executor, busy in itertools.product(
-            (False, True), AGES, (False, True), (None, *AGES), ("nobody", "another", "itself"), (False, True)
+        ClaimView(
+            minted,
+            age,
+            dispatcher_silent=silent,
+            over_for=over,
+            executor_named=executor != "nobody",
+            executed_it=executor == "itself",
+            displaced_for=displaced,
+            busy_elsewhere=busy,
         )
+        for minted, age, silent, (over, displaced), executor, busy in itertools.product(
+            (False, True), AGES, (False, True), FATES, ("nobody", "another", "itself"), (False, True)
+        )
+        if displaced is None or minted  # a claim without a runner has none that could be without a job
     ]
 
 
@@ -26,7 +38,11 @@ def _oracle(claim: ClaimView) -> str:
     proven = claim.over_for is not None and not claim.busy_elsewhere
     settled = claim.over_for is not None and (claim.executor_named or claim.over_for >= three)
     completed = claim.minted and proven and settled and claim.age >= five
-    return "stale_claim" if stale else "completed_claim" if completed else ""
+    displaced = claim.minted and not claim.busy_elsewhere and (claim.displaced_for or timedelta()) >= three
+    may_end = {"stale_claim": stale, "completed_claim": completed, "displaced_claim": displaced}
+    kinds = [kind for kind, may in may_end.items() if may]
+    assert len(kinds) <= 1, claim
+    return kinds[0] if kinds else ""
 
 
 def test_every_state_of_a_claim_is_judged_as_the_rules_say():
@@ -38,7 +54,7 @@ def test_every_state_of_a_claim_is_judged_as_the_rules_say():
 
 
 def test_no_running_claim_is_ever_freed_by_its_age():
-    unproven = [claim for claim in _states() if claim.minted and claim.over_for is None]
+    unproven = [claim for claim in _states() if claim.minted and claim.over_for is None and claim.displaced_for is None]
     assert unproven
     assert not any(judge(claim, SETTINGS).release for claim in unproven)
 
@@ -51,7 +67,10 @@ def test_no_claim_whose_runner_executes_another_job_is_freed():
 def test_a_runner_that_may_still_be_idle_is_unregistered_before_its_slot_is_free():
     freed = [(claim, judge(claim, SETTINGS)) for claim in _states() if claim.minted and judge(claim, SETTINGS).release]
     assert freed
-    assert all(verdict.unregister != claim.executed_it for claim, verdict in freed)
+    assert {verdict.kind for _, verdict in freed} == {"completed_claim", "displaced_claim"}
+    for claim, verdict in freed:
+        spent = claim.over_for is not None and claim.executed_it  # a runner of one job, which it has had
+        assert verdict.unregister != spent, claim
 
 
 def test_every_claim_that_nobody_will_finish_ends_within_its_time():
@@ -60,4 +79,7 @@ def test_every_claim_that_nobody_will_finish_ends_within_its_time():
             assert judge(claim, SETTINGS).release, claim
         over = claim.over_for is not None and claim.over_for >= SETTINGS.claim_grace and not claim.busy_elsewhere
         if over and claim.age >= SETTINGS.claim_grace:
+            assert judge(claim, SETTINGS).release, claim
+        displaced = claim.displaced_for is not None and claim.displaced_for >= SETTINGS.displaced_grace
+        if displaced and not claim.busy_elsewhere:
             assert judge(claim, SETTINGS).release, claim

@@ -52,6 +52,8 @@ def judge(claim: ClaimView, settings: HealingSettings) -> ClaimVerdict:
     if not claim.minted:
         return _unminted(claim, settings)
     if claim.displaced_for is not None:
+        if claim.busy_elsewhere:
+            return ClaimVerdict(False, "", "its job went to another runner, and its own executes another one")
         if claim.displaced_for < settings.displaced_grace:
             return ClaimVerdict(False, "", "its job went to another runner just now: it may be given any other")
         return ClaimVerdict(

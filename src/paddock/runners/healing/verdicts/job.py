@@ -2,7 +2,8 @@
 
 Two promises hold in every state, and a table test checks them all:
 
-- no job is put back while GitHub says that it is in progress, or while a runner that may still take it is not proven gone;
+- no job is put back while GitHub says that it is in progress, or while a runner that may still take it is not proven gone:
+  unless its Pod ended, the verdict asks for that runner to be unregistered first, which GitHub refuses while it is busy;
 - nothing is done on GitHub's silence alone, except to a job that has waited for a day, and nothing on a single 404.
 
 Ways out, for as long as the ledgers can be read: a job whose Pod ended is put back at once; one whose runner never came
@@ -80,6 +81,8 @@ class JobVerdict:
     action: Action
     kind: str
     sentence: str
+    unregister: bool = False
+    """Only once GitHub has no such runner any more: it may stand idle, or come online beside the one that is next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,10 @@ def judge_running(job: RunningJobFacts, settings: HealingSettings) -> JobVerdict
 def _no_runner_has_it(job: RunningJobFacts, settings: HealingSettings) -> JobVerdict:
     """GitHub has given the job to no runner; can the runner that we meant it for still take it?"""
     if job.pod is PodSaid.ENDED:
-        return _requeue("its Pod has ended and GitHub still has it queued")
+        return _requeue("its Pod has ended and GitHub still has it queued", unregister=False)
+    # The one case in which a live runner loses its job. None can be given this job before a person approves it, which may
+    # take weeks; but GitHub may give the runner any other job this moment. So the slot is free only once GitHub has
+    # unregistered the runner, which it refuses if it is busy. A runner that was heard to execute anything is left alone.
     waits_in_vain = job.said is JobSaid.WAITING and job.runner is RunnerSaid.ONLINE and not job.executing
     if waits_in_vain and job.age >= settings.registration_deadline:
         return _requeue("GitHub holds it back until somebody approves it, and its runner waits for nothing")
@@ -218,5 +224,5 @@ def _keep(sentence: str) -> JobVerdict:
     return JobVerdict(Action.KEEP, "", sentence)
 
 
-def _requeue(sentence: str) -> JobVerdict:
-    return JobVerdict(Action.REQUEUE, "orphan_requeued", sentence)
+def _requeue(sentence: str, *, unregister: bool = True) -> JobVerdict:
+    return JobVerdict(Action.REQUEUE, "orphan_requeued", sentence, unregister)
