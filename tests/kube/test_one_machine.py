@@ -199,4 +199,4 @@ async def doctored(machine: OneMachine) -> dict[str, str]:
         text=True,
         check=False,
     )
-    return {check["about"]: check["found"] for check in json.loads(checked.stdout)}
+    return {check["about"]: check["found"] for check in json.loads(checked.stdout)["items"]}
