@@ -135,7 +135,8 @@ async def test_an_installation_that_is_removed_counts_from_the_very_next_job(rig
     assert len(rig.github.minted) == 1
     row = await rig.ledger.jobs.get(2)
     assert row is not None
-    assert (row.status, row.changed_why) == ("queued", "the GitHub App is not installed for org1")
+    remedy = "install it there, or lift its suspension"
+    assert (row.status, row.changed_why) == ("queued", f"the GitHub App is not installed for org1: {remedy}")
     await rig.ledger.accounts.enrol(ACME, "org1", installation_id=1001)
     rig.bench.clock.advance(3600)  # its rest is over
     assert (await dispatcher.ask(pods[2], wait=5)).status_code == 200
