@@ -50,6 +50,7 @@ THEIRS: Final = {
     "service",
 }
 FLAGS: Final = {
+    "drain": {"--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout"},
     "annotate": {"--overwrite"},
     "apply": {"-f", "--server-side", "--force-conflicts"},
     "create": {"--from-file", "--from-literal", "--type"},

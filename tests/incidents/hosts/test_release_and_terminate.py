@@ -243,9 +243,11 @@ async def test_deleting_an_annotated_machine_deletes_its_server(world: World) ->
 @simulated(seeds=1)
 async def test_deleting_a_machine_that_ordered_its_host_deletes_the_server(world: World) -> None:
     """`TestReconcileDelete_AutoOrderUsesDeleteServer`."""
-    fleet, server_id = await ready_machine(world)
+    fleet = FleetWorld(world, hosts=1, settings=settings())
+    await fleet.machine("m-1", source="Order")
+    await fleet.all_ready(1)
+    server_id = (await one(fleet, "m-1")).status.server_id
     cloud_host(fleet, server_id).deletable_at = fleet.clock.now()
-    await fleet.api.merge_patch(Machine, "m-1", {"spec": {"source": "Order"}}, namespace="default")
     await fleet.api.delete(Machine, "m-1", "default")
 
     async def deleted() -> bool:

@@ -71,7 +71,7 @@ async def test_a_pod_of_a_host_that_is_gone_does_not_stay_for_ever(world: World)
     await pools.eventually(
         "it is being deleted", lambda: pod.metadata.uid not in {p.metadata.uid for p in pools.pods()}
     )
-    await world.clock.sleep(240)
+    await world.clock.sleep(20)
     assert not gone(), "its time was not over"
     await pools.eventually("it is gone", gone, within=300)
     await pools.settled("mac", 2)
