@@ -118,14 +118,18 @@ def bound(pod: Pod) -> ObjectReference:
     return ObjectReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
+# The agent records in whose name it took a Pod: the uid of this namespace names the cluster.
+WHICH_CLUSTER = {"namespaces kube-system": {"get"}}
+
+
 async def rights(client: Client, namespace: str) -> dict[str, set[str]]:
-    """What roles grant to an identity, by resource; what the Node authorizer decides is not among it."""
+    """What roles grant to an identity, by resource and the names it is narrowed to; what the Node authorizer decides is not among it."""
     body = {"spec": {"namespace": namespace}}
     answer = await client.create(body, REVIEW)
     found: dict[str, set[str]] = {}
     for rule in answer["status"]["resourceRules"]:
         for resource in rule.get("resources") or ():
-            found.setdefault(resource, set()).update(rule["verbs"])
+            found.setdefault(" ".join((resource, *rule.get("resourceNames", ()))), set()).update(rule["verbs"])
     return {resource: verbs for resource, verbs in found.items() if resource not in EVERYBODYS}
 
 
@@ -137,7 +141,8 @@ def request(name: str, machine: str) -> dict[str, Any]:
 
 async def test_a_certificate_lets_a_mac_do_what_a_node_does_and_refuses_the_rest(world: World):
     mac = await world.mac("real-1")
-    assert await rights(mac, HOME) == {"certificatesigningrequests/selfnodeclient": {"create"}}, "and what a node has"
+    granted = {"certificatesigningrequests/selfnodeclient": {"create"}, **WHICH_CLUSTER}
+    assert await rights(mac, HOME) == granted, "and what a node has"
     own, theirs = await world.pod("own", "real-1"), await world.pod("theirs", "real-2")
     await world.admin.create(Node(metadata=ObjectMeta(name="real-2")))
     await mac.create(Node(metadata=ObjectMeta(name="real-1", labels={"tuist.dev/runtime": "tart"})))
@@ -247,8 +252,9 @@ async def test_an_account_is_tied_to_objects_of_its_own_name(world: World):
         "pods/status": {"patch"},
         "events": {"create", "patch"},
         "serviceaccounts/token": {"create"},
+        **WHICH_CLUSTER,
     }
-    assert await rights(mac, "kube-system") == {key: given[key] for key in ("nodes", "nodes/status")}
+    assert await rights(mac, "kube-system") == {key: given[key] for key in ("nodes", "nodes/status", *WHICH_CLUSTER)}
     own, theirs = await world.pod("own-6", "real-6"), await world.pod("theirs-6", "real-7")
     await world.admin.create(Node(metadata=ObjectMeta(name="real-7")))
 
