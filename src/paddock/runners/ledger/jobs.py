@@ -113,11 +113,6 @@ END_CLAIMS = """
 -- end_claims_of_executor
 SELECT * FROM end_claims(%(generations)s, 'live', NULL, false, %(by)s, %(why)s, %(now)s)
 """
-CLAIM_OF_JOB = f"""
--- claim_of_job
-SELECT {columns(HeldPod)}
-FROM claims WHERE job_id = %s
-"""
 QUEUED = f"""
 -- queued_jobs: oldest first, so many of each account: however long the line of one is, it hides nobody else's
 SELECT {columns(Job)} FROM (
@@ -302,15 +297,12 @@ class Jobs:
     ) -> Moved:
         """End a job on proof from GitHub itself that it is over, although its `completed` never came.
 
-        The claim of the runner that GitHub names ends too; where it names none, the claim that was made for the job. One
-        that was never minted stays: its dispatcher is told when it confirms.
+        The claim of the runner that GitHub names ends too. Where it names none, the claim that was made for the job stays:
+        its runner took no job, so it may be online still, and `healing` unregisters it before the slot is free.
         """
         known = await self.get(job_id)
         if known is None:
             raise InvalidEntryError(f"job {job_id} is not in the ledger: there is nothing to settle")
-        bound = await self._database.row(HeldPod, CLAIM_OF_JOB, [job_id])
-        # A name is never used for two mints, so that it still means this claim, or none, when the lock is ours.
-        runner_name = runner_name or (bound.runner_name if bound is not None else None)
         return await self.completed(
             job_id,
             account_id=known.account_id,

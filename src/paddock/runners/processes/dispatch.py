@@ -36,7 +36,7 @@ from paddock.runners.ledger.job_metrics import JobMetrics
 from paddock.runners.ledger.queue_metrics import QueueCollector
 from paddock.runners.ledger.retention import RetentionWorker
 from paddock.runners.pools.retirement import LedgerRetirementApi
-from paddock.runners.scale_sets.github_view import with_scale_sets
+from paddock.runners.scale_sets.github_view import GitHubView
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics, SourceCollector
 from paddock.runners.scale_sets.service import Listeners, ListenersContext
 from paddock.runners.tenants.configured import ConfiguredAccounts
@@ -106,7 +106,7 @@ class RunnerService:
         self.healing = HealingService(
             HealingContext(
                 ledger=ledger,
-                github=with_scale_sets(github, ledger.scale_sets),
+                github=GitHubView(github, ledger.scale_sets),
                 client=client,
                 announce=enqueue_from_github(ledger, self.pools.reader.list, clock),
                 clock=clock,

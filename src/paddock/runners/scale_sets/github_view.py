@@ -5,20 +5,13 @@ runner has it, its own record is looked for among the jobs of its run, by the ru
 Everything else goes to GitHub as it is.
 """
 
-from typing import Any, cast
-
 import msgspec
 
-from paddock.clients.github import GitHub, GitHubJob, NotFound
+from paddock.clients.github import GitHub, GitHubJob, NotFound, Priority
 from paddock.runners.ledger.scale_sets import AssignedJob, ScaleSetRows, is_scale_set_job
 from paddock.runners.scale_sets.messages import conclusion_of
 
-__all__ = ["GitHubView", "with_scale_sets"]
-
-
-def with_scale_sets(github: GitHub, rows: ScaleSetRows) -> GitHub:
-    """The same GitHub, which also answers about jobs of scale sets."""
-    return cast("GitHub", GitHubView(github, rows))  # everything that it does not say itself is the other's
+__all__ = ["GitHubView"]
 
 
 class GitHubView:
@@ -27,13 +20,23 @@ class GitHubView:
     def __init__(self, github: GitHub, rows: ScaleSetRows) -> None:
         self._github = github
         self._rows = rows
+        # Named one by one, so that the type checker holds this to the contract.
+        self.mint = github.mint
+        self.repository = github.repository
+        self.run_jobs = github.run_jobs
+        self.waiting_jobs = github.waiting_jobs
+        self.runners = github.runners
+        self.remove_runner = github.remove_runner
+        self.installations = github.installations
+        self.deliveries = github.deliveries
+        self.redeliver = github.redeliver
+        self.budgets = github.budgets
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._github, name)
-
-    async def job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob:
+    async def job(
+        self, installation_id: int, repository: str, job_id: int, *, priority: Priority = Priority.VERIFY
+    ) -> GitHubJob:
         if not is_scale_set_job(job_id):
-            return await self._github.job(installation_id, repository, job_id)
+            return await self._github.job(installation_id, repository, job_id, priority=priority)
         row = await self._rows.job(job_id)
         if row is None:
             raise NotFound(f"job {job_id} is of no scale set that this ledger knows")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import httpx2
 import pytest
+from doubles.clocks import StandingClock
 from integration.runners.healing_jobs.scripted import Cluster
 from integration.runners.ledger.rig import Bench, pod
 from integration.runners.webhooks.rig import MAC, Dispatcher
@@ -25,6 +26,17 @@ from paddock.simulator.github.sessions import RunnerGoneError, RunnerRefusedErro
 
 LABELS = ["self-hosted", MAC.spec.dispatch_label]
 CAP = 2
+
+
+class OneClock:
+    """Both times are the wall's, which is told to move: budgets are counted by the other one, and would never be new."""
+
+    def __init__(self, wall: StandingClock) -> None:
+        self._wall = wall
+        self.now, self.sleep = wall.now, wall.sleep
+
+    def monotonic(self) -> float:
+        return self._wall.now().timestamp()
 
 
 @dataclass
@@ -170,7 +182,7 @@ async def test_the_cap_holds_at_github_at_every_moment(bench: Bench, seed: int):
     account = github.add_organization("org1", "app")
     account.id, account.installation_id = 1, 1001
     await bench.accounts(1, vcpus=CAP * 6, memory_mb=CAP * 14_336)
-    async with GitHubClient(github.settings(), bench.clock, rng, github.transport()) as client:
+    async with GitHubClient(github.settings(), OneClock(bench.clock), rng, github.transport()) as client:
         history = History(bench, github, client, rng)
         steps = [
             *[history.submit] * 3, history.approve, history.cancel, *[history.dispatch] * 4, *[history.register] * 3,
@@ -194,7 +206,8 @@ async def test_the_cap_holds_at_github_at_every_moment(bench: Bench, seed: int):
             bench.clock.advance(60)
             await history.heal()
             await history.hear(lost=0.0)
-            if all(job.status == "completed" for job in github.state.jobs.values()) and not history.runners:
+            over = all(job.status == "completed" for job in github.state.jobs.values())
+            if over and not history.runners and not await bench.ledger.claims.all():
                 break
         left = [job for job in github.state.jobs.values() if job.status != "completed"]
         assert left == [], [(job.status, await bench.status(job.id)) for job in left]

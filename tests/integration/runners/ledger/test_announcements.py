@@ -237,7 +237,10 @@ async def test_proof_from_github_settles_a_job_whose_end_was_never_announced(ben
     await bench.accounts(ACME)
     await bench.queue(job(10))
     await bench.running(1)
-    await bench.ledger.jobs.settle(10, conclusion="success", by="orphaned runners", why="GitHub says completed")
+    settle = bench.ledger.jobs.settle
+    await settle(
+        10, conclusion="success", runner_name="runner-1-mint", by="orphaned runners", why="GitHub says completed"
+    )
     assert await bench.status(10) == "completed"
     assert await bench.ledger.claims.all() == []
     await bench.ledger.jobs.settle(10, conclusion="failure", by="orphaned runners", why="again")
@@ -246,6 +249,16 @@ async def test_proof_from_github_settles_a_job_whose_end_was_never_announced(ben
     assert end.conclusion == "success"
     with pytest.raises(InvalidEntryError, match="nothing to settle"):
         await bench.ledger.jobs.settle(404, conclusion="success", by="orphaned runners", why="unknown")
+
+
+async def test_a_settled_job_that_no_runner_took_leaves_its_claim_to_healing(bench: Bench):
+    """Its runner was minted and may be online still: a free slot would be one runner more than the limit allows."""
+    await bench.accounts(ACME)
+    await bench.queue(job(10))
+    claim = await bench.running(1)
+    await bench.ledger.jobs.settle(10, conclusion="cancelled", by="orphaned runners", why="GitHub says completed")
+    assert await bench.status(10) == "cancelled"
+    assert [held.generation for held in await bench.ledger.claims.all()] == [claim.generation]
 
 
 async def test_a_running_job_whose_claim_is_gone_is_put_back_by_the_generation_that_was_read(bench: Bench):
