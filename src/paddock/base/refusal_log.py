@@ -25,11 +25,12 @@ class RefusalLog:
     def __init__(self, log: Any, *, every: float = EVERY) -> None:
         self._log = log
         self._every = every
-        self._kinds: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+        self._kinds: OrderedDict[tuple[str, str, bool], tuple[float, int]] = OrderedDict()
         """When it was last said, and how often it happened since."""
 
-    def refused(self, what: str, why: str, **who: str) -> None:
-        now, kind = asyncio.get_running_loop().time(), (what, why)
+    def refused(self, what: str, why: str, *, usual: bool = False, **who: str) -> None:
+        """With `usual` it is no warning: it also happens where nobody means harm."""
+        now, kind = asyncio.get_running_loop().time(), (what, why, usual)
         said_at, missed = self._kinds.pop(kind, (float("-inf"), 0))
         if 0 <= now - said_at < self._every:
             self._kinds[kind] = (said_at, missed + 1)
@@ -38,7 +39,8 @@ class RefusalLog:
         if len(self._kinds) > _KINDS:
             self._kinds.popitem(last=False)
         more = {"times": missed + 1} if missed else {}
-        self._log.warning(
+        say = self._log.info if usual else self._log.warning
+        say(
             "refused",
             what=what,
             why=why,
