@@ -8,14 +8,14 @@ from integration.runners.ledger.test_scale_sets import POOL, entry, source_of
 from paddock.clients.github import GitHubJob, NotFound
 from paddock.runners.ledger.scale_sets import FIRST_JOB_ID
 from paddock.runners.scale_sets.book import LedgerBook
-from paddock.runners.scale_sets.github_view import with_scale_sets
+from paddock.runners.scale_sets.github_view import GitHubView
 
 
 async def test_a_job_is_what_the_queue_said_until_a_runner_has_it_and_then_what_its_own_record_says(
     bench: Bench,
 ) -> None:
     source, book, github = await source_of(bench), LedgerBook(bench.ledger, bench.clock), StubGitHub()
-    view = with_scale_sets(github, bench.ledger.scale_sets)
+    view = GitHubView(github, bench.ledger.scale_sets)
     await book.apply(source, entry("JobAssigned"), POOL)
     (row,) = await bench.ledger.scale_sets.open(source)
     assert (await view.job(1, "org1/app", row.job_id)).status == "queued"
@@ -33,7 +33,7 @@ async def test_a_job_is_what_the_queue_said_until_a_runner_has_it_and_then_what_
 async def test_a_number_that_no_scale_set_gave_is_not_found_and_others_go_to_github(bench: Bench) -> None:
     github = StubGitHub()
     github.jobs[5] = GitHubJob(job_id=5, status="queued")
-    view = with_scale_sets(github, bench.ledger.scale_sets)
+    view = GitHubView(github, bench.ledger.scale_sets)
     with pytest.raises(NotFound):
         await view.job(1, "org1/app", FIRST_JOB_ID + 9)
     assert (await view.job(1, "org1/app", 5)).job_id == 5
