@@ -1,6 +1,7 @@
 """Root on a rented Mac, with the agent's kubeconfig."""
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from typing import Any
 
 import pytest
 from integration.identity.test_a_mac_is_a_node import World, bound, lease
@@ -48,3 +49,16 @@ async def test_it_seizes_no_lease_and_ends_no_neighbours_job(world: World, logge
         with pytest.raises(ForbiddenError):
             await call
     assert logged("api", "leases")
+
+
+async def test_a_pod_that_is_gone_is_no_warning_and_a_neighbours_pod_is_one(
+    world: World, log: list[MutableMapping[str, Any]]
+) -> None:
+    """The agent asks for its Pod once more after that one is gone: the terminal shows what is an attack, not that."""
+    mac = await world.mac("mac-1")
+    await world.mac("mac-2")
+    await world.pod("neighbours", "mac-2")
+    for name, level in (("gone", "info"), ("neighbours", "warning")):
+        with pytest.raises(ForbiddenError):
+            await mac.get(Pod, name, "default")
+        assert [line["log_level"] for line in log if name in line.get("request", "")] == [level]

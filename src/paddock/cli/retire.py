@@ -5,7 +5,7 @@ import click
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
 from paddock.cli.finding import read_mac
-from paddock.cli.output import confirmed, say
+from paddock.cli.output import confirmed, dry_run_flag, say
 
 __all__ = ["command"]
 
@@ -15,18 +15,19 @@ __all__ = ["command"]
 @click.option("--reason", default="", help="Why; shown wherever the host is shown.")
 @click.option("--undo", is_flag=True, help="Keep it after all, if it is not on its way yet.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@dry_run_flag
 @reach_flags
-def command(name: str, reason: str, undo: bool, yes: bool, reach: Reach) -> None:
+def command(name: str, reason: str, undo: bool, yes: bool, dry_run: bool, reach: Reach) -> None:
     """Terminate the host NAME once it is free and past its billing floor.
 
     A machine that has it keeps it, and so does the job that runs on it. One host of a zone goes at a time, an hour apart.
     """
     if undo == bool(reason):
         raise click.UsageError("say --reason WHY, or --undo")
-    run(_set(name, reason, reach, yes=yes))
+    run(_set(name, reason, reach, yes=yes, dry_run=dry_run))
 
 
-async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
+async def _set(name: str, reason: str, reach: Reach, *, yes: bool, dry_run: bool) -> int:
     from paddock.hosts.api import ScalewayAppleSiliconHost
     from paddock.hosts.retirement import retiring
 
@@ -49,8 +50,8 @@ async def _set(name: str, reason: str, reach: Reach, *, yes: bool) -> int:
                 plan.append(f"machine {mac.machine.metadata.name} keeps it, and its jobs, until it gives it back")
         else:
             plan = [f"host {meta.name} stays (it was to be retired: {host.spec.retire})"]
-        if not confirmed(plan, "Go on?", yes=yes):
-            return DECLINED
+        if not confirmed(plan, "Go on?", yes=yes, dry_run=dry_run):
+            return 0 if dry_run else DECLINED
         # The uid: a Host object that was made anew meanwhile is another one, and is not meant.
         change = {"metadata": {"uid": meta.uid}, "spec": {"retire": reason or None}}
         await reached.client.merge_patch(ScalewayAppleSiliconHost, meta.name, change, namespace=meta.namespace)

@@ -28,6 +28,7 @@ def one(scene: Scene, kind: Any, name: str) -> Any:
         ("release", "blue-2"),
         ("terminate", "blue-2"),
         ("quarantine", FREE_ID, "--reason", "broken fan"),
+        ("retire", FREE_ID, "--reason", "broken fan"),
         ("drain", "blue-1"),
         ("drain", "runner-2"),
         ("detach", "blue-2"),
@@ -86,6 +87,17 @@ def test_a_quarantine_says_who_keeps_the_host_and_is_lifted_again(scene: Scene):
     assert one(scene, ScalewayAppleSiliconHost, SERVER_ID).spec.quarantine == "broken fan"
     assert scene.type("unquarantine", SERVER_ID, "--yes").exit_code == 0
     assert one(scene, ScalewayAppleSiliconHost, SERVER_ID).spec.quarantine == ""
+
+
+def test_a_host_is_to_be_retired_with_a_reason_and_kept_after_all(scene: Scene):
+    shown = scene.type("retire", "blue-1", "--reason", "broken fan", "--dry-run")
+    assert (shown.exit_code, one(scene, ScalewayAppleSiliconHost, SERVER_ID).spec.retire) == (0, "")
+    assert "machine blue-1 keeps it, and its jobs, until it gives it back" in shown.output
+    assert scene.type("retire", "blue-1", "--reason", "broken fan", "--yes").exit_code == 0
+    assert one(scene, ScalewayAppleSiliconHost, SERVER_ID).spec.retire == "broken fan"
+    assert scene.type("retire", SERVER_ID, "--undo", "--yes").exit_code == 0
+    assert one(scene, ScalewayAppleSiliconHost, SERVER_ID).spec.retire == ""
+    assert scene.type("retire", SERVER_ID).exit_code == 2
 
 
 def test_a_host_of_nobody_is_quarantined_without_speaking_of_a_machine(scene: Scene):

@@ -69,6 +69,8 @@ class ApiFailure(Exception):  # noqa: N818 - a refusal that travels to the clien
         self.details = dict(details or {})
         self.headers = dict(headers or {})
         self.metadata = dict(metadata or {})
+        self.usual = False
+        """It also happens where nobody means harm, so that it is no warning in the log."""
 
     def as_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {

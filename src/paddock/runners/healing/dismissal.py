@@ -10,8 +10,9 @@ from enum import StrEnum
 from paddock.clients.github import Conflict, GitHub
 from paddock.runners.healing.inquiry import Questions
 from paddock.runners.healing.pass_report import PassReport
+from paddock.runners.ledger import HeldPod, Ledger, Session
 
-__all__ = ["Dismissed", "dismiss"]
+__all__ = ["Dismissed", "dismiss", "dismiss_claim"]
 
 
 class Dismissed(StrEnum):
@@ -53,3 +54,24 @@ async def dismiss(
         pass_report.refuse(f"{about}: its runner has just been given another job")
         return Dismissed.BUSY
     return Dismissed.GONE
+
+
+async def dismiss_claim(
+    claim: HeldPod,
+    session: Session | None,
+    ledger: Ledger,
+    github: GitHub,
+    questions: Questions,
+    pass_report: PassReport,
+) -> Dismissed:
+    """The same for the runner that a claim was minted for; `session` is its Pod's."""
+    installations = await ledger.unconfirmed.installations({claim.account_id})
+    return await dismiss(
+        github,
+        questions,
+        pass_report,
+        about=f"claim of Pod {claim.pod_name}",
+        installation_id=installations.get(claim.account_id),
+        repository=session.repository if session is not None else "",
+        runner_name=claim.runner_name,
+    )

@@ -5,7 +5,7 @@ from datetime import datetime
 from paddock.base.clock import Clock
 from paddock.clients.github import GitHub
 from paddock.runners.api.settings import HealingSettings
-from paddock.runners.healing.dismissal import Dismissed, dismiss
+from paddock.runners.healing.dismissal import Dismissed, dismiss_claim
 from paddock.runners.healing.inquiry import Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.verdicts.claim import ClaimVerdict, ClaimView, judge
@@ -109,16 +109,7 @@ class LeftClaims:
     async def _is_gone(self, claim: HeldPod, questions: Questions, pass_report: PassReport) -> bool:
         """Whether GitHub has no runner of this claim any more, or takes it away now."""
         session = await self._ledger.sessions.of_pod(claim.pod_uid)
-        installations = await self._ledger.unconfirmed.installations({claim.account_id})
-        dismissed = await dismiss(
-            self._github,
-            questions,
-            pass_report,
-            about=f"claim of Pod {claim.pod_name}",
-            installation_id=installations.get(claim.account_id),
-            repository=session.repository if session is not None else "",
-            runner_name=claim.runner_name,
-        )
+        dismissed = await dismiss_claim(claim, session, self._ledger, self._github, questions, pass_report)
         return dismissed is Dismissed.GONE
 
 

@@ -17,7 +17,7 @@ from paddock.kube.client import Client
 from paddock.kube.reader import FreshReader
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import Streaks, implausible
-from paddock.runners.healing.dismissal import Dismissed, dismiss
+from paddock.runners.healing.dismissal import Dismissed, dismiss_claim
 from paddock.runners.healing.inquiry import Inquiry, Questions
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.observations import list_runner_pods
@@ -212,16 +212,7 @@ class MissingPods:
         """
         if claim is None or claim.runner_name is None:
             return True
-        installations = await self._ledger.unconfirmed.installations({claim.account_id})
-        dismissed = await dismiss(
-            self._github,
-            questions,
-            pass_report,
-            about=f"claim of Pod {claim.pod_name}",
-            installation_id=installations.get(claim.account_id),
-            repository=session.repository if session is not None else "",
-            runner_name=claim.runner_name,
-        )
+        dismissed = await dismiss_claim(claim, session, self._ledger, self._github, questions, pass_report)
         return dismissed in (Dismissed.GONE, Dismissed.NOBODY)
 
     async def _ended_at(self, session: Session, absent_since: datetime) -> datetime:
