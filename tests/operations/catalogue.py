@@ -292,6 +292,7 @@ CHAPTERS: dict[str, tuple[Operation, ...]] = {
     "fleets": (
         Operation("`replicas` ten times too high, corrected after 60 s", typo_up, says="machines", together=True),
         Operation("`replicas: 1`, corrected after 60 s", typo_down),
+        Operation("delete a MacFleet, create it again", recreate_fleet),
     ),
     "pools": (
         Operation("roll an image", roll_image, together=True),
