@@ -49,6 +49,7 @@ def test_a_pull_that_fails_leaves_its_pod_pending_with_the_reason_and_the_other_
     simulate(scenario, seed=5)
 
 
+@pytest.mark.slow
 def test_a_pull_that_stalls_ends_after_twenty_minutes_and_holds_up_nobody_whose_image_is_here() -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)
