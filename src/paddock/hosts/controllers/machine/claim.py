@@ -188,6 +188,8 @@ class ClaimHost:
             claim_verified=False,
             password_missing_since=None,
             host_config_hash="",
+            reinstall=None,
+            reinstalled_at=None,
             phase="Adopting",
         )
         message = f"has host {host.metadata.name} ({server.ip or 'no address yet'})"
