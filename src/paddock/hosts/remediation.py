@@ -34,6 +34,7 @@ __all__ = [
     "next_step",
     "proven_dead",
     "told",
+    "tried",
     "trouble_of",
     "with_power",
 ]
@@ -221,12 +222,17 @@ def next_step(
 
 def told(trouble: Trouble, done: Remediation) -> str:
     """What is wrong, since when, and what was tried."""
-    tried = [
-        f"{_DID[each.tier]} at {each.at:%H:%M} UTC" + (f" ({each.note})" if each.note else "")
-        for each in done.tried
-        if each.at is not None and each.tier in _DID
+    return f"{trouble.what}, since {trouble.since:%Y-%m-%d %H:%M} UTC{tried(done)}"
+
+
+def tried(done: Remediation) -> str:
+    """The end of a sentence that says which tiers were tried, and when; empty where none was."""
+    each = [
+        f"{_DID[attempt.tier]} at {attempt.at:%H:%M} UTC" + (f" ({attempt.note})" if attempt.note else "")
+        for attempt in done.tried
+        if attempt.at is not None and attempt.tier in _DID
     ]
-    return f"{trouble.what}, since {trouble.since:%Y-%m-%d %H:%M} UTC" + (f"; tried: {', '.join(tried)}" * bool(tried))
+    return f"; tried: {', '.join(each)}" if each else ""
 
 
 def _disrupted(machine: Machine, members: Iterable[Machine], now: datetime) -> str:

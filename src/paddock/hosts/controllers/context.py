@@ -26,6 +26,7 @@ from paddock.clients.scaleway import (
 from paddock.hosts.api import BOOTSTRAPPED, MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper, ReportStep, Run
 from paddock.hosts.breaker import Halt, fleet_halt, same_fleet
+from paddock.hosts.cluster_api import BLOCK_MOVE, BLOCK_MOVE_IS_OURS, lost_in_a_move, machine_owner
 from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
@@ -176,6 +177,22 @@ class ReconcileContext:
         if meta.annotations.get(BOOTSTRAPPED) != noted:
             patch = {"metadata": {"uid": meta.uid, "annotations": {BOOTSTRAPPED: noted}}}
             await self.client.merge_patch(ScalewayAppleSiliconMachine, meta.name, patch, namespace=meta.namespace)
+
+    async def block_move(self, machine: ScalewayAppleSiliconMachine) -> ScalewayAppleSiliconMachine:
+        """Keep clusterctl from moving a machine while something is under way that a move would lose; repeatable.
+
+        Before its first effect: died after it, a mark without a reason goes in the next pass.
+        """
+        if machine_owner(machine) is None or BLOCK_MOVE in machine.metadata.annotations:
+            return machine
+        return await self.patch(machine, {"metadata": {"annotations": {BLOCK_MOVE: BLOCK_MOVE_IS_OURS}}})
+
+    async def allow_move(self, machine: ScalewayAppleSiliconMachine) -> ScalewayAppleSiliconMachine:
+        """Take our own mark back once nothing would be lost."""
+        ours = machine.metadata.annotations.get(BLOCK_MOVE) == BLOCK_MOVE_IS_OURS
+        if not ours or lost_in_a_move(machine):
+            return machine
+        return await self.patch(machine, {"metadata": {"annotations": {BLOCK_MOVE: None}}})
 
     # Credentials live in a Secret beside the machine, never in the machine.
 

@@ -6,10 +6,14 @@ from msgspec.structs import replace
 from paddock.hosts import cluster_api
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import (
+    BLOCK_MOVE,
+    BLOCK_MOVE_IS_OURS,
+    PAUSED,
     PAUSES,
     Cluster,
     Hold,
     OwnerMachine,
+    lost_in_a_move,
     may_delete,
     may_reconcile,
     watched,
@@ -73,8 +77,8 @@ class MachineReconciler:
             return met if isinstance(met, RequeueAfter) else await self._end.run(met)
         gate = may_reconcile(machine, owner, cluster)
         if isinstance(gate, Hold):
-            await self._say_paused(machine, gate)
-            return _held(gate)
+            machine = await self._say_paused(machine, gate)
+            return await self._before_a_move(machine) or _held(gate)
         machine = await self._say_paused(machine, None)
         if zone := zone_to_take(machine, owner):
             machine = await self._context.patch(machine, {"spec": {"zone": zone}})
@@ -99,6 +103,7 @@ class MachineReconciler:
     async def _live(self, machine: Machine) -> Result:
         context = self._context
         prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+        machine = await context.allow_move(machine)
         if not machine.status.server_id and (server := server_in(machine.spec.provider_id)):
             machine = await self._restore(machine, server)
         if not machine.status.server_id:
@@ -128,6 +133,7 @@ class MachineReconciler:
         if isinstance(kept, RequeueAfter):
             return kept
         machine, host = kept
+        machine = await self._context.allow_move(machine)
         installed = await self._reinstall.run(machine, host)
         if isinstance(installed, RequeueAfter):
             return installed
@@ -154,6 +160,30 @@ class MachineReconciler:
         machine = await context.save(machine, ready(status, False, "Restored", message, now), guarded=True)
         context.say(machine, "Normal", "Restored", message)
         return machine
+
+    async def _before_a_move(self, machine: Machine) -> RequeueAfter | None:
+        """Bring to its end, under a paused Cluster, what a move would lose and clusterctl therefore waits for. Nothing new
+        begins; once it has ended, the machine is as paused as any other. Died anywhere, the next pass goes on.
+        """
+        context, annotations = self._context, machine.metadata.annotations
+        if annotations.get(BLOCK_MOVE) != BLOCK_MOVE_IS_OURS or PAUSED in annotations:
+            return None
+        if lost_in_a_move(machine):
+            prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+            if not machine.status.server_id:
+                acquired = await self._acquire.run(machine, prefix, begin=False)
+                if isinstance(acquired, RequeueAfter):
+                    return acquired
+                machine = acquired
+            if machine.status.server_id:
+                kept = await self._keep.run(machine)  # which writes the server into the spec
+                if isinstance(kept, tuple) and kept[0].status.reinstall is not None:
+                    installed = await self._reinstall.run(*kept)
+                    if isinstance(installed, RequeueAfter):
+                        return installed
+                machine = await context.again(machine)
+        await context.allow_move(machine)
+        return RequeueAfter(1.0) if lost_in_a_move(machine) else None
 
     async def _heard_of(self, machine: Machine) -> Machine | RequeueAfter:
         """A machine that was moved here and is deleted before its Mac was heard of: its agent is told of this cluster first,

@@ -107,6 +107,7 @@ class ReinstallHost:
                 return gated
             machine, _ = gated
         image = await context.image_of(host, machine.spec.os)
+        machine = await context.block_move(machine)
         if BOOTSTRAPPED in machine.metadata.annotations:
             machine = await context.patch(machine, {"metadata": {"annotations": {BOOTSTRAPPED: None}}})
         now = context.clock.now().replace(microsecond=0)
