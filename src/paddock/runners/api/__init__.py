@@ -30,6 +30,7 @@ from paddock.runners.api.runner_pool import (
     RunnerPoolSpec,
     RunnerPoolStatus,
     ScaleSetSource,
+    WarmWindow,
 )
 
 __all__ = [
@@ -60,4 +61,5 @@ __all__ = [
     "RunnerPoolSpec",
     "RunnerPoolStatus",
     "ScaleSetSource",
+    "WarmWindow",
 ]

@@ -19,6 +19,7 @@ __all__ = [
     "RunnerPoolSpec",
     "RunnerPoolStatus",
     "ScaleSetSource",
+    "WarmWindow",
 ]
 
 Platform = Literal["linux", "macos"]
@@ -29,6 +30,24 @@ JobSource = Literal["Webhook", "ScaleSet"]
 """How a pool hears of its jobs: GitHub calls us, or we ask GitHub. See docs/design/scale-sets.md."""
 
 
+class WarmWindow(Struct, frozen=True, kw_only=True):
+    """A time in which more is kept warm: from each `start` until `end`, or for `durationMinutes`."""
+
+    name: Annotated[str, Meta(max_length=63, description="How conditions call the window.")] = ""
+    start: Annotated[str, Meta(description="When it opens, as cron has it: `30 7 * * mon-fri`.")]
+    end: Annotated[str, Meta(description="When it closes, as cron has it; instead of durationMinutes.")] = ""
+    duration_minutes: Annotated[
+        Annotated[int, Meta(ge=1, le=10080)] | None, Meta(description="How long it is open; instead of end.")
+    ] = None
+    time_zone: Annotated[str, Meta(description="Whose clock start and end mean, such as Europe/Berlin.")] = "UTC"
+    min_warm_pool_floor: Annotated[
+        int, Meta(ge=0, description="Idle Pods to keep beyond the load while it is open.")
+    ] = 0
+    min_replicas: Annotated[
+        int, Meta(ge=0, description="At least so many Pods while it is open, busy ones included.")
+    ] = 0
+
+
 class Autoscaling(Struct, frozen=True):
     """Zeros mean zero here, and are kept."""
 
@@ -36,6 +55,12 @@ class Autoscaling(Struct, frozen=True):
     min_warm_pool_floor: Annotated[int, Meta(ge=0, description="Idle Pods to keep beyond the load.")] = 1
     max_replicas: Annotated[int, Meta(ge=0, description="Never more Pods than this; 0 keeps none.")] = 0
     scale_down_cooldown_seconds: Annotated[int, Meta(ge=0)] = 300
+    warm_windows: Annotated[
+        tuple[WarmWindow, ...],
+        Meta(
+            max_length=32, description="Times in which more is kept warm, never above maxReplicas; the highest counts."
+        ),
+    ] = ()
 
 
 class Provisioning(Struct, frozen=True):

@@ -251,6 +251,9 @@ def why_pool(
         evidence.append(
             Evidence("cluster", f"Ready is {ready.status} ({ready.reason}) since {rfc3339(ready.last_transition_time)}")
         )
+    windows = get_condition(status.conditions, "WarmWindows")
+    if windows is not None:
+        evidence.append(Evidence("cluster", f"warm windows: {windows.message}"))
     if signals is not None:
         evidence.append(
             Evidence(
@@ -280,7 +283,11 @@ def why_pool(
         or ("Warm Pods take the waiting jobs as soon as they are up." if starving else ""),
         commands=("paddock get pods", "paddock get jobs"),
         runbook="PaddockJobSourceLost" if deaf else ("PaddockJobsWaitTooLong" if starved else ""),
-        healthy=ready is not None and ready.status == "True" and not starved and not deaf,
+        healthy=ready is not None
+        and ready.status == "True"
+        and not starved
+        and not deaf
+        and (windows is None or windows.status == "True"),
     )
 
 
