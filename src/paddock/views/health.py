@@ -340,9 +340,9 @@ def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
 def _refused_fields(pool: RunnerPool) -> Iterable[Problem]:
     """What a person wrote into a pool and no controller can follow; the pool goes on without it."""
     name = pool.metadata.name
-    for kind in ("WarmWindows",):
+    for kind in ("WarmWindows", "Profiles"):
         said = get_condition(pool.status.conditions, kind)
-        if said is not None and said.status == "False":
+        if said is not None and said.status == "False" and said.reason not in _POOL_UNDER_WAY:
             yield Problem(
                 _SHORT,
                 f"pool {name}",

@@ -13,6 +13,7 @@ __all__ = [
     "Autoscaling",
     "JobSource",
     "Platform",
+    "Profile",
     "Provisioning",
     "Rollout",
     "RunnerPool",
@@ -87,6 +88,26 @@ class ScaleSetSource(Struct, frozen=True):
     ] = ()
 
 
+class Profile(Struct, frozen=True, kw_only=True):
+    """A label that chooses image and shape. It has a pool of its own, with what the pool that lists it has otherwise."""
+
+    label: Annotated[
+        str,
+        Meta(min_length=1, max_length=63, description="The runs-on label, such as macos-26-xcode-26.1-6vcpu."),
+    ]
+    image: Annotated[str, Meta(description="Its image, best by digest; the pool's unless given.")] = ""
+    pod_cpu_milli: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Its CPU; the pool's unless given.")
+    ] = field(default=None, name="podCPUMilli")
+    pod_memory_mb: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Its memory; the pool's unless given.")
+    ] = field(default=None, name="podMemoryMB")
+    replicas: Annotated[int, Meta(ge=0, description="How many Pods to keep where autoscaling is off.")] = 0
+    autoscaling: Annotated[
+        Autoscaling | None, Meta(description="How many to keep warm; as the pool does unless given.")
+    ] = None
+
+
 class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
     """Which runners a pool keeps warm, and how many."""
 
@@ -142,6 +163,14 @@ class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
     autoscaling: Autoscaling = Autoscaling()
     provisioning: Provisioning = Provisioning()
     rollout: Rollout = Rollout()
+    profiles: Annotated[
+        tuple[Profile, ...],
+        Meta(
+            max_length=64,
+            description="Labels that choose another image or shape; the operator keeps a pool for each.",
+            extra={"list_map_keys": ["label"]},
+        ),
+    ] = ()
 
 
 class RunnerPoolStatus(Struct, frozen=True):

@@ -251,9 +251,11 @@ def why_pool(
         evidence.append(
             Evidence("cluster", f"Ready is {ready.status} ({ready.reason}) since {rfc3339(ready.last_transition_time)}")
         )
-    windows = get_condition(status.conditions, "WarmWindows")
-    if windows is not None:
-        evidence.append(Evidence("cluster", f"warm windows: {windows.message}"))
+    written = [("warm windows", "WarmWindows"), ("profiles", "Profiles")]
+    understood = [
+        (what, said) for what, kind in written if (said := get_condition(status.conditions, kind)) is not None
+    ]
+    evidence += [Evidence("cluster", f"{what}: {said.message}") for what, said in understood]
     if signals is not None:
         evidence.append(
             Evidence(
@@ -287,7 +289,7 @@ def why_pool(
         and ready.status == "True"
         and not starved
         and not deaf
-        and (windows is None or windows.status == "True"),
+        and all(said.status == "True" for _, said in understood),
     )
 
 

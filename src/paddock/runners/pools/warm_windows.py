@@ -86,7 +86,7 @@ def scheduled(autoscaling: Autoscaling, seen: Schedule) -> Condition | None:
     said = _sentence(seen.open, seen.next)
     if seen.problems:
         text = f"{'; '.join(seen.problems)}. Windows that can be read count: {said}"
-        return Condition(type=WARM_WINDOWS, status="False", reason="InvalidConfiguration", message=text)
+        return Condition(type=WARM_WINDOWS, status="False", reason="WindowRefused", message=text)
     if not autoscaling.enabled:
         text = (
             "spec.autoscaling.warmWindows has no effect while spec.autoscaling.enabled is false: set it to true, or take "

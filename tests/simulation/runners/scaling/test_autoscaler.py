@@ -259,7 +259,7 @@ async def test_what_is_said_of_windows_goes_when_they_are_taken_off(world: World
     await fleet.nodes(2)
     bad = WarmWindow(start="every morning", duration_minutes=5, min_warm_pool_floor=6)
     await fleet.pool("xcode", autoscaling=Autoscaling(enabled=False, warm_windows=(bad,)))
-    await fleet.until("refused", lambda: _windows(fleet).reason == "InvalidConfiguration")
+    await fleet.until("refused", lambda: _windows(fleet).reason == "WindowRefused")
 
     await fleet.api.merge_patch(RunnerPool, "xcode", {"spec": {"autoscaling": {"warmWindows": None}}}, "default")
     await fleet.until("nothing is said", lambda: not fleet.seen("xcode").status.conditions)

@@ -635,7 +635,7 @@ def test_jobs_that_wait_beside_warm_pods_are_a_fault_of_dispatch_and_not_of_the_
     assert said.runbook == ("PaddockJobsWaitTooLong" if starved else "")
 
 
-@pytest.mark.parametrize(("status", "reason"), [("True", "Open"), ("False", "InvalidConfiguration")])
+@pytest.mark.parametrize(("status", "reason"), [("True", "Open"), ("False", "WindowRefused")])
 def test_a_pool_says_what_is_known_of_its_warm_windows_and_is_not_well_while_one_is_refused(
     status: str, reason: str
 ) -> None:

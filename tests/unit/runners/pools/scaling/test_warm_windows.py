@@ -149,7 +149,7 @@ def test_a_window_that_cannot_be_read_is_named_by_its_field_and_the_others_count
     scaling = rules(OFFICE, window)
     status, reason, message = said(scaling, "2026-11-16 12:00")
 
-    assert (status, reason) == ("False", "InvalidConfiguration")
+    assert (status, reason) == ("False", "WindowRefused")
     assert message.startswith("spec.autoscaling.warmWindows[1]")
     assert sentence in message
     assert "office is open" in message
