@@ -71,7 +71,7 @@ async def _whole_life(world: World) -> Requests:
     await pools.pool("kata", floor=0, os="linux", fleet_selector="metal", runtime_class="kata-qemu")
     await pools.pool("xcode", floor=3, cooldown=0)
     await pools.pool("table", floor=0, profiles=(Profile(label="large", pod_cpu_milli=8000),))
-    await pools.until("a profile has its pool", lambda: pools.seen("table-large") is not None)
+    await pools.until("a profile has its pool", lambda: pools.seen("table-large").spec.pod_cpu_milli == 8000)
     await pools.api.merge_patch(RunnerPool, "table", {"spec": {"profiles": None}}, "default")
     started = await _running(pools, 3)
     await _patch_pool(pools, {"spec": {"image": "image:2"}})
