@@ -245,6 +245,7 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
             faults,
             runbooks,
             application.options.settings.default_adopt_pool_prefix,
+            past=runners is not None,
         ),
         application.registry,
         healthy=lambda: None if (health := manager.readyz()).ok else health.text,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
 from paddock.base.metrics import KILL_PATHS, CollectorRegistry
@@ -13,6 +13,7 @@ from paddock.runners.http.why import Explainer
 from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.processes.dispatch import RunnerService
 from paddock.web.page_data import LedgerData
+from paddock.web.then import FleetThen, read_then
 
 __all__ = ["LedgerReader"]
 
@@ -47,6 +48,14 @@ class LedgerReader:
     @property
     def report_only(self) -> frozenset[str]:
         return self._service.settings.healing.report_only
+
+    @property
+    def log_kept(self) -> timedelta:
+        return self._service.settings.retention.log
+
+    async def then(self, at: datetime) -> FleetThen:
+        """The fleet at that moment of the past. LedgerError where it cannot be read."""
+        return await read_then(self._service.ledger, at, self._clock.now())
 
     def budgets(self) -> list[BudgetView]:
         return self._service.github.budgets()

@@ -48,7 +48,13 @@ class ReadingPage:
         watched.on_change(self._live.touch)
         self._sampler = Sampler(context.ledger, watched.complete, clock, who=f"dispatch {context.name}")
         pages = Pages(
-            watched, self._live, Site(environment), SessionAuthentication(None, clock, rng), None, runbooks=runbooks
+            watched,
+            self._live,
+            Site(environment),
+            SessionAuthentication(None, clock, rng),
+            None,
+            runbooks=runbooks,
+            past=True,
         )
         self.app: ASGIApp = create_app(pages, registry, healthy=healthy, names={*LOOPBACK, *names})
 

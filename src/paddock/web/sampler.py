@@ -140,6 +140,8 @@ class Sampler:
         self._placed = (self._placed | await ledger.mac_states.place(new)) & found.nodes.keys()
         self._written = found
         minute = step_began(now, MINUTE) - MINUTE
+        if self._minute is None:
+            self._minute = minute  # of the minute before the first look nothing was seen
         if minute != self._minute:
             await ledger.samples.add(minute, found.numbers)
             await ledger.samples.roll_up(now)

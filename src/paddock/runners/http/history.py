@@ -86,9 +86,13 @@ def history_route(ledger: Ledger, clock: Clock) -> Route:
         since = now - reach
         heals = [one for one in await ledger.heals.newest(_MARKS) if one.at >= since and one.done_at is not None]
         rows = await ledger.samples.since(since, step)
-        return answer(
-            history_of(window, since, now, rows, await ledger.incidents.between(since, now, limit=_MARKS), heals)
-        )
+        # What was over within a step is nothing that a chart of this scale could show.
+        incidents = [
+            one
+            for one in await ledger.incidents.between(since, now, limit=5 * _MARKS)
+            if one.kind == "restart" or (one.until or now) - one.at >= step
+        ]
+        return answer(history_of(window, since, now, rows, incidents, heals))
 
     return Route(f"{PREFIX}/history", guarded(history, LedgerError), methods=["GET"])
 

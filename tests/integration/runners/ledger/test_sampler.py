@@ -29,16 +29,27 @@ async def rows(bench: Bench) -> int:
     return len(await bench.ledger.samples.since(bench.clock.now() - timedelta(hours=1), MINUTE))
 
 
+async def looks_twice(bench: Bench, sampler: Sampler) -> None:
+    """Over the end of a minute, so that the minute is written."""
+    assert await sampler.once()
+    bench.clock.advance(60)
+    assert await sampler.once()
+
+
 async def test_one_look_writes_macs_problems_and_the_minute_that_is_over(bench: Bench):
     looks = Looks(bench)
-    assert await Sampler(bench.ledger, looks, bench.clock, who="up").once()
+    sampler = Sampler(bench.ledger, looks, bench.clock, who="up")
+    assert await sampler.once()
+    assert await rows(bench) == 0  # of the minute before nothing was seen
+    bench.clock.advance(60)
+    assert await sampler.once()
     macs = await bench.ledger.mac_states.at(bench.clock.now())
     assert len(macs) == 24
     assert {one.state for one in macs} >= {"busy", "ready", "stranded", "wiping"}
     (row,) = await bench.ledger.samples.since(bench.clock.now() - timedelta(hours=1), MINUTE)
     assert sum(row.macs.values()) == 24
     assert row.per_hour > 0
-    found = await bench.ledger.incidents.between(bench.clock.now(), bench.clock.now())
+    found = await bench.ledger.incidents.between(bench.clock.now() - MINUTE, bench.clock.now())
     assert {one.kind for one in found} == {"restart", "problem"}
 
 
@@ -49,8 +60,8 @@ async def test_two_samplers_write_what_one_would(bench: Bench):
     for _ in range(4):
         assert await first.once()
         assert await second.once()
-        bench.clock.advance(30)
-    assert await rows(bench) == 2
+        bench.clock.advance(60)
+    assert await rows(bench) == 3
     assert (
         len(
             await bench.ledger.mac_states.of_mac(
@@ -98,9 +109,11 @@ async def test_a_sampler_that_was_cut_off_anywhere_is_followed_by_one_that_write
     ):
         with monkeypatch.context() as patched:
             patched.setattr(part, name, lost)
+            dies = Sampler(ledger, looks, bench.clock, who="dies")
             with pytest.raises(LedgerUnavailableError):
-                await Sampler(ledger, looks, bench.clock, who="dies").once()
-        assert await Sampler(ledger, looks, bench.clock, who="next").once()
+                await looks_twice(bench, dies)
+        follows = Sampler(ledger, looks, bench.clock, who="next")
+        await looks_twice(bench, follows)
         assert len(await ledger.mac_states.at(bench.clock.now())) == 24
-        bench.clock.advance(60)
-    assert await rows(bench) == 4
+    minutes = [row.at for row in await ledger.samples.since(bench.clock.now() - timedelta(hours=1), MINUTE)]
+    assert len(minutes) == len(set(minutes)) == 5
