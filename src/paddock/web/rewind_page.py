@@ -11,6 +11,7 @@ from markupsafe import Markup
 from paddock.base.clock import rfc3339
 from paddock.base.explanation import span
 from paddock.runners.http.rewind import sentence_of
+from paddock.runners.ledger import Transition
 from paddock.runners.ledger.rewind import JobThen
 from paddock.web.assets import asset
 from paddock.web.links import about_href, command, href, linked, sentence_case
@@ -90,12 +91,13 @@ def _then(then: FleetThen, groups: Sequence[Group]) -> Node:
         h.p(".lead")[sentence_case(sentence_of(then.ledger, then.now))]
         if known
         else h.p(".notice", role="alert")[_forgotten(then)],
-        _numbers(then, past),
+        _numbers(then, past, known=known),
         _problems(then),
         h.div(".board")[
-            h.div(".column")[_fleet(then, past), _jobs(then.ledger.jobs), _lines(then)],
+            h.div(".column")[_fleet(then, past), _jobs(then.ledger.jobs)],
             h.div(".column.side")[_changed(then, groups)],
         ],
+        _lines(then),
     ]
 
 
@@ -105,19 +107,24 @@ def _forgotten(then: FleetThen) -> str:
     return f"Which jobs were open then is not known: the log does not go back so far; {since}."
 
 
-def _numbers(then: FleetThen, past: Sequence[Group]) -> Node:
+def _numbers(then: FleetThen, past: Sequence[Group], *, known: bool) -> Node:
+    """A number that cannot be known is a dash, and never a zero."""
     pools = then.ledger.pools
     up = sum(count for group in past for state, count in group.counts.items() if state in _UP)
     oldest = max((pool.oldest_queued_seconds for pool in pools if pool.queued), default=0.0)
     money = money_of(past, (), then.at)
-    cells = [
-        ("oldest job", seconds(oldest) if oldest else "none", "waited longest"),
-        ("waiting", str(sum(pool.queued for pool in pools)), "jobs"),
-        ("running", str(sum(pool.running for pool in pools)), "jobs"),
-        ("Macs ready", str(up), f"of {len(then.macs)}"),
-        ("problems", str(len(then.problems)), "open then"),
-        ("an hour", f"{money.per_hour:.2f}", f"{money.currency}, all Macs"),
-    ]
+    jobs = {
+        "oldest job": (seconds(oldest) if oldest else "none", "waited longest"),
+        "waiting": (str(sum(pool.queued for pool in pools)), "jobs"),
+        "running": (str(sum(pool.running for pool in pools)), "jobs"),
+    }
+    macs = {
+        "Macs ready": (str(up), f"of {len(then.macs)}"),
+        "problems": (str(len(then.problems)), "open then"),
+        "an hour": (f"{money.per_hour:.2f}", f"{money.currency}, all Macs"),
+    }
+    cells = [(name, value if known else "\N{EN DASH}", under) for name, (value, under) in jobs.items()]
+    cells += [(name, value if past else "\N{EN DASH}", under) for name, (value, under) in macs.items()]
     return h.dl(".summary")[
         [h.div[h.dt[name], h.dd(".value")[value], h.dd(".under")[under]] for name, value, under in cells]
     ]
@@ -196,21 +203,24 @@ def _lines(then: FleetThen) -> Node:
         return None
     return h.section(".card", aria_labelledby="lines-title")[
         h.h2("#lines-title")["The log around that moment"],
-        h.ol(".timeline")[
-            [
-                h.li[
-                    h.div[clock_time(line.at), " ", h.strong[f"{line.subject} {line.was or 'new'} → {line.became}"]],
-                    h.p[
-                        linked(
-                            f"{f'job {line.job_id}' if line.job_id else f'Pod {line.pod_name or line.pod_uid}'}: "
-                            f"{line.by}: {line.why}"
-                        )
-                    ],
-                ]
-                for line in then.ledger.lines[:_LINES]
-            ]
+        h.div(".around", tabindex="0", role="region", aria_labelledby="lines-title")[
+            h.ol(".timeline")[[_line(line) for line in then.ledger.lines[:_LINES]]]
         ],
     ]
+
+
+def _line(line: Transition) -> Node:
+    return h.li[
+        h.div[clock_time(line.at), " ", h.strong[f"{line.subject} {line.was or 'new'} → {line.became}"]],
+        h.p[linked(f"{_about(line)}{line.by}: {line.why}")],
+    ]
+
+
+def _about(line: Transition) -> str:
+    if line.job_id:
+        return f"job {line.job_id}: "
+    pod = line.pod_name or line.pod_uid
+    return f"Pod {pod}: " if pod else ""
 
 
 def _changed(then: FleetThen, groups: Sequence[Group]) -> Node:

@@ -7,12 +7,17 @@ write what one would. Accurate to the time between two looks, which is seconds.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
 from paddock.runners.ledger.database import Database, columns
 
-__all__ = ["MacSeen", "MacStates", "MacStretch", "RanOnMac"]
+__all__ = ["MacSeen", "MacStates", "MacStretch", "RanOnMac", "Stay"]
+
+
+Stay = tuple[str, datetime, datetime]
+"""A Mac was the Node of that name from the first moment until the second."""
 
 
 class MacSeen(Struct, frozen=True, kw_only=True):
@@ -106,6 +111,14 @@ LEFT JOIN jobs j ON j.job_id = coalesce(s.executed_job_id, s.job_id)
 LEFT JOIN completions c ON c.job_id = j.job_id
 ORDER BY s.started_at DESC LIMIT %(limit)s
 """
+COUNT_ON = """
+-- count_on_mac: of each stay in its order, how many runners had a job, and how many of those jobs failed
+SELECT count(s.pod_uid)::integer, count(*) FILTER (WHERE c.conclusion IN ('failure', 'timed_out', 'startup_failure'))::integer
+FROM unnest(%(nodes)s::text[], %(since)s::timestamptz[], %(until)s::timestamptz[]) WITH ORDINALITY AS n (name, since, until, place)
+LEFT JOIN sessions s ON s.node_name = n.name AND s.started_at >= n.since AND s.started_at < n.until
+LEFT JOIN completions c ON c.job_id = coalesce(s.executed_job_id, s.job_id)
+GROUP BY n.place ORDER BY n.place
+"""
 NODE_OF = """
 -- node_of_session
 SELECT node_name FROM sessions WHERE pod_uid = %s
@@ -148,7 +161,7 @@ class MacStates:
         """What every Mac was at that moment."""
         return await self._database.rows(MacStretch, AT, {"at": moment})
 
-    async def of_mac(self, host: str, since: datetime, *, limit: int = 500) -> list[MacStretch]:
+    async def of_mac(self, host: str, since: datetime, *, limit: int = 5000) -> list[MacStretch]:
         """The stretches of one Mac, newest first."""
         return await self._database.rows(MacStretch, OF_MAC, [host, since, limit])
 
@@ -163,15 +176,16 @@ class MacStates:
             found = await connection.execute(PLACE, {"uids": list(nodes), "nodes": list(nodes.values())})
             return {uid for (uid,) in await found.fetchall()}
 
-    async def ran_on(self, stays: Sequence[tuple[str, datetime, datetime]], *, limit: int = 50) -> list[RanOnMac]:
-        """The latest runners on a Mac, which was the Node `name` from `since` until `until`; newest first."""
-        params = {
-            "nodes": [name for name, _, _ in stays],
-            "since": [since for _, since, _ in stays],
-            "until": [until for _, _, until in stays],
-            "limit": limit,
-        }
-        return await self._database.rows(RanOnMac, RAN_ON, params) if stays else []
+    async def ran_on(self, stays: Sequence[Stay], *, limit: int = 50) -> list[RanOnMac]:
+        """The latest runners on a Mac, newest first."""
+        return await self._database.rows(RanOnMac, RAN_ON, {**_columns(stays), "limit": limit}) if stays else []
+
+    async def count_on(self, stays: Sequence[Stay]) -> list[tuple[int, int]]:
+        """Of each stay how many runners there were, and how many of their jobs failed."""
+        if not stays:
+            return []
+        async with self._database.connection() as connection:
+            return await (await connection.execute(COUNT_ON, _columns(stays))).fetchall()
 
     async def node_of(self, pod_uid: str) -> str | None:
         return await self._database.value(NODE_OF, [pod_uid])
@@ -183,3 +197,8 @@ class MacStates:
     async def forget(self, before: datetime, *, limit: int = 10_000) -> int:
         """Drop stretches that ended before that; gives how many. Call again while it gives `limit`."""
         return await self._database.run(FORGET, [before, limit])
+
+
+def _columns(stays: Sequence[Stay]) -> dict[str, list[Any]]:
+    names, since, until = zip(*stays, strict=True)
+    return {"nodes": list(names), "since": list(since), "until": list(until)}

@@ -46,7 +46,7 @@
     return [
       { title: "Macs", say: number, stacked: true, series: stack.map((one) => ({ word: one.word, colour: one.name, list: one.list })) },
       { title: "Jobs", say: number, series: [{ word: "running", colour: "busy", list: found.running }, { word: "waiting", colour: "setup", list: found.waiting }] },
-      { title: "Wait from queued to started", say: lasting, dots: true, series: [{ word: "half are quicker", colour: "ready", list: found.wait_p50 }, { word: "95 of 100 are quicker", colour: "wiping", list: found.wait_p95 }] },
+      { title: "Wait from queued to started", say: lasting, dots: true, series: [{ word: "p50", colour: "ready", list: found.wait_p50 }, { word: "p95", colour: "wiping", list: found.wait_p95 }] },
       { title: "Healed", say: number, bars: true, series: [{ word: "leaks", colour: "good", list: found.heals }] },
       { title: `${found.currency} an hour`, say: number, series: [{ word: "all Macs", colour: "idle", list: found.per_hour }] },
     ];

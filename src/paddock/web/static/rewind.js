@@ -64,5 +64,7 @@
   typed.removeAttribute("name");
   length = [3600, 86400, 604800, 2592000].find((one) => now() - at <= one) ?? 2592000;
   panel.hidden = false;
+  const first = at;
   show();
+  if (at !== first) fetchIt();
 })();

@@ -148,6 +148,8 @@ async def test_runners_are_found_by_the_mac_that_they_were_on(bench: Bench):
     stay = ("m-a", START - HOUR, START + HOUR)
     (ran,) = await bench.ledger.mac_states.ran_on([stay])
     assert (ran.job_id, ran.conclusion, ran.node_name) == (1, "success", "m-a")
+    later = ("m-a", START + HOUR, START + 2 * HOUR)
+    assert await bench.ledger.mac_states.count_on([later, stay]) == [(0, 0), (1, 0)]
     assert await bench.ledger.mac_states.ran_on([("m-a", START + HOUR, START + 2 * HOUR)]) == []
 
 
