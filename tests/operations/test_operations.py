@@ -68,7 +68,7 @@ def test_operations_cost_what_the_documentation_says(schemas: Schemas, chapter: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_operations_in_any_order_and_at_once(schemas: Schemas, seed: int) -> None:
     """Whatever is not about one and the same thing may be done at the same time: a person, a script and a crash do not wait."""
 
@@ -86,7 +86,7 @@ def test_operations_in_any_order_and_at_once(schemas: Schemas, seed: int) -> Non
 
             name = f"{operation.name}, and {crash.__name__}"
             cost = await done(scene, Operation(name, both, may_lose=operation.may_lose, empty_for=900))
-            assert cost.jobs == operation.may_lose
+            assert cost.jobs <= operation.may_lose
 
     under_load(schemas, at_random, seed=seed, macs=2)
 
