@@ -57,14 +57,14 @@ WORK = {
         Bounds(makes=(2, 0), claims=2, jobs=True, force=True),
     ),
     "a move": (PRODUCT, Bounds(makes=(1, 0), claims=2, jobs=True, moves=1, forced=False)),
-    "a move, force, and a second host": (
+    "a move, force, and a machine that is removed by force": (
         PRODUCT,
-        Bounds(hosts=2, makes=(1, 0), claims=2, jobs=True, force=True, moves=1, forced=False),
+        Bounds(makes=(1, 0), claims=2, jobs=True, force=True, moves=1),
     ),
     "a restore": (PRODUCT, Bounds(makes=(1, 0), claims=2, jobs=True, restores=1, forced=False)),
     "a restore of one of two machines": (PRODUCT, Bounds(makes=(1, 1), claims=2, jobs=True, restores=1, forced=False)),
     "a reinstall in place": (REINSTALLS, Bounds(makes=(1, 0), claims=1, jobs=True, forced=False)),
-    "a reinstall in place, and a move": (REINSTALLS, Bounds(makes=(1, 0), claims=2, jobs=True, moves=1, force=True)),
+    "a reinstall in place, and a move": (REINSTALLS, Bounds(makes=(1, 0), claims=2, jobs=True, moves=1, forced=False)),
 }
 QUICK = {"a drain", "a move", "a reinstall in place"}
 
