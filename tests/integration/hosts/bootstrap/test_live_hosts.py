@@ -48,6 +48,7 @@ async def test_an_update_with_nothing_new_changes_nothing(live: Rig):
     assert live.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_an_update_never_touches_what_running_machines_depend_on(live: Rig):
     tart, agent = with_new_agent(live).payloads
     other = dataclasses.replace(tart, sha256="1" * 64)
@@ -133,6 +134,7 @@ async def test_without_an_agent_a_restart_says_what_is_missing(live: Rig):
     assert outcome.kind is FailureKind.CONFIGURATION
 
 
+@pytest.mark.slow
 async def test_new_firewall_rules_reach_a_live_host_through_our_anchor_alone(live: Rig):
     fleet = dataclasses.replace(live.fleet, egress_firewall=EgressFirewall(blocked=("172.16.0.0/12",)))
     assert (await live.update(fleet=fleet)).changed_steps == ("egress-firewall",)
@@ -177,6 +179,7 @@ async def test_a_payload_that_is_no_longer_named_is_stopped_and_removed(live: Ri
     assert (await live.update(fleet=fleet)).changed_steps == ()
 
 
+@pytest.mark.slow
 async def test_the_virtualisation_tool_is_never_removed_from_under_running_machines(live: Rig):
     _, agent = live.fleet.payloads
     assert (await live.update(fleet=dataclasses.replace(live.fleet, payloads=(agent,)))).changed_steps == ()
