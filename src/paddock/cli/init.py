@@ -53,7 +53,7 @@ _HOOK, _HOOKS = "PADDOCK_GITHUB_WEBHOOK_SECRET", "PADDOCK_GITHUB_WEBHOOKS"
     "--github-app",
     "app_folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The folder that `paddock github-app create` wrote; instead of the next three.",
+    help="The folder that `paddock github-app create …` wrote; instead of the next three.",
 )
 @click.option("--app-id", envvar=_APP, help="The App's id.")
 @click.option("--private-key-file", type=_FILE, envvar=_PEM_FILE, help="Its key.")
@@ -73,7 +73,7 @@ _HOOK, _HOOKS = "PADDOCK_GITHUB_WEBHOOK_SECRET", "PADDOCK_GITHUB_WEBHOOKS"
 def command(reach: Reach, **flags: Any) -> None:
     """Ask for Scaleway and GitHub, write the files to start from, and check them.
 
-    For `paddock up` it writes paddock.env (secrets, for you alone) and fleet.yaml, for the chart values.yaml and what its
+    For `paddock up` it writes settings.env (secrets, for you alone) and fleet.yaml, for the chart values.yaml and what its
     Secrets are made from. What is not given is asked for on a terminal, and refused without one. Exits with 3 on a problem.
     """
     run(_init(flags, reach))
@@ -127,7 +127,9 @@ def _asked(flags: dict[str, Any]) -> dict[str, Any]:
     if given["app_folder"] is not None:
         given |= _from_folder(given["app_folder"])
         return given
-    given["app_id"] = _answer(given["app_id"], "--app-id", "GitHub App ID (`paddock github-app create` registers one)")
+    given["app_id"] = _answer(
+        given["app_id"], "--app-id", "GitHub App ID (`paddock github-app create …` registers one)"
+    )
     given["private_key_file"] = Path(_answer(given["private_key_file"], "--private-key-file", "File of the App's key"))
     given["hook"] = ""
     if given["job_source"] == "Webhook":
@@ -159,7 +161,7 @@ def _a_person() -> bool:
 
 
 def _from_folder(folder: Path) -> dict[str, Any]:
-    """What `paddock github-app create` wrote."""
+    """What `paddock github-app create …` wrote."""
     try:
         lines = (folder / "app.env").read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -201,7 +203,7 @@ def _files(given: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, tu
     if given["where"] == "up":
         lines = "".join(f"{name}='{value}'\n" for name, value in secrets.items())
         objects = yaml.safe_dump_all([_fleet(given), _pool(given)], sort_keys=False)
-        return {"paddock.env": (lines, 0o600), "fleet.yaml": (objects, 0o644)}
+        return {"settings.env": (lines, 0o600), "fleet.yaml": (objects, 0o644)}
     files = {"values.yaml": (yaml.safe_dump(_values(given), sort_keys=False), 0o644)}
     if not given["secrets"]:
         for part, names in (("scaleway.env", (_KEY, _PROJECT)), ("github.env", (_APP, _HOOK))):
@@ -313,7 +315,7 @@ def _next(given: Mapping[str, Any]) -> list[str]:
     if given["where"] == "up":
         hook = " --runner-bind-address 127.0.0.1:8082" if given["job_source"] == "Webhook" else ""
         return [
-            f"set -a; . {folder / 'paddock.env'}; set +a",
+            f"set -a; . {folder / 'settings.env'}; set +a",
             f"paddock up --advertise-address {given['host']} --agent-bundle BUNDLE{hook} --allow-account {given['organization']}",
             f"kubectl --kubeconfig .paddock/kubeconfig apply -f {folder / 'fleet.yaml'}   # rents the Macs",
             "docs/first-mac.md says what BUNDLE is, and how Tart is pinned",

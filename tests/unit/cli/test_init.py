@@ -92,7 +92,7 @@ def mode(path: Path) -> int:
 def test_for_one_machine_it_writes_settings_for_the_owner_alone_and_a_fleet(places: Path):
     outcome = typed(places, "--for", "up", "--macs", "2")
     assert outcome.exit_code == 0, outcome.output
-    env = places / "out" / "paddock.env"
+    env = places / "out" / "settings.env"
     assert mode(env) == 0o600
     assert f"SCW_SECRET_KEY='{KEY}'" in env.read_text()
     assert f"PADDOCK_GITHUB_WEBHOOK_SECRET='{HOOK}'" in env.read_text()
@@ -109,7 +109,7 @@ def test_what_doctor_finds_is_shown_and_is_the_exit_code(places: Path, checks: d
     outcome = typed(places, "--for", "up")
     assert outcome.exit_code == 3
     assert "→ make a new one" in outcome.output
-    assert (places / "out" / "paddock.env").exists(), "what was written stays"
+    assert (places / "out" / "settings.env").exists(), "what was written stays"
 
 
 def within(chosen: Any, known: Any, path: str = "") -> list[str]:
@@ -183,7 +183,7 @@ def test_a_person_is_asked_for_what_is_missing_and_a_secret_is_not_shown(places:
     assert outcome.exit_code == 0, outcome.output
     assert KEY not in outcome.output
     assert HOOK not in outcome.output
-    assert f"SCW_SECRET_KEY='{KEY}'" in (places / "out" / "paddock.env").read_text()
+    assert f"SCW_SECRET_KEY='{KEY}'" in (places / "out" / "settings.env").read_text()
 
 
 @pytest.mark.usefixtures("checks")
@@ -204,4 +204,4 @@ def test_the_folder_of_a_registered_app_is_enough_for_github(places: Path):
     ]
     outcome = CliRunner().invoke(main, words)
     assert outcome.exit_code == 0, outcome.output
-    assert "PADDOCK_GITHUB_APP_ID='42'" in (places / "out" / "paddock.env").read_text()
+    assert "PADDOCK_GITHUB_APP_ID='42'" in (places / "out" / "settings.env").read_text()
