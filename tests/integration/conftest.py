@@ -3,7 +3,7 @@
 import random
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psycopg
@@ -44,8 +44,10 @@ async def _hurry(dsn: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def schemas(server: EmbeddedPostgres) -> Schemas:
-    return Schemas(server.dsn)
+def schemas(server: EmbeddedPostgres) -> Iterator[Schemas]:
+    schemas = Schemas(server.dsn)
+    yield schemas
+    schemas.close()
 
 
 @pytest_asyncio.fixture

@@ -123,7 +123,12 @@ class Bench:
 
     async def problems(self) -> list[str]:
         """What in the tables contradicts docs/design/ledger.md; an empty list after anything whatsoever."""
-        return [f"{what}: {row}" for what, statement in _CONTRADICTIONS for row in await self.ask(statement)]
+        async with await self.connect() as connection:
+            return [
+                f"{what}: {row}"
+                for what, statement in _CONTRADICTIONS
+                for row in await (await connection.execute(statement)).fetchall()
+            ]
 
 
 _CONTRADICTIONS: tuple[tuple[str, LiteralString], ...] = (

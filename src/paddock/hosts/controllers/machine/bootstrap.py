@@ -17,7 +17,7 @@ from paddock.hosts.controllers.release import record_release
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
-from paddock.hosts.verify import bootstrapped_before, server_in
+from paddock.hosts.verify import RESTORED, bootstrapped_before, server_in
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import is_true, without_condition
 from paddock.kube.controller import RequeueAfter
@@ -59,7 +59,7 @@ class BootstrapHost:
             return machine
         context = self._context
         if (config := bootstrapped_before(machine, host.spec.server_id)) is not None:
-            return await self._restored(machine, host, config)
+            return await self.restored(machine, host, config)
         wait = seconds_until_retry(machine.status.bootstrap_failed_at, context.clock.now(), context.settings.tiers)
         if wait > 0:
             return RequeueAfter(wait)
@@ -111,7 +111,7 @@ class BootstrapHost:
                 machine = await context.save(machine, failed_at)
                 return await self._blocked(machine, outcome.reason, message, retry)
 
-    async def _restored(self, machine: Machine, host: Host, config: str) -> Machine:
+    async def restored(self, machine: Machine, host: Host, config: str) -> Machine:
         """Go on where a machine was that lost its status, in a move or a restore: its Mac may be at work.
 
         What it missed meanwhile is brought by an update, which is safe on a live host.
@@ -119,7 +119,7 @@ class BootstrapHost:
         context, now = self._context, self._context.clock.now()
         message = f"host {host.metadata.name} was bootstrapped before the machine was moved or restored"
         status = replace(machine.status, host_config_hash=config)
-        machine = await context.save(machine, condition(status, "Bootstrapped", True, "Restored", message, now))
+        machine = await context.save(machine, condition(status, "Bootstrapped", True, RESTORED, message, now))
         context.say(machine, "Normal", "Restored", message)
         return machine
 
