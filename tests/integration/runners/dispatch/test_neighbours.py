@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from typing import Any
 
 import httpx2
 import pytest
@@ -10,7 +11,7 @@ from integration.runners.ledger.rig import ACME, BOLT, job
 
 from paddock.kube.builtin import Pod
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL
-from paddock.runners.ledger import Tenant
+from paddock.runners.ledger import Ledger, Tenant
 
 MAC = "mac-1"
 
@@ -183,6 +184,44 @@ async def test_two_processes_and_two_accounts_at_once_never_share_a_mac(rig: Rig
     assert len({tenant.account_id for tenant in tenants.values()}) <= 1
     statuses = sorted([await rig.bench.status(1), await rig.bench.status(2)])
     assert statuses.count("queued") == 2 - answers.count(200), "what was not handed out waits for the next Pod"
+
+
+class Together:
+    """A ledger whose readers of neighbours wait until this many have claimed."""
+
+    def __init__(self, real: Ledger, barrier: asyncio.Barrier) -> None:
+        self._real = real
+        self.claims = _ClaimsTogether(real.claims, barrier)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class _ClaimsTogether:
+    def __init__(self, real: Any, barrier: asyncio.Barrier) -> None:
+        self._real = real
+        self._barrier = barrier
+
+    async def alone(self, account_id: int) -> bool:
+        await self._barrier.wait()
+        return await self._real.alone(account_id)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+async def test_rivals_that_both_claimed_before_either_looked_both_yield(rig: Rig):
+    """The older claim does not pass: it cannot know whether the younger one looked before it could be seen."""
+    await rig.accounts(ACME, BOLT)
+    barrier = asyncio.Barrier(2)
+    first, second = [await rig.dispatcher(ledger=Together(rig.ledger, barrier)) for _ in range(2)]  # pyright: ignore[reportArgumentType] - the same, but slower
+    await rig.bench.queue(job(1, ACME), job(2, BOLT))
+    pods = [await rig.cluster.pod(number, node=MAC) for number in (1, 2)]
+    answers = await asyncio.gather(first.ask(pods[0], wait=5), second.ask(pods[1], wait=5))
+    assert [answer.json()["error"] for answer in answers] == ["neighbour", "neighbour"]
+    assert {int(answer.headers["Retry-After"]) for answer in answers} <= set(range(2, 8))
+    assert rig.github.minted == []
+    assert [await rig.bench.status(number) for number in (1, 2)] == ["queued", "queued"]
 
 
 async def test_rivals_of_one_batch_both_yield_and_one_is_served_after_its_rest(rig: Rig):
