@@ -218,7 +218,7 @@ def _macs_left(world: OperationsWorld, pods: set[str], *, idle: bool) -> list[st
         name = mac.machine.metadata.name
         vms = [vm for vm in mac.tart.vms if vm.startswith("pdk-")]
         found += [f"VM {vm} on {name} has no Pod" for vm in vms if not any(vm.endswith(uid) for uid in pods)]
-    online = [runner.name for runner in world.github.state.runners.values() if idle]
+    online = [runner.name for runner in world.github.state.runners.values() if idle and not runner.removed]
     return found + [f"runner {name} is registered at GitHub, and no job runs" for name in online]
 
 

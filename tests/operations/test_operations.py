@@ -18,6 +18,7 @@ from operations.catalogue import (
     kill_agents,
     kill_dispatch,
     kill_operator,
+    scale_down,
 )
 from operations.judges import Cost, Watch
 from operations.load import SHORT
@@ -39,6 +40,15 @@ def test_a_mac_is_emptied_and_filled_and_processes_die_under_short_jobs(schemas:
             assert (cost.jobs, cost.macs) == (0, 0)
 
     under_load(schemas, some, seed=3, macs=1, spare=0, jobs=(SHORT,))
+
+
+def test_a_fleet_that_shrinks_waits_for_its_jobs_and_wipes_an_idle_mac(schemas: Schemas) -> None:
+    async def shrink(scene: Scene) -> None:
+        scene.world.cloud.behaviour.reinstall = (120.0, 120.0)
+        cost = await done(scene, Operation("one less", scale_down))
+        assert (cost.jobs, cost.macs) == (0, 1)
+
+    under_load(schemas, shrink, seed=4, macs=2, spare=0, jobs=(SHORT,))
 
 
 @pytest.mark.slow
@@ -100,6 +110,7 @@ def test_twenty_macs_become_ten_under_full_load_and_it_takes_as_long_as_the_long
             longest = max(left)
             scene.world.wanted = 10
             await scene.scale(10)
+            await scene.places(20)
             await scene.until("ten are left", lambda: len(scene.machines()) == 10, within=2 * 3600)
             drained.append(scene.world.clock.monotonic() - began)
 
