@@ -2,7 +2,8 @@
 
 `unit.hosts.model` walks every state that can be reached within stated bounds. What is decided comes from the real
 functions (`choose`, `already_claimed`, `claim_step`, `release_step`, `ownership`, `verification`, `ending`, `verdict`,
-`judge`), asked about real objects; only the executors are restated, stage by stage, in the order of their effects.
+`judge`, `occupancy`, `drain_step`, `unheard`, `reinstall_step`, `lost_in_a_move`), asked about real objects; only the
+executors are restated, stage by stage, in the order of their effects.
 
 **Who acts.** Any number of workers and leaders that do not know of each other: a pass that nothing interrupts is one step
 (which leader takes it makes no difference), and every pass may be *parked* between any two of its stages, while
@@ -21,7 +22,12 @@ the moment of the decision, not of the write. The two minutes before a wipe is a
 **Stricter than the product, so that more is covered.** Choosing sees no other machine's intent; the sweep's first sighting
 is always granted; the mirror of the inventory keeps up without spoiling anybody's guard, or stands still (`lagging`).
 
-**Left out.** Deleting instead of wiping, ordering, rivals that share the project but not the ledger, lost Host objects.
+**Who works.** With `jobs`, jobs begin on Macs that are open (or were a moment ago) and end when they like; with `force` a person
+gives them up; Machines are moved and restored (`model.work`), and Macs reinstalled in place. The gate asks the real
+`occupancy`, `drain_step` and `unheard`; a wipe that ends a job that nobody gave up is what must never happen.
+
+**Left out.** Deleting instead of wiping, ordering, rivals that share the project but not the ledger, reboots, and the
+operator of a cluster that was left by a move and runs on.
 """
 
 import gc
