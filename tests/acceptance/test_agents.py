@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from acceptance.instance import Instance, eventually, running
 
+pytestmark = pytest.mark.slow
+
 MACS = 2
 NODES = "/api/v1/nodes"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"

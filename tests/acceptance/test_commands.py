@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from acceptance.instance import PADDOCK, Instance, eventually, running
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("hosts", "machines", "fleets", "pools", "pods", "nodes", "jobs", "claims", "accounts", "heals")
 
 

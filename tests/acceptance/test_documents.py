@@ -16,6 +16,8 @@ from acceptance.instance import PADDOCK, Instance, eventually, running
 from conformance.kubectl import found_kubectls
 from docs.documents import ROOT, typed
 
+pytestmark = pytest.mark.slow
+
 QUICKSTART, README = ROOT / "docs" / "quickstart.md", ROOT / "README.md"
 NOT_TYPED = {
     "make test": "this is a part of it",

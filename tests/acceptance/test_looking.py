@@ -13,6 +13,8 @@ import pytest
 from acceptance.instance import HOSTS, PADDOCK, Instance, eventually, running
 from prometheus_client.parser import text_string_to_metric_families
 
+pytestmark = pytest.mark.slow
+
 FLEET = ("--hosts", "5", "--seed", "7")
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from acceptance.instance import HOSTS, MACHINES, eventually, running
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def reachable() -> Iterator[Path]:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from acceptance.instance import PADDOCK
 
+pytestmark = pytest.mark.slow
+
 
 def refused(*words: str, **environment: str) -> str:
     """What is said by a start that must fail, which is one line."""

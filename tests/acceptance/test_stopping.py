@@ -9,6 +9,8 @@ import httpx2
 import pytest
 from acceptance.instance import HOSTS, MACHINES, eventually, running
 
+pytestmark = pytest.mark.slow
+
 
 def test_ctrl_c_stops_everything_at_once_and_keeps_everything(tmp_path: Path) -> None:
     data = tmp_path / "data"

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from acceptance.instance import MACHINES, Instance, eventually, running
 
+pytestmark = pytest.mark.slow
+
 HOSTS_IN_ALL = 3
 SWEEP_EVERY = 2
 SWEEP = ("--hosts", str(HOSTS_IN_ALL), "--orphan-reclaim-interval", f"{SWEEP_EVERY}s")

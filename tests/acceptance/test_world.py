@@ -12,6 +12,8 @@ import httpx2
 import pytest
 from acceptance.instance import MACHINES, Instance, eventually, running
 
+pytestmark = pytest.mark.slow
+
 MACS = 2
 PODS = "/api/v1/namespaces/default/pods"
 NODES = "/api/v1/nodes"

@@ -35,7 +35,9 @@ async def postgres_store(folder: Path, stack: AsyncExitStack) -> Store:
     return await stack.enter_async_context(await PostgresStore.open(server.dsn, clock=clock, rng=rng))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["memory", "postgres"])
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=["memory", pytest.param("postgres", marks=pytest.mark.slow)]
+)
 async def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
     async with AsyncExitStack() as stack:
         folder = tmp_path_factory.mktemp("conformance")

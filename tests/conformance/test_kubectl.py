@@ -28,6 +28,7 @@ from paddock.embedded.store.memory import MemoryStore  # noqa: E402
 
 KUBECTLS = found_kubectls()
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(not KUBECTLS, reason="there is no kubectl: install one, or let `make test-kube` build one"),
 ]

@@ -3,7 +3,7 @@
 import random
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psycopg
@@ -44,8 +44,10 @@ async def _hurry(dsn: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def schemas(server: EmbeddedPostgres) -> Schemas:
-    return Schemas(server.dsn)
+def schemas(server: EmbeddedPostgres) -> Iterator[Schemas]:
+    schemas = Schemas(server.dsn)
+    yield schemas
+    schemas.close()
 
 
 @pytest_asyncio.fixture
@@ -56,5 +58,7 @@ async def bench(schemas: Schemas) -> AsyncIterator[Bench]:
     async with Ledger.open(schemas.dsn, clock=clock, rng=random.Random(7), schema=schema, size=16) as ledger:
         bench = Bench(ledger, clock, schemas.dsn, schema)
         yield bench
-        assert await bench.problems() == []
+        problems = await bench.problems()
+        await bench.aclose()
+        assert problems == []
     await schemas.give_back(schema)

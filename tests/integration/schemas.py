@@ -1,5 +1,6 @@
 """The ledgers' schemas, each used by one test after the other: making one takes longer than most tests."""
 
+import asyncio
 import itertools
 
 import psycopg
@@ -33,7 +34,8 @@ SELECT (SELECT array_agg(proname ORDER BY proname) FROM pg_proc WHERE pronamespa
 
 async def empty(dsn: str, schema: str) -> None:
     """The ledger as on its first day: no row but those of its migrations, every sequence at its start."""
-    async with await _connect(dsn, schema) as connection:
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        await connection.execute(_use(schema))
         await connection.execute(_EMPTY)
 
 
@@ -45,6 +47,8 @@ class Schemas:
         self._numbers = itertools.count()
         self._clean: list[str] = []
         self._layout: object = None
+        # One connection for the whole run: it knows the tables of every schema, where a new one would read them anew.
+        self._connection: psycopg.Connection | None = None
 
     def take(self) -> str:
         """A schema without a row: perhaps one without tables yet, which the ledger makes when it opens."""
@@ -53,17 +57,26 @@ class Schemas:
     async def give_back(self, schema: str) -> None:
         """Only a schema that can be emptied is used again: a test may have changed its tables or hold their locks still."""
         try:
-            await empty(self.dsn, schema)
+            layout = await asyncio.to_thread(self._emptied, schema)
         except psycopg.Error:
+            self.close()
             return
-        async with await _connect(self.dsn, schema) as connection:
-            layout = await (await connection.execute(_LAYOUT)).fetchone()
         self._layout = self._layout or layout
         if layout == self._layout:
             self._clean.append(schema)
 
+    def _emptied(self, schema: str) -> object:
+        if self._connection is None:
+            self._connection = psycopg.connect(self.dsn, autocommit=True)
+        self._connection.execute(_use(schema))
+        self._connection.execute(_EMPTY)
+        return self._connection.execute(_LAYOUT).fetchone()
 
-async def _connect(dsn: str, schema: str) -> psycopg.AsyncConnection:
-    connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
-    await connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
-    return connection
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _use(schema: str) -> sql.Composed:
+    return sql.SQL("SET search_path TO {}").format(sql.Identifier(schema))

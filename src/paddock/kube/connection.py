@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -169,8 +170,7 @@ class KubeConnection:
         try:
             return self._http.build_request(
                 method,
-                self.config.server + path,
-                params=dict(params) if params else None,
+                _address(self.config.server + path, tuple(params.items()) if params else ()),
                 content=body,
                 headers=headers,
                 timeout=timeout,
@@ -195,6 +195,12 @@ class KubeConnection:
             headers={"User-Agent": self._user_agent},
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=self._pool, keepalive_expiry=60.0),
         )
+
+
+@functools.lru_cache(maxsize=4096)
+def _address(url: str, params: tuple[tuple[str, str], ...]) -> httpx2.URL:
+    """The address, read once: the same few are asked again and again, and reading one costs a tenth of a call."""
+    return httpx2.URL(url, params=params) if params else httpx2.URL(url)
 
 
 def _date_of(response: httpx2.Response) -> datetime | None:

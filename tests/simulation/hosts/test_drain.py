@@ -98,6 +98,7 @@ async def _at_work(world: World, hosts: int = 1) -> tuple[FleetWorld, Work]:
 
 
 @simulated(seeds=2)
+@pytest.mark.slow
 async def test_twenty_busy_macs_become_ten_and_no_job_is_lost(world: World) -> None:
     fleet = small_fleet(world, hosts=20)
     wanted = MacFleetSpec(replicas=20, template=MacFleetTemplate(spec=MachineSpec(zone="fr-par-1")))
@@ -158,6 +159,7 @@ async def test_a_deleted_machine_waits_for_its_job_and_goes_when_that_ends(world
 
 
 @simulated(seeds=1)
+@pytest.mark.slow
 async def test_deleting_a_fleet_drains_its_macs(world: World) -> None:
     fleet = small_fleet(world, hosts=2)
     wanted = MacFleetSpec(replicas=2, template=MacFleetTemplate(spec=MachineSpec(zone="fr-par-1")))

@@ -103,6 +103,7 @@ async def test_a_fleet_without_hosts_waits_with_ten_machines_and_says_why(world:
 
 
 @simulated(1)
+@pytest.mark.slow
 async def test_no_more_than_three_macs_are_on_order_at_once(world: World) -> None:
     """Each is paid for a day: a mistake that is corrected before the first is delivered rents three."""
     fleet = FleetWorld(world, hosts=0, settings=quick())

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
@@ -33,6 +34,7 @@ def _effects(fleet: FleetWorld, word: str) -> int:
 
 
 @simulated(seeds=1)
+@pytest.mark.slow
 async def test_a_fault_of_the_whole_fleet_reboots_and_wipes_nobody(world: World) -> None:
     fleet = small_fleet(world, hosts=6, settings=quick(tiers=TIERS))
     fleet.macs.broken = {host.id for host in fleet.cloud.hosts()}

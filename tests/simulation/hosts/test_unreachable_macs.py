@@ -1,5 +1,6 @@
 """Macs that do not answer SSH hold up nobody else: claims and deletions go on beside their bootstraps."""
 
+import pytest
 from simulation.hosts.interrupting import quick, small_fleet
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
@@ -28,6 +29,7 @@ async def _fifty_silent_macs(world: World) -> FleetWorld:
 
 
 @simulated(seeds=1)
+@pytest.mark.slow
 async def test_claims_deletions_and_bootstraps_go_on_while_fifty_macs_do_not_answer(world: World) -> None:
     fleet = await _fifty_silent_macs(world)
     fleet.macs.silent &= {machine.status.server_id for machine in await fleet.machines()}

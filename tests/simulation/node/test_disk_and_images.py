@@ -49,6 +49,7 @@ def test_a_pull_that_fails_leaves_its_pod_pending_with_the_reason_and_the_other_
     simulate(scenario, seed=5)
 
 
+@pytest.mark.slow
 def test_a_pull_that_stalls_ends_after_twenty_minutes_and_holds_up_nobody_whose_image_is_here() -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)
@@ -76,6 +77,31 @@ def test_a_full_disk_reclaims_what_nobody_uses_and_never_a_golden_under_a_live_v
         await mac.is_ready("p2", within=900.0)
         assert golden_name(IMAGE) in mac.tart.vms
         assert await mac.phase("p1") == "Running"
+
+    simulate(scenario, seed=5)
+
+
+def test_a_new_image_takes_over_while_the_old_one_goes_on_and_its_golden_stays_until_the_room_is_needed() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.duration = 120.0
+        await mac.pod("old")
+        await mac.is_ready("old")
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
+        await mac.pod("new", image=OTHER)
+        await mac.is_ready("new", within=120.0)
+        assert mac.finished == [], "the job on the old image went on meanwhile"
+        assert {golden_name(IMAGE), golden_name(OTHER)} <= set(mac.tart.vms)
+        await mac.phase_is("old", "Succeeded")
+        await world.clock.sleep(600.0)
+        node = await mac.node()
+        assert node is not None
+        advertised = [key for key in node.metadata.labels if key.startswith("tuist.dev/golden-")]
+        assert len(advertised) == 2, "there is room for both, and the next Pod may want either"
+        mac.host.disk_free = 20 * 10**9
+        await mac.eventually("the old one goes", lambda: golden_name(IMAGE) not in mac.tart.vms, within=900.0)
+        assert golden_name(OTHER) in mac.tart.vms
 
     simulate(scenario, seed=5)
 

@@ -1,11 +1,12 @@
 """A real API over HTTPS on a free port of loopback, in its own thread, so that commands can be run against it."""
 
 import asyncio
+import shutil
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from paddock.base.clock import SystemClock
 from paddock.base.http_server import Tls, bind, listening
@@ -30,17 +31,14 @@ _TOKEN = Secret("cli-test-admin")
 class Cluster:
     """Where the kubeconfig is, and how a test reaches the same API."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, client: Client, loop: asyncio.AbstractEventLoop) -> None:
         self.kubeconfig = kubeconfig
+        self._client = client
+        self._loop = loop
 
-    def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Do something with a client of our own."""
-
-        async def run() -> T:
-            async with Client(config.from_kubeconfig(self.kubeconfig)) as client:
-                return await work(client)
-
-        return asyncio.run(run())
+    def ask(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """Do something with a client of our own: one for the cluster's whole life, because each costs a handshake."""
+        return asyncio.run_coroutine_threadsafe(work(self._client), self._loop).result(60)
 
     def create(self, obj: KubeObject, status: dict[str, object] | None = None) -> KubeObject:
         async def run(client: Client) -> KubeObject:
@@ -56,18 +54,20 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(folder: Path) -> Iterator[Cluster]:
+def running_cluster(folder: Path, pki: Path) -> Iterator[Cluster]:
+    """With its own data in `folder`; the authority in `pki` is made once and serves every cluster of a run."""
     clock = SystemClock()
+    Certificates.ensure(pki, clock.now())
+    shutil.copytree(pki, folder / "pki")
     certificates = Certificates.ensure(folder / "pki", clock.now())
     sock = bind(0, "a free port")
     url = f"https://127.0.0.1:{sock.getsockname()[1]}"
     write_kubeconfig(folder / "kubeconfig", url=url, authority=certificates.authority, token=_TOKEN)
     ready, ended = threading.Event(), threading.Event()
-    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event, Client]] = []
 
     async def serve() -> None:
         stop = asyncio.Event()
-        loops.append((asyncio.get_running_loop(), stop))
         plane = ControlPlane(
             MemoryStore(),
             clock,
@@ -76,7 +76,12 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
             signing_key=generate_key(),
             definitions=[crd_of(kind) for kind in (*api.KINDS, *runners_api.KINDS)],
         )
-        async with listening(plane.app, sock, Tls(certificates.certificate, certificates.key)), plane.running():
+        async with (
+            listening(plane.app, sock, Tls(certificates.certificate, certificates.key)),
+            plane.running(),
+            Client(config.from_kubeconfig(folder / "kubeconfig")) as client,
+        ):
+            running.append((asyncio.get_running_loop(), stop, client))
             ready.set()
             await stop.wait()
 
@@ -89,11 +94,11 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     assert not ended.is_set(), "the API did not start"
+    loop, stop, client = running[0]
     try:
-        yield Cluster(folder / "kubeconfig")
+        yield Cluster(folder / "kubeconfig", client, loop)
     finally:
-        loop, stop = loops[0]
         loop.call_soon_threadsafe(stop.set)
-        thread.join(20)
+        thread.join(60)

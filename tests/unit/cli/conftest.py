@@ -7,9 +7,14 @@ from unit.cli.ledger_service import LedgerService, running_ledger
 from unit.cli.scene import Scene, set_up
 
 
+@pytest.fixture(scope="session")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pki")
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with running_cluster(tmp_path) as running:
+def cluster(tmp_path: Path, pki: Path) -> Iterator[Cluster]:
+    with running_cluster(tmp_path, pki) as running:
         yield running
 
 
@@ -20,9 +25,9 @@ def ledger() -> Iterator[LedgerService]:
 
 
 @pytest.fixture(scope="module")
-def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def looked_at(tmp_path_factory: pytest.TempPathFactory, pki: Path) -> Iterator[Scene]:
     """One of everything, for tests that only look."""
-    with running_cluster(tmp_path_factory.mktemp("scene")) as cluster, running_ledger() as service:
+    with running_cluster(tmp_path_factory.mktemp("scene"), pki) as cluster, running_ledger() as service:
         yield set_up(cluster, service)
 
 

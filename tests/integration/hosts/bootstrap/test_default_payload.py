@@ -68,6 +68,7 @@ async def test_the_agent_is_installed_and_runs_with_the_hosts_own_values(rig: Ri
     assert current(rig) == "1"
 
 
+@pytest.mark.slow
 async def test_what_the_agent_writes_to_is_its_users(rig: Rig, tmp_path: Path) -> None:
     """Above a home everything is root's, and the agent is not root: without the folder it could not even start."""
     await rig.ready(fleet=bundle(tmp_path, "1"))
@@ -127,6 +128,7 @@ async def test_the_old_version_stays_until_the_new_one_was_seen_to_stay_up(rig: 
 
 
 @pytest.mark.parametrize("left", ["new", pytest.param("old", marks=pytest.mark.slow)])
+@pytest.mark.slow
 async def test_what_an_interrupted_install_left_behind_does_no_harm_and_goes(rig: Rig, tmp_path: Path, left) -> None:
     await rig.ready(fleet=bundle(tmp_path, "1"))
     await rig.mac.settled()

@@ -142,6 +142,7 @@ async def test_a_step_that_fails_names_itself_its_status_and_the_end_of_stderr(r
     assert rig.progress[-1].state == "failed"
 
 
+@pytest.mark.slow
 async def test_a_payload_that_is_not_what_the_configuration_says_never_reaches_a_host(rig: Rig):
     tart, agent = rig.fleet.payloads
     wrong = dataclasses.replace(agent, sha256="0" * 64)

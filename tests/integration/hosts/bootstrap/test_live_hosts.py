@@ -1,5 +1,6 @@
 """What happens to hosts that run virtual machines: updates, renewals, restarts; never a full bootstrap."""
 
+import asyncio
 import dataclasses
 import hashlib
 from pathlib import Path
@@ -47,6 +48,7 @@ async def test_an_update_with_nothing_new_changes_nothing(live: Rig):
     assert live.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_an_update_never_touches_what_running_machines_depend_on(live: Rig):
     tart, agent = with_new_agent(live).payloads
     other = dataclasses.replace(tart, sha256="1" * 64)
@@ -132,6 +134,7 @@ async def test_without_an_agent_a_restart_says_what_is_missing(live: Rig):
     assert outcome.kind is FailureKind.CONFIGURATION
 
 
+@pytest.mark.slow
 async def test_new_firewall_rules_reach_a_live_host_through_our_anchor_alone(live: Rig):
     fleet = dataclasses.replace(live.fleet, egress_firewall=EgressFirewall(blocked=("172.16.0.0/12",)))
     assert (await live.update(fleet=fleet)).changed_steps == ("egress-firewall",)
@@ -176,6 +179,7 @@ async def test_a_payload_that_is_no_longer_named_is_stopped_and_removed(live: Ri
     assert (await live.update(fleet=fleet)).changed_steps == ()
 
 
+@pytest.mark.slow
 async def test_the_virtualisation_tool_is_never_removed_from_under_running_machines(live: Rig):
     _, agent = live.fleet.payloads
     assert (await live.update(fleet=dataclasses.replace(live.fleet, payloads=(agent,)))).changed_steps == ()
@@ -243,3 +247,24 @@ async def test_an_update_dials_once_and_does_not_wait(live: Rig):
     outcome = await live.bootstrap(reach_for=600.0).update(live.host(), live.fleet)
     assert isinstance(outcome, Failed)
     assert outcome.kind is FailureKind.REFUSED
+
+
+async def test_a_mac_that_answers_reboots_by_itself_after_it_was_asked(live: Rig):
+    boots = live.mac.boots
+    asked = await live.bootstrap().soft_reboot(live.host(), live.fleet)
+    assert isinstance(asked, Ready), asked
+    assert asked.changed_steps == ("soft-reboot",)
+    async with asyncio.timeout(30):
+        while live.mac.boots == boots:
+            await asyncio.sleep(0.02)
+    assert "root: shutdown -r +1" in effects(live)
+    assert live.mac.boots == boots + 1
+
+
+async def test_a_mac_that_does_not_answer_is_not_rebooted_and_says_so(live: Rig):
+    host = live.host()
+    live.mac.power_off()
+    asked = await live.bootstrap().soft_reboot(host, live.fleet)
+    assert isinstance(asked, Failed)
+    assert asked.step == "reach-ssh"
+    assert live.mac.effects == []

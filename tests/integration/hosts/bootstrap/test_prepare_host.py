@@ -91,6 +91,7 @@ def preparation(rig: Rig, password: str) -> Preparation:
     )
 
 
+@pytest.mark.slow
 async def test_the_fleet_is_told_the_password_and_finds_nothing_left_to_change(rig: Rig, client: Client):
     logins = HostLogins(client, namespace="default")
     outcome = await prepare_host(rig.bootstrap(), preparation(rig, rig.mac.password), logins)

@@ -130,6 +130,7 @@ async def test_a_wrong_password_is_tried_once_and_never_again_until_it_changes(r
     await rig.ready()
 
 
+@pytest.mark.slow
 async def test_a_locked_account_is_healed_by_one_reboot_and_the_same_password_is_tried_again(rig: Rig):
     rig.mac.lock_account()
     failed = await rig.failed()
@@ -140,6 +141,7 @@ async def test_a_locked_account_is_healed_by_one_reboot_and_the_same_password_is
     await rig.ready()
 
 
+@pytest.mark.slow
 async def test_keys_of_an_earlier_tenant_are_an_answer_and_not_a_reason_to_wait(rig: Rig):
     rig.mac.leave_stale_keys()
     began = time.perf_counter()

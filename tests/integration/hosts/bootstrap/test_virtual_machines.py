@@ -57,6 +57,7 @@ async def test_a_bootstrapped_host_has_short_leases_a_bounded_volume_and_rotated
     assert rig.mac.read(ROTATION).decode().splitlines()[1] == "/var/log/tart-kubelet.log m1:wheel 644 5 10240 * N"
 
 
+@pytest.mark.slow
 async def test_an_update_with_nothing_new_touches_none_of_it(live: Rig):
     assert (await live.update()).changed_steps == ()
     assert live.mac.effects == []
@@ -76,6 +77,7 @@ async def test_another_lease_time_arrives_by_an_update(live: Rig):
     assert sharing(live)["bootpd"]["DHCPLeaseTimeSecs"] == 900
 
 
+@pytest.mark.slow
 async def test_a_fleet_that_no_longer_runs_machines_leaves_nothing_of_it_behind(live: Rig):
     updated = await live.update(fleet=without(live))
     assert set(updated.changed_steps) == {"vm-network", "vm-shares"}
@@ -128,6 +130,7 @@ async def test_a_run_that_died_before_the_volume_was_made_is_made_good(rig: Rig)
     assert list(volumes(rig.mac)) == [VOLUME]
 
 
+@pytest.mark.slow
 async def test_softnet_runs_as_root_and_nobody_else_may_write_it(rig: Rig):
     install_softnet(rig)
     await rig.ready(fleet=fleet_with(rig, softnet=SOFTNET))
@@ -149,6 +152,7 @@ async def test_a_newer_softnet_gets_the_bit_again_and_a_fleet_without_it_takes_i
     assert not is_setuid(live)
 
 
+@pytest.mark.slow
 async def test_a_softnet_that_is_not_there_is_the_fleets_mistake_and_named(live: Rig):
     outcome = await live.bootstrap().update(live.host(), fleet_with(live, softnet=SOFTNET), live.note)
     assert isinstance(outcome, Failed)

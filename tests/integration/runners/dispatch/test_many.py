@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 
+import pytest
 from integration.runners.dispatch.rig import Rig
 from integration.runners.ledger.rig import ACME, BOLT, CRUX, job
 
@@ -20,6 +21,7 @@ async def test_two_processes_share_one_ledger_and_no_job_is_handed_out_twice(rig
     assert len({answer.json()["encoded_jit_config"] for answer in answers}) == 30
 
 
+@pytest.mark.slow
 async def test_a_burst_of_two_hundred_jobs_reaches_two_hundred_waiting_pods(rig: Rig):
     await rig.accounts(ACME, BOLT, CRUX, vcpus=600)
     dispatcher = await rig.dispatcher(hold=25.0, serve_deadline=20.0)

@@ -40,7 +40,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    with running_cluster(tmp_path) as cluster:
+    with running_cluster(tmp_path, tmp_path / "authority") as cluster:
         yield cluster.kubeconfig
 
 

@@ -167,6 +167,7 @@ async def test_the_disks_of_a_fleet_outlive_the_process(cloud, clock, key, tmp_p
     await second.stop()
 
 
+@pytest.mark.slow
 async def test_a_hundred_macs_fit_in_one_process(cloud, fleet, key):
     hosts = [cloud.add_host(f"tuist-pool-{number}", authorized_keys=[key.public]) for number in range(100)]
     ssh, limit = fleet.ssh(), asyncio.Semaphore(8)

@@ -119,6 +119,7 @@ async def test_one_mac_out_of_service_costs_one_mac(world: World, how: str, lag:
 
 
 @simulated(1)
+@pytest.mark.slow
 async def test_two_pools_on_a_fleet_that_is_too_small_for_both_use_all_of_it(world: World) -> None:
     pools = PoolWorld(world, nodes=6)
     pools.boot = 3.0
@@ -164,6 +165,7 @@ async def test_a_roll_with_a_mac_out_of_service_keeps_the_others_in_use(world: W
 
 @pytest.mark.parametrize("lag", [0.0, pytest.param(3.0, marks=pytest.mark.slow)])
 @simulated(1)
+@pytest.mark.slow
 async def test_one_linux_node_out_of_service_costs_one_node(world: World, lag: float) -> None:
     pools = PoolWorld(world, linux=5, lag=lag)
     pools.boot = 3.0
