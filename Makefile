@@ -9,7 +9,7 @@ RUN_ARGS ?=
 # One test process a core; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: help install run bundle wheel image chart test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording format clean
+.PHONY: help install run bundle wheel image chart test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording operations format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make image      build the container image with docker, podman or buildah (IMAGE_ARGS='--build-arg …' for the agent's bundle)"
 	@echo "make chart      pack the chart into dist/ (needs helm)"
 	@echo "make bench      run the benchmarks and print a table"
+	@echo "make operations  measure what each operation costs and write it into docs/operating.md (minutes)"
 
 .tools/bin/uv:
 	@test -n "$(PYTHON)" || { echo "Paddock needs Python 3.11 or newer with venv: install python3 and python3-venv." >&2; exit 1; }
@@ -127,6 +128,10 @@ reference: .venv/installed-for-development
 # What this release says to the ledger's database: later schemas are tried with it (see CONTRIBUTING.md).
 ledger-recording: .venv/installed-for-development
 	@PADDOCK_WRITE_RECORDING=yes $(BIN)/pytest tests/integration/migrations -q -k a_recording_can_be_made
+
+# What each operation costs, measured in simulation: the table in docs/operating.md.
+operations: .venv/installed-for-development
+	@PADDOCK_WRITE_OPERATIONS=yes $(BIN)/pytest tests/operations -q -p no:xdist -k cost_what
 
 format: .venv/installed-for-development
 	@$(BIN)/ruff format .
