@@ -9,7 +9,7 @@ RUN_ARGS ?=
 # One test process a core; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= auto
 
-.PHONY: help install run bundle test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording format clean
+.PHONY: help install run bundle wheel image chart test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording operations format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,7 +22,11 @@ help:
 	@echo "make test-kube  run the suites that need a real kube-apiserver (needs Go; the first build takes minutes)"
 	@echo "make test-browser  run the page in Chromium or Chrome; pictures are kept in artefacts/"
 	@echo "make bundle     build the node agent's bundle for Macs (INTERPRETER=archive or URL, SHA256=…; TARGET=linux-x86_64 INTERPRETER=running to try it here)"
+	@echo "make wheel      build the package into dist/"
+	@echo "make image      build the container image with docker, podman or buildah (IMAGE_ARGS='--build-arg …' for the agent's bundle)"
+	@echo "make chart      pack the chart into dist/ (needs helm)"
 	@echo "make bench      run the benchmarks and print a table"
+	@echo "make operations  measure what each operation costs and write it into docs/operating.md (minutes)"
 
 .tools/bin/uv:
 	@test -n "$(PYTHON)" || { echo "Paddock needs Python 3.11 or newer with venv: install python3 and python3-venv." >&2; exit 1; }
@@ -92,6 +96,23 @@ $(BENCHES):
 	@:
 endif
 
+# What a release consists of, each by one command; the fourth part, the files for clusterctl, is `make clusterctl`.
+wheel: .venv/installed
+	@$(UV) build --quiet --out-dir dist
+	@ls dist/*.whl
+
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/paddock/__init__.py)
+BUILDER ?= $(shell for b in docker podman buildah; do command -v $$b && break; done)
+IMAGE ?= paddock:$(VERSION)
+IMAGE_ARGS ?=
+image:
+	@test -n "$(BUILDER)" || { echo "An image needs docker, podman or buildah: install one of them." >&2; exit 1; }
+	@"$(BUILDER)" build -t "$(IMAGE)" $(IMAGE_ARGS) .
+
+chart:
+	@command -v helm >/dev/null || { echo "Packing the chart needs helm: install it." >&2; exit 1; }
+	@helm package deploy/chart --destination dist
+
 crds: .venv/installed-for-development
 	@$(BIN)/python hack/crds.py
 
@@ -107,6 +128,10 @@ reference: .venv/installed-for-development
 # What this release says to the ledger's database: later schemas are tried with it (see CONTRIBUTING.md).
 ledger-recording: .venv/installed-for-development
 	@PADDOCK_WRITE_RECORDING=yes $(BIN)/pytest tests/integration/migrations -q -k a_recording_can_be_made
+
+# What each operation costs, measured in simulation: the table in docs/operating.md.
+operations: .venv/installed-for-development
+	@PADDOCK_WRITE_OPERATIONS=yes $(BIN)/pytest tests/operations -q -p no:xdist -k cost_what
 
 format: .venv/installed-for-development
 	@$(BIN)/ruff format .

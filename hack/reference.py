@@ -341,6 +341,10 @@ ROUTES: Final = {
     "GET /api/v1/pods/{uid}/log": (_PEOPLE, "The same, by Pod."),
     "GET /api/v1/why/{kind}/{name}": (_PEOPLE, "What `paddock why` says of a job, a Pod, a claim or a pool."),
     "GET /api/v1/at/{moment}": (_PEOPLE, "What was open at that moment (`?around=` seconds of log)."),
+    "GET /api/v1/history": (
+        _PEOPLE,
+        "The fleet's numbers over time (`?window=` 1h, 24h, 7d or 30d), in columns, with heals, problems and restarts.",
+    ),
     "GET /api/v1/leaks": (_PEOPLE, "What looks like a leak, and when that is decided."),
     "GET /api/v1/concerns": (
         _PEOPLE,

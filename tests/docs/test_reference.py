@@ -16,6 +16,7 @@ from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.http import PATH as DISPATCH
 from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.concerns import concerns_route
+from paddock.runners.http.history import history_route
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
@@ -66,6 +67,7 @@ def test_every_route_of_dispatch_is_listed_and_no_other():
         leaks_route(nothing),
         concerns_route(nothing),
         rewind_route(nothing, nothing),
+        history_route(nothing, nothing),
         *accounts_routes(nothing, nothing, nothing, DispatchSettings()),
         metrics_route(nothing),
         *probe_routes(nothing, nothing),

@@ -41,6 +41,7 @@ from paddock.web.front import front_parts
 from paddock.web.ledger_reader import LedgerReader
 from paddock.web.live import Live
 from paddock.web.runbooks import Runbooks
+from paddock.web.sampler import Sampler
 from paddock.web.session_authentication import SessionAuthentication
 from paddock.web.shell import Site
 from paddock.web.watched import Sources, Watched
@@ -216,6 +217,9 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
     await in_background(application, "controllers", manager.run)
     if ledger is not None:
         await in_background(application, "page's ledger", lambda: ledger.run(live.touch))
+    if runners is not None:
+        sampler = Sampler(runners.service.ledger, watched.complete, application.clock, who="paddock up")
+        await in_background(application, "sampler", sampler.run)
     await in_background(application, "live page", live.run)
     application.stack.callback(live.end)
     outage = Outage(application.clock)
@@ -242,6 +246,7 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
             faults,
             runbooks,
             application.options.settings.default_adopt_pool_prefix,
+            past=runners is not None,
         ),
         application.registry,
         healthy=lambda: None if (health := manager.readyz()).ok else health.text,

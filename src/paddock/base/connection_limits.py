@@ -12,6 +12,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from paddock.base.clock import SystemClock
+from paddock.base.rate_limit import RateLimit
+
 __all__ = ["ConnectionLimits", "with_limits"]
 
 
@@ -25,6 +28,10 @@ class ConnectionLimits:
     head_seconds: float = 10.0
     body_seconds: float = 60.0
     connections: int = 20_000
+    quick_refusals: int = 50
+    """So many of those that send no HTTP are told so at once, in each second. The others are kept waiting in silence for
+    `kept_waiting`: a place that is free at once would be taken again at once, and opening it costs more than keeping it."""
+    kept_waiting: float = 10.0
 
 
 class _NotEachTime(logging.Filter):
@@ -40,6 +47,8 @@ _not_each_time = _NotEachTime()
 def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> type[HttpToolsProtocol]:
     """Uvicorn's protocol that ends a connection beyond its limits; `refused` hears which limit it was."""
     logging.getLogger("uvicorn.error").addFilter(_not_each_time)  # the same one: it is added once
+
+    quick = RateLimit(limits.quick_refusals, limits.quick_refusals, SystemClock())
 
     class WithLimits(HttpToolsProtocol):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -88,7 +97,11 @@ def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> typ
             """What is no HTTP at all. It is counted with the rest, and not written down each time: see `_NotEachTime`."""
             self._no_deadline()
             refused("no_http")
-            super().send_400_response(msg)
+            if quick.take():
+                super().send_400_response(msg)
+            else:
+                self.transport.pause_reading()
+                self._deadline = self.loop.call_later(limits.kept_waiting, self.transport.abort)
 
         def _unsupported_upgrade_warning(self) -> None:
             """An upgrade is answered as the plain request that it also is; uvicorn would print advice about libraries."""

@@ -54,6 +54,10 @@ def _why(obj: Any) -> str:
     return ready.reason if (ready := _ready(obj)) else ""
 
 
+def _reason(obj: Any, kind: str) -> str:
+    return next((each.reason for each in obj.status.conditions if each.type == kind), "")
+
+
 def _message(obj: Any) -> str:
     return ready.message if (ready := _ready(obj)) else ""
 
@@ -141,6 +145,7 @@ def _pools(now: datetime) -> Sequence[Column[Any]]:
         Column("WHY", _why),
         Column("LABEL", lambda p: p.spec.dispatch_label, wide=True),
         Column("IMAGE", lambda p: p.spec.image, wide=True),
+        Column("WINDOWS", lambda p: _reason(p, "WarmWindows"), wide=True),
         Column("MESSAGE", _message, wide=True),
         _age(now),
     )

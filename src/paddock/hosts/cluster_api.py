@@ -11,6 +11,8 @@ from paddock.kube.objects import KubeObject, ObjectMeta, OwnerReference, Struct
 from paddock.kube.resource import Resource
 
 __all__ = [
+    "BLOCK_MOVE",
+    "BLOCK_MOVE_IS_OURS",
     "CLUSTER_NAME_LABEL",
     "DELETE_FOR_MOVE",
     "GROUP",
@@ -23,6 +25,7 @@ __all__ = [
     "OwnerMachine",
     "cluster_owner",
     "cluster_resource",
+    "lost_in_a_move",
     "machine_owner",
     "machine_resource",
     "may_delete",
@@ -36,6 +39,10 @@ PAUSED = "cluster.x-k8s.io/paused"
 PAUSES = frozenset({"Paused", "ClusterPaused"})
 """The holds that a person, or a move, asked for."""
 DELETE_FOR_MOVE = "clusterctl.cluster.x-k8s.io/delete-for-move"
+BLOCK_MOVE = "clusterctl.cluster.x-k8s.io/block-move"
+"""clusterctl, which pauses the Cluster first, waits with a move until no object has this annotation."""
+BLOCK_MOVE_IS_OURS = "paddock"
+"""Its value where we set it; another one is somebody else's, and stays."""
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
 
@@ -135,6 +142,23 @@ def zone_to_take(machine: ScalewayAppleSiliconMachine, owner: OwnerMachine | Non
     status = machine.status
     free = not (status.server_id or status.claiming or status.ordering or machine.spec.provider_id)
     return wanted if free and wanted != machine.spec.zone else ""
+
+
+def lost_in_a_move(machine: ScalewayAppleSiliconMachine) -> str:
+    """What is under way for a machine that only its status knows, which no move takes along; empty where nothing is.
+
+    The target cluster would claim, or rent, a second host, or take a wiped disk for the one that it knew.
+    """
+    status = machine.status
+    if status.claiming:
+        return f"it claims host {status.claiming}"
+    if status.ordering and status.ordered_at is not None:
+        return f"it has ordered a server under the name {status.ordering}"
+    if status.reinstall is not None:
+        return f"server {status.server_id} is being reinstalled in place"
+    if status.server_id and not machine.spec.provider_id:
+        return f"that it has server {status.server_id} is not in its spec yet"
+    return ""
 
 
 def may_delete(machine: ScalewayAppleSiliconMachine, cluster: Cluster | None) -> Go | Hold:

@@ -49,6 +49,7 @@ _POOL: Final = "tuist.dev/runner-pool"
 _ASSIGNMENT: Final = ("tuist.dev/runner-pool-owner", "tuist.dev/runner-account")
 _OTHER_CLUSTER: Final = "OtherClusterVMs"
 _LOOK_AGAIN: Final = 10.0
+_LOOK_AGAIN_AT_SILENCE: Final = 30.0
 _DEAD_AFTER: Final = timedelta(minutes=30)
 _NAMED: Final = 4
 _FENCED: Final = "its Node takes no more work, and who works there is read again in some seconds"
@@ -84,9 +85,10 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A read failed, so nobody knows."""
+    """A read failed, so nobody knows; or the Mac has not said who works there (`silent`), which a person may overrule."""
 
     why: str
+    silent: bool = False
 
 
 class WorkLedgerAwayError(Exception):
@@ -187,6 +189,8 @@ def drain_step(
     The order is always: fence, look again when the fence holds, take. Only what was said by a person (`forced`) or by the
     machine's limit (`timeout`) goes past a job, and never past a read that failed.
     """
+    if isinstance(seen, Unknown) and seen.silent:
+        return _unheard(seen.why, since or now, now, timeout, forced=forced)
     if isinstance(seen, Unknown):
         return Wait(f"waits, because who works there is not known: {seen.why}; read again in {_LOOK_AGAIN:.0f} s")
     if isinstance(seen, Busy) and forced:
@@ -207,6 +211,19 @@ def drain_step(
     limit = f"until {until:%Y-%m-%d %H:%M} UTC at most" if until else "for as long as that takes"
     seconds = min(_LOOK_AGAIN, max((until - now).total_seconds(), 1.0)) if until else _LOOK_AGAIN
     return Wait(f"waits for {_whom(seen)}, since {begun:%Y-%m-%d %H:%M} UTC, {limit}{_silence(node)}", seconds)
+
+
+def _unheard(why: str, begun: datetime, now: datetime, timeout: timedelta | None, *, forced: bool) -> DrainStep:
+    """A Mac that does not say who works there is waited for; whoever may end jobs may also end what nobody can name."""
+    until = begun + timeout if timeout else None
+    if forced or (until is not None and now >= until):
+        return Clear((), "force" if forced else "drain_timeout")
+    limit = f"until {until:%Y-%m-%d %H:%M} UTC at most" if until else "for as long as that takes"
+    message = (
+        f"waits, because who works there is not known: {why}; since {begun:%Y-%m-%d %H:%M} UTC, {limit}; "
+        f"if the Mac is dead, annotate the machine with {FORCE}=true"
+    )
+    return Wait(message, _LOOK_AGAIN_AT_SILENCE)
 
 
 def jobs_by_node(pods: Iterable[Pod]) -> Counter[str]:

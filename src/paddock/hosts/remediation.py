@@ -1,8 +1,9 @@
 """Looking after a host that runs: when its Node is silent, or the cloud says that it is broken. Pure.
 
-Five tiers, each once for each trouble, each with its pause: wait, start the agent anew over SSH, reboot, give the host back
-to be wiped; and before them all the cap: when many hosts of a fleet are in trouble at once, it is not the hosts. What would
-end a job passes the gate (`paddock.hosts.disruption`), unless the Mac is proven dead.
+After waiting, five tiers, each once for each trouble, each with its pause: start the agent anew over SSH, reboot over SSH,
+reboot by the cloud, reinstall in place, give the host back to be wiped. Before them all is the cap: when many hosts of a
+fleet are in trouble at once, it is not the hosts; and only one of a fleet is disrupted at a time. What would end a job
+passes the gate (`paddock.hosts.disruption`), unless the Mac is proven dead.
 """
 
 from collections.abc import Iterable
@@ -11,41 +12,83 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from paddock.clients.scaleway import HealthDetails
-from paddock.hosts.api import MachineStatus, Remediation, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.kube.builtin import Node
+from paddock.hosts.api import Remediation, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.kube.builtin import Node, NodeCondition
 
 __all__ = [
+    "AFTER",
     "DEAD_AFTER",
+    "GIVE_BACK",
+    "REBOOT",
+    "REINSTALL",
+    "RESTART",
+    "SOFT_REBOOT",
     "GiveUp",
     "RebootHost",
+    "ReinstallInPlace",
     "RemediationStep",
     "RestartAgent",
+    "SoftReboot",
     "Trouble",
     "WaitForHost",
     "next_step",
     "proven_dead",
+    "reboot_may_come",
+    "told",
+    "tried",
     "trouble_of",
+    "with_power",
 ]
 
-RESTART_AFTER: Final = timedelta(minutes=5)
-REBOOT_AFTER: Final = timedelta(minutes=20)
-GIVE_UP_AFTER: Final = timedelta(minutes=60)
+RESTART, SOFT_REBOOT, REBOOT, REINSTALL, GIVE_BACK = 1, 2, 3, 4, 5
+AFTER: Final = {
+    RESTART: timedelta(minutes=5),
+    SOFT_REBOOT: timedelta(minutes=15),
+    REBOOT: timedelta(minutes=25),
+    REINSTALL: timedelta(minutes=60),
+    GIVE_BACK: timedelta(minutes=90),
+}
+"""Not before the trouble has lasted so long."""
 PAUSE: Final = timedelta(minutes=10)
 """Between two tiers: a Mac that restarts needs some minutes, and so does its agent."""
+PAUSE_AFTER_REINSTALL: Final = timedelta(minutes=30)
+REBOOT_SETTLES: Final = timedelta(minutes=3)
+"""A reboot that was asked for may begin a minute later, and a request of a deposed leader arrive later still."""
 DEAD_AFTER: Final = timedelta(minutes=30)
 _LOOK_AGAIN: Final = 60.0
 _BROKEN: Final = frozenset({"error", "locked", "locking"})
+_NO_SESSION: Final = "NoSession"
+_DID: Final = {
+    RESTART: "its agent was started anew",
+    SOFT_REBOOT: "it was rebooted over SSH",
+    REBOOT: "it was rebooted by the cloud",
+    REINSTALL: "it was reinstalled in place",
+    GIVE_BACK: "it was given back",
+}
+_WILL: Final = {
+    RESTART: "its agent is started anew",
+    SOFT_REBOOT: "it is rebooted over SSH",
+    REBOOT: "it is rebooted by the cloud",
+    REINSTALL: "it is reinstalled in place",
+    GIVE_BACK: "it is given back and wiped",
+}
 
 Machine = ScalewayAppleSiliconMachine
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong with a host that runs, and since when. `locked` is the provider's own doing: nothing of ours helps."""
+    """What is wrong with a host that runs, and since when. `locked` is the provider's own doing: nothing of ours helps.
+
+    `first` and `last` are the tiers that can help. What is not `urgent` costs no job yet, so that the machine stays ready.
+    """
 
     what: str
     since: datetime
     locked: bool = False
+    first: int = RESTART
+    last: int = GIVE_BACK
+    urgent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +105,23 @@ class RestartAgent:
 
 
 @dataclass(frozen=True, slots=True)
+class SoftReboot:
+    """Over SSH: macOS ends what runs in order. Only a Mac that answers can do it."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class RebootHost:
+    """By the cloud, which needs no word of the Mac."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReinstallInPlace:
+    """A new disk for the same machine: server, claim and name stay."""
+
     message: str
 
 
@@ -73,22 +132,47 @@ class GiveUp:
     message: str
 
 
-RemediationStep = WaitForHost | RestartAgent | RebootHost | GiveUp
+RemediationStep = WaitForHost | RestartAgent | SoftReboot | RebootHost | ReinstallInPlace | GiveUp
+_STEPS: Final = {
+    RESTART: RestartAgent,
+    SOFT_REBOOT: SoftReboot,
+    REBOOT: RebootHost,
+    REINSTALL: ReinstallInPlace,
+    GIVE_BACK: GiveUp,
+}
 
 
 def trouble_of(
-    node: Node | None, host: ScalewayAppleSiliconHost, known: Remediation | None, now: datetime
+    node: Node | None,
+    host: ScalewayAppleSiliconHost,
+    known: Remediation | None,
+    now: datetime,
+    *,
+    missing: bool = False,
 ) -> Trouble | None:
-    """What is wrong, or None. A Node that says nothing of its health, or is missing, is no trouble of this kind."""
+    """What is wrong, or None. A Node that says nothing of its health is no trouble; nor is one that is not expected yet.
+
+    `missing` says that there should be a Node, and has not been one for longer than a new start of an agent takes.
+    """
+    since = known.since if known is not None and known.since is not None else now
     status = host.status.cloud_status
     if status in _BROKEN:
-        since = known.since if known is not None and known.since is not None else now
         return Trouble(f"the cloud says {status}", since, locked=status != "error")
-    said = next((each for each in node.status.conditions if each.type == "Ready"), None) if node is not None else None
-    if said is None or said.status == "True":
-        return None
-    since = said.last_transition_time or (known.since if known is not None else None) or now
-    return Trouble(f"its Node is not ready ({said.reason or said.status})", since)
+    if node is None:
+        return Trouble("its Node is missing", since) if missing else None
+    said = {each.type: each for each in node.status.conditions}
+    ready = said.get("Ready")
+    if ready is not None and ready.status != "True":
+        # An agent that reports a lost session is well itself: the session comes back with a boot, which logs in.
+        first = SOFT_REBOOT if ready.reason == _NO_SESSION else RESTART
+        return Trouble(f"its Node is not ready ({ready.reason or ready.status})", _turned(ready, since), first=first)
+    if (leaked := said.get("VMSlotsLeaked")) is not None and leaked.status == "True":
+        what = "macOS refuses it VMs although none runs (VMSlotsLeaked)"
+        return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT)
+    if (long := said.get("LongUptime")) is not None and long.status == "True":
+        what = f"it has been up for too long (LongUptime: {long.message or long.reason})"
+        return Trouble(what, _turned(long, since), first=SOFT_REBOOT, last=REBOOT, urgent=False)
+    return None
 
 
 def proven_dead(trouble: Trouble, seen: HealthDetails | None, now: datetime) -> bool:
@@ -99,37 +183,78 @@ def proven_dead(trouble: Trouble, seen: HealthDetails | None, now: datetime) -> 
     return seen is not None and not seen.is_server_alive and now - trouble.since >= DEAD_AFTER
 
 
-def next_step(trouble: Trouble, status: MachineStatus, fleet: Iterable[Machine], now: datetime) -> RemediationStep:
-    """The next tier for one machine. `fleet` are the machines that share its fleet, itself included."""
-    done = status.remediation
-    lasts = now - trouble.since
-    since = f"since {trouble.since:%Y-%m-%d %H:%M} UTC"
-    said = f"{trouble.what}, {since}"
+def with_power(tier: int, seen: HealthDetails | None) -> int:
+    """The tier that is performed: a Mac whose SSH the provider's look found down cannot be asked to reboot itself."""
+    return REBOOT if tier == SOFT_REBOOT and seen is not None and not seen.is_ssh_port_up else tier
+
+
+def next_step(
+    trouble: Trouble, machine: Machine, fleet: Iterable[Machine], now: datetime, *, halted: str = ""
+) -> RemediationStep:
+    """The next tier for one machine. `fleet` are the machines that share its fleet, itself included.
+
+    `halted` is why the fleet's bootstraps are stopped: then no host is wiped either, for it could not be set up again.
+    """
+    done = machine.status.remediation or Remediation()
+    said = told(trouble, done)
     if trouble.locked:
         return WaitForHost(f"{said}: the provider locked the server, so nothing is tried; ask the provider", 300.0)
     members = list(fleet)
-    troubled = sum(machine.status.remediation is not None for machine in members)
+    troubled = sum(member.status.remediation is not None for member in members)
     if len(members) >= 4 and 3 * troubled > len(members):
         return WaitForHost(
             f"{said}; {troubled} of {len(members)} machines of its fleet are in trouble, so it is not the hosts: "
             "nothing is rebooted or wiped; look at the network, the API server and the agent"
         )
-    tier = done.tier if done is not None else 0
-    if done is not None and done.at is not None and now - done.at < PAUSE:
-        return WaitForHost(
-            f"{said}; {_DONE[tier]} at {done.at:%H:%M} UTC, and it has until {done.at + PAUSE:%H:%M} UTC"
-        )
-    if tier < 1 and lasts >= RESTART_AFTER:
-        return RestartAgent(f"{said}: its agent is started anew, nothing else on the host is touched")
-    if tier < 2 and lasts >= REBOOT_AFTER:
-        return RebootHost(f"{said}, and a new start of its agent did not help: the host is rebooted once")
-    if tier < 3 and lasts >= GIVE_UP_AFTER:
-        return GiveUp(
-            f"{said}, and neither a new start of its agent nor a reboot helped: the host is given back and wiped"
-        )
-    due = trouble.since + (RESTART_AFTER, REBOOT_AFTER, GIVE_UP_AFTER, GIVE_UP_AFTER)[tier]
-    what = ("its agent is started anew", "it is rebooted", "it is given back", "it is given back")[tier]
-    return WaitForHost(f"{said}; {what} after {due:%H:%M} UTC, if that lasts")
+    # The last one is repeated: it is over when the host is gone, and we may have died before that was recorded.
+    tier = min(max(done.tier, trouble.first - 1) + 1, GIVE_BACK)
+    if tier == REINSTALL and machine.status.reinstalled_at is not None:
+        tier = GIVE_BACK  # once for each claim: a disk that did not help once does not help twice
+    if tier > trouble.last:
+        return WaitForHost(f"{said}; nothing more is tried by itself: a person has to look at the Mac", 300.0)
+    due = trouble.since + AFTER[tier]
+    if done.at is not None:
+        due = max(due, done.at + (PAUSE_AFTER_REINSTALL if done.tier == REINSTALL else PAUSE))
+    if now < due:
+        return WaitForHost(f"{said}; next: {_WILL[tier]} after {due:%H:%M} UTC, if that lasts")
+    if tier >= REINSTALL and halted:
+        return WaitForHost(f"{said}; next: {_WILL[tier]}, which waits because the fleet is halted: {halted}")
+    if tier >= SOFT_REBOOT and (other := _disrupted(machine, members, now)):
+        return WaitForHost(f"{said}; next: {_WILL[tier]}, after machine {other} of its fleet: one at a time")
+    return _STEPS[tier](f"{said}: {_WILL[tier]}")
 
 
-_DONE: Final = ("nothing was done", "its agent was started anew", "it was rebooted", "it was given back")
+def reboot_may_come(known: Remediation, now: datetime) -> bool:
+    """Whether a reboot that was asked for may still come: until then a Mac that looks well takes no work."""
+    return known.tier in (SOFT_REBOOT, REBOOT) and known.at is not None and now - known.at < REBOOT_SETTLES
+
+
+def told(trouble: Trouble, done: Remediation) -> str:
+    """What is wrong, since when, and what was tried."""
+    return f"{trouble.what}, since {trouble.since:%Y-%m-%d %H:%M} UTC{tried(done)}"
+
+
+def tried(done: Remediation) -> str:
+    """The end of a sentence that says which tiers were tried, and when; empty where none was."""
+    each = [
+        f"{_DID[attempt.tier]} at {attempt.at:%H:%M} UTC" + (f" ({attempt.note})" if attempt.note else "")
+        for attempt in done.tried
+        if attempt.at is not None and attempt.tier in _DID
+    ]
+    return f"; tried: {', '.join(each)}" if each else ""
+
+
+def _disrupted(machine: Machine, members: Iterable[Machine], now: datetime) -> str:
+    """The name of another machine of the fleet whose Mac is being rebooted or reinstalled now; empty where there is none."""
+    for member in members:
+        done, mine = member.status.remediation, member.metadata.uid == machine.metadata.uid
+        if mine or done is None:
+            continue
+        rebooting = done.tier in (SOFT_REBOOT, REBOOT) and done.at is not None and now - done.at < PAUSE
+        if rebooting or member.status.reinstall is not None:
+            return member.metadata.name
+    return ""
+
+
+def _turned(said: NodeCondition, since: datetime) -> datetime:
+    return said.last_transition_time or since

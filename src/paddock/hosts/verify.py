@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from paddock.clients.scaleway import Server
+from paddock.clients.scaleway.model import REINSTALLING
 from paddock.hosts.api import BOOTSTRAPPED, HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.names import Rename
+from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition
 
 __all__ = [
+    "INTRODUCED",
+    "RESTORED",
     "KeepBinding",
     "LetGo",
     "NotVerifiedYet",
@@ -23,10 +27,16 @@ __all__ = [
     "provider_id",
     "server_in",
     "server_zone",
+    "unheard",
     "verification",
 ]
 
+RESTORED = "Restored"
+"""The reason of `Bootstrapped` on a machine that was moved or restored: its Mac is a node of another cluster, or of none."""
+INTRODUCED = "Introduced"
+"""The same, once its agent was told of this cluster; until it is heard of."""
 _PROVIDER = "scw-applesilicon://"
+_WHILE_IT_IS_INSTALLED = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,22 @@ def bootstrapped_before(machine: ScalewayAppleSiliconMachine, server_id: str) ->
         return None
     server, _, config = machine.metadata.annotations.get(BOOTSTRAPPED, "").partition("/")
     return config if server and server == server_id else None
+
+
+def unheard(machine: ScalewayAppleSiliconMachine, node: Node | None) -> bool:
+    """Whether the machine's Mac was at work before the machine came to this cluster, and has not reported here since.
+
+    Until then nobody here knows who works there: Pods do not move with machines, and what runs for the other cluster is in
+    the agent's first report (`OtherClusterVMs`). A Node that a restore brought along is no report.
+    """
+    said = get_condition(machine.status.conditions, "Bootstrapped")
+    server = machine.status.server_id or server_in(machine.spec.provider_id)
+    came = said is not None and said.reason in (RESTORED, INTRODUCED)
+    if not came and bootstrapped_before(machine, server) is None:
+        return False
+    ready = next((each for each in node.status.conditions if each.type == "Ready"), None) if node is not None else None
+    heard = ready.last_heartbeat_time if ready is not None else None
+    return heard is None or heard < (machine.metadata.creation_timestamp or heard)
 
 
 def _moved(machine: ScalewayAppleSiliconMachine, claim: HostClaim) -> bool:
@@ -169,6 +195,9 @@ def verification(
         return NotVerifiedYet((due - now).total_seconds())
     if server is None:
         return None
+    if server.name == machine.metadata.name and server.status == REINSTALLING:
+        # Asked for by whoever had it before a move or a restore: its disk is nobody's before that has ended.
+        return NotVerifiedYet(_WHILE_IT_IS_INSTALLED)
     if server.name == machine.metadata.name:
         return Verified()
     if server.name == claim_marker(claim):

@@ -17,6 +17,7 @@ from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.node_health import troubles
 from paddock.hosts.orphans import HostState
 from paddock.hosts.release import LIVES_TO_QUARANTINE
+from paddock.hosts.remediation import tried
 from paddock.kube.builtin import Node
 from paddock.kube.objects import Condition
 
@@ -28,7 +29,12 @@ _WAITS = {
     "NoAvailableHost": "A host that is released or ordered is claimed within seconds of being free.",
     "BootstrapFailed": "The bootstrap is tried again; after three failures the host is rebooted once, after eight it is given back.",
     "Bootstrapping": "The machine is Ready when the last step is done.",
-    "NodeMissing": "The machine is Ready as soon as its Node is there; until then its agent is restarted every minute.",
+    "NodeMissing": "The machine is Ready as soon as its Node is there; until then its agent is restarted every minute, for a quarter of an hour.",
+    "HostInTrouble": (
+        "Its agent is started anew after 5 minutes; it is rebooted over SSH after 15 and by the cloud after 25, reinstalled in place "
+        "after 60 and given back after 90; nothing of that under a running job."
+    ),
+    "Reinstalling": "It keeps its host, and is bootstrapped anew when the cloud has installed the disk, which takes 10 to 30 minutes.",
 }
 _PAGES = {"NoAvailableHost": "PaddockNoAvailableHost", "BootstrapFailed": "PaddockRecoveryRate"}
 """The runbook of a reason; the others have a row in the page on conditions."""
@@ -52,6 +58,9 @@ def why_machine(
         evidence += _of_host(host, now)
     elif status.server_id:
         evidence.append(Evidence("cloud", f"server {status.server_id} is not in the inventory"))
+    if (looked_after := status.remediation) is not None and looked_after.since is not None:
+        said = f"its Mac is in trouble {ago(looked_after.since, now)}{tried(looked_after)}"
+        evidence.append(Evidence("host", said))
     wrong = troubles(node, now) if node is not None else []
     evidence += [Evidence("host", trouble.sentence) for trouble in wrong]
     said = Explanation(about=f"machine {meta.name}", sentence="", evidence=tuple(evidence), healthy=status.ready)
@@ -266,6 +275,8 @@ def _record(host: Host) -> str:
             (past.bootstraps, "bootstraps"),
             (past.bootstrap_failures, "failed bootstraps"),
             (past.reboots, "recovery reboots"),
+            (past.reinstalls, "reinstalls in place"),
+            (past.recoveries, "recoveries"),
             (past.releases, "releases"),
             (past.quarantines, "quarantines"),
         )

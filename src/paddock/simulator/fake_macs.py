@@ -46,6 +46,8 @@ class FakeMacs:
     silent: set[str] = field(default_factory=set)
     """Hosts that do not answer SSH at all: each attempt takes as long as the real one is patient."""
     patience: float = 300.0
+    soft_reboots: list[str] = field(default_factory=list)
+    """Hosts that were asked over SSH to reboot, and did."""
     forgiven: list[str] = field(default_factory=list)
     """Hosts whose failed dials were forgotten, because they were rebooted or reinstalled."""
 
@@ -93,6 +95,16 @@ class FakeBootstrap:
         return await self._work(machine, host, progress)
 
     restart_agent = update
+
+    async def soft_reboot(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
+    ) -> Bootstrapped | BootstrapFailed:
+        """As any reboot, for a Mac that answers; the cloud hears nothing of it."""
+        outcome = await self._work(machine, host, progress, credentials)
+        if isinstance(outcome, Bootstrapped) and self._cloud is not None:
+            self._macs.soft_reboots.append(host.spec.server_id)
+            self._cloud.restart(host.spec.server_id)
+        return outcome
 
     def forgive(self, host: Host) -> None:
         self._macs.forgiven.append(host.spec.server_id)

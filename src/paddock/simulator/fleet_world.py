@@ -306,7 +306,9 @@ class FleetWorld:
 
 
 def _asked_for(machine: Machine, host: Host | None) -> bool:
-    """Whether the machine itself gave the host back: it was deleted meanwhile, or gave up on the host."""
+    """Whether the machine itself gave the host back, or has it reinstalled in place."""
+    if machine.status.reinstall is not None:
+        return True
     if host is None or host.spec.release is None or host.spec.claim is None:
         return False
     mine = host.spec.claim.machine_uid == machine.metadata.uid

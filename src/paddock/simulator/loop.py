@@ -131,8 +131,8 @@ def _bury(task: SimulatedTask) -> None:
         return
     for _ in range(_CLOSINGS):
         # The `finally` of a dead process may raise anything; no process is left to hear it. One that waits (a task group
-        # does) survives the first attempt, and would otherwise complain when it is collected.
-        with suppress(Exception, asyncio.CancelledError, GeneratorExit):
+        # does) survives the first attempt, and would otherwise complain when it is collected, or raises a group of its own.
+        with suppress(Exception, asyncio.CancelledError, GeneratorExit, BaseExceptionGroup):
             task.context.run(coro.close)
         if inspect.getcoroutinestate(coro) == inspect.CORO_CLOSED:
             return

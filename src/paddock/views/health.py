@@ -319,6 +319,7 @@ def _host_found(
 
 def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
     for pool in pools:
+        yield from _refused_fields(pool)
         ready = get_condition(pool.status.conditions, "Ready")
         if ready is None or ready.status == "True" or ready.reason in _POOL_UNDER_WAY:
             continue
@@ -334,6 +335,21 @@ def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
             commands=(f"paddock why pool {name}", f"paddock describe pool {name}"),
             runbook="PaddockJobsWaitTooLong",
         )
+
+
+def _refused_fields(pool: RunnerPool) -> Iterable[Problem]:
+    """What a person wrote into a pool and no controller can follow; the pool goes on without it."""
+    name = pool.metadata.name
+    for kind in ("WarmWindows", "Profiles"):
+        said = get_condition(pool.status.conditions, kind)
+        if said is not None and said.status == "False" and said.reason not in _POOL_UNDER_WAY:
+            yield Problem(
+                _SHORT,
+                f"pool {name}",
+                said.message,
+                since=said.last_transition_time,
+                commands=(f"paddock why pool {name}", f"paddock describe pool {name}"),
+            )
 
 
 def _of_pods(pods: Sequence[Pod], now: datetime) -> Iterable[_Found]:

@@ -1,5 +1,6 @@
 """The web application: the front page and its live stream, the pages of objects, actions, health and metrics."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp
 
 from paddock.base.metrics import CONTENT_TYPE_LATEST, CollectorRegistry, exposition
 from paddock.kube.errors import KubeError
+from paddock.runners.ledger import LedgerError
 from paddock.web import misc_pages, object_pages
 from paddock.web.actions import Actor, ChangedError, plan
 from paddock.web.assets import serve_asset
@@ -26,9 +28,12 @@ from paddock.web.guard import LOOPBACK, Guarded
 from paddock.web.links import KINDS, href
 from paddock.web.live import Live
 from paddock.web.objects import page_of
+from paddock.web.rewind_page import rewind_page
 from paddock.web.runbooks import Runbooks, rendered
 from paddock.web.session_authentication import SessionAuthentication
 from paddock.web.shell import Site
+from paddock.web.then import moment_of
+from paddock.web.tiles import groups_of
 from paddock.web.timeline import about, timeline
 from paddock.web.watched import Watched
 
@@ -51,6 +56,8 @@ class Pages:
     faults: FaultPanel | None = None
     runbooks: Runbooks = field(default_factory=Runbooks)
     pool_prefix: str = ""
+    past: bool = False
+    """Whether the ledger keeps the fleet's past, and its routes are served beside the pages."""
 
 
 def create_app(
@@ -79,6 +86,7 @@ def create_app(
             Route("/live", handlers.stream),
             *(Route(f"/{plural}/{{name}}", handlers.object_of(kind)) for kind, plural in KINDS.items()),
             Route("/find", handlers.find),
+            Route("/rewind", handlers.rewind),
             Route("/runbooks/{name}", handlers.runbook),
             Route("/sign-in", handlers.sign_in, methods=["GET", "POST"]),
             Route("/actions/{verb}/{name}", handlers.confirm, methods=["GET"]),
@@ -114,7 +122,7 @@ class _Handlers:
         asked = live.clock.monotonic()
         moment = live.now()
         took = f"ledger {(asked - began) * 1000:.0f} ms, look {moment.took * 1000:.0f} ms"
-        yield f"{front_inside(moment, live.clock.now(), took)}{after}".encode()
+        yield f"{front_inside(moment, live.clock.now(), took, past=self._pages.past)}{after}".encode()
 
     async def stream(self, request: Request) -> Response:
         # A browser that reconnects says what it saw last; one that just loaded the page has its version in the address.
@@ -138,6 +146,24 @@ class _Handlers:
         if len(exact) == 1 or len(found) == 1:
             return RedirectResponse(href(*(exact or found)[0]), 303)
         return self._html(misc_pages.found_page(self._pages.site, sought, found), 200 if found else 404)
+
+    async def rewind(self, request: Request) -> Response:
+        """The fleet at a moment of the past. Where the ledger keeps none there is no such page."""
+        pages, ledger = self._pages, self._pages.watched.ledger
+        if ledger is None or not pages.past:
+            raise HTTPException(404)
+        seen = pages.watched.seen()
+        at = moment_of(request.query_params.get("at", ""), seen.now)
+        if isinstance(at, str):
+            return self._refused(at, 400)
+        try:
+            then = await ledger.then(at)
+        except LedgerError as error:
+            return self._refused(f"that moment cannot be read now: {error}", 503)
+        node = await asyncio.to_thread(
+            lambda: str(rewind_page(pages.site, then, groups_of(seen), retention=ledger.log_kept))
+        )
+        return HTMLResponse(node, headers=_NOT_STORED)
 
     def object_of(self, kind: str) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:

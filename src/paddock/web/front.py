@@ -16,6 +16,7 @@ from paddock.web.page_data import PageData
 from paddock.web.parts import head, ledgers
 from paddock.web.parts.capacity import capacity
 from paddock.web.parts.fleet import fleet_parts
+from paddock.web.parts.history import history_card
 from paddock.web.parts.latency import latency
 from paddock.web.parts.problems import problems
 from paddock.web.parts.queue import queue_parts
@@ -80,8 +81,8 @@ def front_frame(site: Site) -> tuple[str, str]:
     return before, after
 
 
-def front_inside(moment: Frame, now: datetime, took: str = "") -> Node:
-    """Everything between. `took` is what the server says of its own time."""
+def front_inside(moment: Frame, now: datetime, took: str = "", *, past: bool = False) -> Node:
+    """Everything between. `took` is what the server says of its own time; `past`: whether there is a history to draw."""
     parts = moment.parts
 
     def card(name: str, title: str) -> Node:
@@ -99,7 +100,12 @@ def front_inside(moment: Frame, now: datetime, took: str = "") -> Node:
             h.section("#summary", aria_label="The answer in numbers")[_html(parts, "summary")],
             card("problems", "Problems"),
             h.div(".board")[
-                h.div(".column")[card("fleet", "Fleet"), card("queue", "Queue"), card("events", "Events")],
+                h.div(".column")[
+                    card("fleet", "Fleet"),
+                    card("queue", "Queue"),
+                    history_card(now) if past else None,
+                    card("events", "Events"),
+                ],
                 h.div(".column.side")[
                     h.div(".column")[
                         card("capacity", "Capacity"), card("money", "Money"), card("accounts", "Accounts")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
 from paddock.base.metrics import KILL_PATHS, CollectorRegistry
@@ -12,7 +12,9 @@ from paddock.runners.http.readonly import JobPage, PodPage, job_page, log_of, po
 from paddock.runners.http.why import Explainer
 from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.processes.dispatch import RunnerService
+from paddock.web.mac_past import MacPast, past_of, stays_of
 from paddock.web.page_data import LedgerData
+from paddock.web.then import FleetThen, read_then
 
 __all__ = ["LedgerReader"]
 
@@ -47,6 +49,27 @@ class LedgerReader:
     @property
     def report_only(self) -> frozenset[str]:
         return self._service.settings.healing.report_only
+
+    @property
+    def log_kept(self) -> timedelta:
+        return self._service.settings.retention.log
+
+    async def then(self, at: datetime) -> FleetThen:
+        """The fleet at that moment of the past. LedgerError where it cannot be read."""
+        return await read_then(self._service.ledger, at, self._clock.now())
+
+    async def mac_past(self, host: str) -> MacPast | None:
+        """What was written down of a Mac as long as that is kept; None where nothing was."""
+        states, now = self._service.ledger.mac_states, self._clock.now()
+        stretches = await states.of_mac(host, now - self.log_kept)
+        stays = stays_of(stretches, now)
+        return past_of(stretches, await states.ran_on(stays), await states.count_on(stays), now)
+
+    async def mac_of(self, pod_uid: str, at: datetime) -> tuple[str, float]:
+        """The Node that a Pod ran on, also when it is gone, and what its Mac cost an hour; empty and 0 where that is not known."""
+        states = self._service.ledger.mac_states
+        node = await states.node_of(pod_uid) or ""
+        return node, (await states.price_of(node, at) or 0.0) if node else 0.0
 
     def budgets(self) -> list[BudgetView]:
         return self._service.github.budgets()

@@ -13,6 +13,7 @@ from paddock.web.faults import FaultPanel
 from paddock.web.links import command, href, linked, same_as, sentence_case
 from paddock.web.objects import ObjectPage
 from paddock.web.parts.drawing import clock_time, since
+from paddock.web.parts.mac_past import mac_past
 from paddock.web.phases import Phase
 from paddock.web.session_authentication import Visitor
 from paddock.web.shell import Site, document
@@ -55,12 +56,13 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
                     h.h2("#timeline-title")["Timeline"], _timeline(page)
                 ],
                 _log(page),
+                mac_past(page.past, page.currency, page.at) if page.past is not None and page.at is not None else None,
             ],
             h.div(".column.side")[
                 _related(page),
                 h.section(".card", aria_labelledby="facts-title")[
                     h.h2("#facts-title")["Facts"],
-                    h.dl(".facts")[[h.div[h.dt[name], h.dd[value]] for name, value in page.facts]],
+                    h.dl(".facts")[[h.div[h.dt[name], h.dd[_fact(value)]] for name, value in page.facts]],
                 ]
                 if page.facts
                 else None,
@@ -68,6 +70,10 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
             ],
         ],
     )
+
+
+def _fact(value: str | datetime) -> Node:
+    return clock_time(value) if isinstance(value, datetime) else value
 
 
 def _log(page: ObjectPage) -> Node:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from paddock.base.clock import rfc3339
 from paddock.base.explanation import Explanation, ago, span
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.why import why_fleet, why_host, why_machine
@@ -13,7 +12,7 @@ from paddock.kube.objects import Condition
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL
 from paddock.runners.http.explain import why_pod, why_pool
 from paddock.runners.http.readonly import JobPage, PodPage
-from paddock.runners.ledger import LedgerError
+from paddock.runners.ledger import LedgerError, Session
 from paddock.runners.pools.pod_predicates import os_of, warm
 from paddock.views.finding import find_mac, pods_on, works
 from paddock.web.actions import Verb, offered
@@ -26,6 +25,7 @@ from paddock.web.finding import (
     pods_of_pool,
 )
 from paddock.web.ledger_reader import LedgerReader
+from paddock.web.mac_past import MacPast, cost_of
 from paddock.web.page_data import PageData
 from paddock.web.phases import Phase, phases_of
 from paddock.web.timeline import TimelineEntry, of_conditions, of_events, of_transitions, timeline
@@ -47,7 +47,7 @@ class ObjectPage:
     kind: str
     name: str
     why: Explanation
-    facts: Sequence[tuple[str, str]] = ()
+    facts: Sequence[tuple[str, str | datetime]] = ()
     conditions: Sequence[Condition] = ()
     timeline: Sequence[TimelineEntry] = ()
     related: Sequence[Related] = ()
@@ -60,6 +60,8 @@ class ObjectPage:
     """The end of what its runner printed; None where nothing is kept."""
     at: datetime | None = None
     """When this was seen."""
+    past: MacPast | None = None
+    currency: str = ""
 
 
 async def page_of(
@@ -75,9 +77,9 @@ async def _page(
 ) -> ObjectPage | None:
     match kind:
         case "host":
-            return _host(name, seen)
+            return await _with_past(_host(name, seen), name, seen, ledger)
         case "machine":
-            return _machine(name, seen, pool_prefix)
+            return await _with_past(_machine(name, seen, pool_prefix), name, seen, ledger)
         case "fleet":
             return _fleet(name, seen)
         case "pool":
@@ -88,6 +90,20 @@ async def _page(
             return await _job(int(name), seen, ledger)
         case _:
             return None
+
+
+async def _with_past(
+    page: ObjectPage | None, name: str, seen: PageData, ledger: LedgerReader | None
+) -> ObjectPage | None:
+    """The page of a Mac, with what the ledger knows of its past."""
+    mac = find_mac(name, seen.hosts, seen.machines, seen.nodes)
+    if page is None or mac is None or mac.host is None or ledger is None:
+        return page
+    try:
+        past = await ledger.mac_past(mac.host.metadata.name)
+    except LedgerError:
+        return replace(page, note="The ledger cannot be asked now; the Mac's past is missing here.")
+    return replace(page, past=past, currency=mac.host.status.currency or "EUR")
 
 
 def _host(name: str, seen: PageData) -> ObjectPage | None:
@@ -265,7 +281,7 @@ async def _pod(name: str, seen: PageData, ledger: LedgerReader | None) -> Object
         ("phase", pod.status.phase if pod is not None else "gone"),
         ("Node", pod.spec.node_name if pod is not None else ""),
         ("assigned to", pod.metadata.labels.get(OWNER_LABEL, "") if pod is not None else ""),
-        ("made", _moment(pod.metadata.creation_timestamp) if pod is not None else ""),
+        ("made", (pod.metadata.creation_timestamp or "") if pod is not None else ""),
         ("runner", session.runner_name if session is not None else ""),
         ("uid", page.uid if page is not None else asked),
     ]
@@ -299,7 +315,7 @@ async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage 
     if why is None or page is None:
         return None
     job = page.job
-    facts: list[tuple[str, str]] = []
+    facts: list[tuple[str, str | datetime]] = []
     related: list[Related] = []
     if job is not None:
         facts = [
@@ -310,7 +326,7 @@ async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage 
             ("commit", job.head_sha[:12]),
             ("label", job.label),
             ("state", job.status),
-            ("queued", _moment(job.enqueued_at)),
+            ("queued", job.enqueued_at),
             ("runner", job.runner_name or ""),
             ("failed mints", str(job.mint_failures) if job.mint_failures else ""),
         ]
@@ -318,8 +334,9 @@ async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage 
         if job.pod_name and job.pod_uid:
             there = find_pod(seen, job.pod_uid)
             related.append(Related("pod", job.pod_name, "" if there is not None else "gone"))
-            if there is not None and there.spec.node_name:
-                related.append(Related("machine", there.spec.node_name))
+        node, cost = await _cost(page, job_id, ledger, seen.now)
+        related += [Related("machine", node)] if node else []
+        facts.append(("cost", cost))
     return ObjectPage(
         "job",
         str(job_id),
@@ -329,14 +346,14 @@ async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage 
         timeline(of_transitions(page.transitions)),
         related,
         phases=phases_of(page, seen.now),
-        log=await _log(ledger, _ran_in(page, job_id)),
+        log=await _log(ledger, session.pod_uid if (session := _session(page, job_id)) is not None else ""),
     )
 
 
-def _ran_in(page: JobPage, job_id: int) -> str:
-    """The uid of the Pod that ran it, or was to run it, last."""
+def _session(page: JobPage, job_id: int) -> Session | None:
+    """Of the Pod that ran it, or was to run it, last."""
     ran = [one for one in page.sessions if one.executed_job_id == job_id] or list(page.sessions)
-    return ran[-1].pod_uid if ran else ""
+    return ran[-1] if ran else None
 
 
 async def _log(ledger: LedgerReader | None, pod_uid: str) -> str | None:
@@ -362,5 +379,15 @@ def _floor(deletable_at: datetime | None, now: datetime) -> str:
     return f"for {span(deletable_at - now)} more" if deletable_at > now else "over: it may be given back at any time"
 
 
-def _moment(moment: datetime | None) -> str:
-    return rfc3339(moment) if moment is not None else ""
+async def _cost(page: JobPage, job_id: int, ledger: LedgerReader, now: datetime) -> tuple[str, str]:
+    """The Node that a job ran on, and what it cost: the price of the Mac for as long as its runner was there."""
+    session = _session(page, job_id)
+    if session is None:
+        return "", ""
+    try:
+        node, price = await ledger.mac_of(session.pod_uid, session.started_at)
+    except LedgerError:
+        return "", ""  # the rest of the page says that the ledger is away
+    length = (session.ended_at or now) - session.started_at
+    cost = f"{cost_of(length, price):.3f} EUR: {span(length)} of a Mac at {price:.2f} an hour" if price else ""
+    return node, cost

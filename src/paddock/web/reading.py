@@ -13,6 +13,7 @@ from paddock.web.guard import LOOPBACK
 from paddock.web.ledger_reader import LedgerReader
 from paddock.web.live import Live
 from paddock.web.runbooks import Runbooks
+from paddock.web.sampler import Sampler
 from paddock.web.session_authentication import SessionAuthentication
 from paddock.web.shell import Site
 from paddock.web.watched import Sources, Watched
@@ -45,15 +46,22 @@ class ReadingPage:
         runbooks = Runbooks()
         self._live = Live(lambda: front_parts(watched.seen(), runbooks.href), clock, f"{rng.getrandbits(32):08x}")
         watched.on_change(self._live.touch)
+        self._sampler = Sampler(context.ledger, watched.complete, clock, who=f"dispatch {context.name}")
         pages = Pages(
-            watched, self._live, Site(environment), SessionAuthentication(None, clock, rng), None, runbooks=runbooks
+            watched,
+            self._live,
+            Site(environment),
+            SessionAuthentication(None, clock, rng),
+            None,
+            runbooks=runbooks,
+            past=True,
         )
         self.app: ASGIApp = create_app(pages, registry, healthy=healthy, names={*LOOPBACK, *names})
 
     async def run(self) -> None:
         """Until cancelled."""
         work = {informer.name: informer.run for informer in self._sources.own}
-        work |= {"page's ledger": self._read, "live page": self._live.run}
+        work |= {"page's ledger": self._read, "live page": self._live.run, "sampler": self._sampler.run}
         async with asyncio.TaskGroup() as group:
             for name, run in work.items():
                 group.create_task(keep_running(name, run, self._clock, self._rng), name=name)

@@ -34,7 +34,7 @@ def document(site: Site, title: str, *content: Node, front: bool = False, sought
             h.title[title],
             h.link(rel="stylesheet", href=asset("paddock.css")),
             h.script(src=asset("page.js"), defer=True),
-            h.script(src=asset("live.js"), defer=True) if front else None,
+            [h.script(src=asset(name), defer=True) for name in ("live.js", "charts.js")] if front else None,
             h.link(rel="icon", href=asset("paddock.svg"), type="image/svg+xml", data_alarm=asset("paddock-alarm.svg")),
         ],
         h.body[

@@ -93,9 +93,17 @@ class Watched:
 
     def seen(self) -> PageData:
         """This moment, from the caches and the ledger's last answer."""
+        if self.ledger is not None:
+            self.ledger.looked()
+        return self._cached()
+
+    def complete(self) -> PageData | None:
+        """This moment where every cache is filled, else None; no browser looks, so the ledger is left alone."""
+        filled = all(informer.synced.is_set() for informer in self.sources.every())
+        return self._cached() if filled else None
+
+    def _cached(self) -> PageData:
         sources, ledger = self.sources, self.ledger
-        if ledger is not None:
-            ledger.looked()
         problems = [informer.problem for informer in sources.every() if informer.problem is not None]
         return PageData(
             now=self._clock.now(),

@@ -14,7 +14,7 @@ from paddock.kube.client import Client
 from paddock.kube.errors import ConflictError, NotFoundError
 from paddock.kube.objects import ObjectMeta, OwnerReference
 from paddock.kube.roles import Role
-from paddock.runners.api import FLEET_LABEL, POOL_LABEL, RunnerPool
+from paddock.runners.api import FLEET_LABEL, POOL_LABEL, Profile, RunnerPool
 from paddock.runners.processes.roles import OPERATOR_CLUSTER_RULES, OPERATOR_RUNNERS_RULES
 from paddock.simulator.process import World, simulate
 
@@ -70,6 +70,9 @@ async def _whole_life(world: World) -> Requests:
         await _mac(pools, f"mac-{number}")
     await pools.pool("kata", floor=0, os="linux", fleet_selector="metal", runtime_class="kata-qemu")
     await pools.pool("xcode", floor=3, cooldown=0)
+    await pools.pool("table", floor=0, profiles=(Profile(label="large", pod_cpu_milli=8000),))
+    await pools.until("a profile has its pool", lambda: pools.seen("table-large").spec.pod_cpu_milli == 8000)
+    await pools.api.merge_patch(RunnerPool, "table", {"spec": {"profiles": None}}, "default")
     started = await _running(pools, 3)
     await _patch_pool(pools, {"spec": {"image": "image:2"}})
     await _until(pools, "an idle Pod of the old image is told to drain", lambda pods: any(map(_marked, pods)))

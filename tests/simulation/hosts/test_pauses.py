@@ -5,7 +5,7 @@ from typing import Any
 from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.hosts.cluster_api import DELETE_FOR_MOVE, PAUSED, cluster_resource, machine_resource
+from paddock.hosts.cluster_api import BLOCK_MOVE, DELETE_FOR_MOVE, PAUSED, cluster_resource, machine_resource
 from paddock.kube.conditions import get_condition
 from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World
@@ -173,3 +173,60 @@ async def test_a_machine_takes_the_failure_domain_of_its_owner_for_its_zone(worl
     (machine,) = await fleet.machines()
     assert (machine.spec.zone, machine.status.failure_domain) == ("fr-par-3", "fr-par-3")
     assert machine.spec.provider_id.startswith("scw-applesilicon://fr-par-3/")
+
+
+@simulated(seeds=2)
+async def test_a_claim_that_is_under_way_holds_up_a_move_and_is_finished_under_the_pause(world: World) -> None:
+    fleet = small_fleet(world, hosts=1, cluster_api=True)
+    await _owned_by_cluster_api(fleet)
+
+    async def claiming() -> bool:
+        return bool((await fleet.machines())[0].metadata.annotations.get(BLOCK_MOVE))
+
+    await fleet.eventually("clusterctl is asked to wait", claiming, within=300, every=0.05)
+    assert not (await fleet.machines())[0].status.server_id
+    await _pause_cluster(fleet, paused=True)
+    for process in fleet.operators:
+        process.crash()
+
+    async def movable() -> bool:
+        return not await claiming()
+
+    await fleet.eventually("the move may go on", movable, within=600)
+    (machine,) = await fleet.machines()
+    assert machine.spec.provider_id, "so that the next cluster finds its host"
+    assert fleet.cloud.host(machine.status.server_id).name == "m-1"
+    await world.clock.sleep(600)
+    assert fleet.macs.touched == [], "a pause is a pause"
+    await _pause_cluster(fleet, paused=False)
+    await fleet.all_ready(1, within=900)
+    assert BLOCK_MOVE not in (await fleet.machines())[0].metadata.annotations
+
+
+@simulated(seeds=1)
+async def test_a_machine_that_waits_for_a_host_or_has_one_holds_up_no_move_and_foreign_marks_stay(world: World) -> None:
+    fleet = small_fleet(world, hosts=0, cluster_api=True)
+    await _owned_by_cluster_api(fleet)
+    await world.clock.sleep(300)
+    assert BLOCK_MOVE not in (await fleet.machines())[0].metadata.annotations
+    fleet.cloud.seed_pool(1, server_type="M2-L", prefix=POOL)
+    await fleet.all_ready(1, within=900)
+    assert BLOCK_MOVE not in (await fleet.machines())[0].metadata.annotations
+    await _annotate(fleet, "m-1", BLOCK_MOVE)
+    await world.clock.sleep(900)
+    assert (await fleet.machines())[0].metadata.annotations[BLOCK_MOVE] == "true", "somebody else's"
+
+
+@simulated(seeds=1)
+async def test_a_machine_of_a_fleet_without_cluster_api_is_not_marked(world: World) -> None:
+    fleet = small_fleet(world, hosts=1)
+    await fleet.machine("m-1")
+    marked = set[str]()
+
+    async def ready() -> bool:
+        (machine,) = await fleet.machines()
+        marked.update(machine.metadata.annotations)
+        return machine.status.ready
+
+    await fleet.eventually("it is ready", ready, within=900, every=0.05)
+    assert BLOCK_MOVE not in marked

@@ -1,12 +1,30 @@
 """Running hosts are looked after, by tiers, and never under a running job unless their Mac is dead."""
 
-from simulation.hosts.interrupting import quick, small_fleet
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from simulation.hosts.interrupting import (
+    CRASHES,
+    FleetInvariants,
+    Kind,
+    effects,
+    from_here,
+    interrupt_everywhere,
+    quick,
+    small_fleet,
+    until_here,
+)
 from simulation.hosts.test_drain import Work
 
 from paddock.base.clock import rfc3339
+from paddock.hosts.api import BOOTSTRAPPED
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition, is_true
+from paddock.simulator.cloud.faults import Fault, FaultKind
+from paddock.simulator.faults import EffectCall, Fail, LoseAnswer
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -14,7 +32,7 @@ from paddock.simulator.seeds import simulated
 
 async def _running(world: World) -> tuple[FleetWorld, Work]:
     """A machine whose Node is ready, with a spare host beside it."""
-    fleet = small_fleet(world, hosts=2, settings=quick(expect_nodes=True))
+    fleet = small_fleet(world, hosts=2, settings=quick(expect_nodes=True, inventory_interval=60.0))
     await fleet.machine("m-1")
 
     async def bootstrapped() -> bool:
@@ -29,9 +47,14 @@ async def _running(world: World) -> tuple[FleetWorld, Work]:
     return fleet, work
 
 
-async def _says(fleet: FleetWorld, status: str) -> None:
-    said = {"type": "Ready", "status": status, "lastTransitionTime": rfc3339(fleet.clock.now())}
-    await fleet.api.merge_patch(Node, "m-1", {"status": {"conditions": [said]}}, subresource="status")
+async def _says(fleet: FleetWorld, status: str, *, since: float = 0.0, **more: str) -> None:
+    """What the Node says from now on; `since` is for how many seconds already."""
+    now, turned = rfc3339(fleet.clock.now()), rfc3339(fleet.clock.now() - timedelta(seconds=since))
+    said = [
+        {"type": kind, "status": value, "lastTransitionTime": turned, "lastHeartbeatTime": now}
+        for kind, value in {"Ready": status, **more}.items()
+    ]
+    await fleet.api.merge_patch(Node, "m-1", {"status": {"conditions": said}}, subresource="status")
 
 
 async def _message(fleet: FleetWorld) -> str:
@@ -44,29 +67,223 @@ def _reboots(fleet: FleetWorld) -> int:
 
 
 @simulated(seeds=1)
-async def test_a_silent_mac_is_restarted_rebooted_and_given_back_in_turn(world: World) -> None:
+async def test_a_silent_mac_goes_through_five_tiers_in_turn(world: World) -> None:
+    fleet, work = await _running(world)
+    (machine,) = await fleet.machines()
+    first = machine.status.server_id
+    installs = fleet.cloud.host(first).install
+    await _says(fleet, "Unknown")
+    await fleet.clock.sleep(240)
+    assert (await _message(fleet)).startswith("HostInTrouble: its Node is not ready")
+    assert "next: its agent is started anew after " in await _message(fleet)
+    assert not (await fleet.machines())[0].status.ready
+    assert (fleet.macs.updates, fleet.macs.soft_reboots, _reboots(fleet)) == ([], [], 0)
+    await fleet.clock.sleep(240)
+    assert (fleet.macs.updates, fleet.macs.soft_reboots) == ([first], []), "its agent was started anew"
+    await fleet.clock.sleep(600)
+    assert (fleet.macs.soft_reboots, _reboots(fleet)) == ([first], 0), "the Mac was asked before the cloud was"
+    await fleet.clock.sleep(600)
+    assert _reboots(fleet) == 1
+    assert fleet.macs.forgiven == [first, first], "its failed dials say nothing any more"
+    assert work.seen == 2
+    assert (await _message(fleet)).count(" at ") == 3, "all that was tried is told"
+    assert fleet.cloud.host(first).install == installs
+
+    async def installed() -> bool:
+        return fleet.cloud.host(first).install == installs + 1
+
+    await fleet.eventually("it was reinstalled in place", installed, within=3600)
+    (machine,) = await fleet.machines()
+    assert machine.status.server_id == first
+    assert fleet.store.present(Node) == [], "its Node ended with its disk"
+    bootstraps = len(fleet.macs.bootstraps)
+
+    async def set_up() -> bool:
+        return len(fleet.macs.bootstraps) > bootstraps and is_true(
+            (await fleet.machines())[0].status.conditions, "Bootstrapped"
+        )
+
+    await fleet.eventually("it was bootstrapped anew", set_up, within=900)
+    assert (fleet.macs.wrong_passwords, fleet.macs.changed_keys) == ([], [])
+    await work.node((await fleet.machines())[0])
+    await _says(fleet, "Unknown")
+
+    async def elsewhere() -> bool:
+        return (await fleet.machines())[0].status.server_id not in ("", first)
+
+    await fleet.eventually("it has another host", elsewhere, within=3 * 3600)
+    assert not work.killed
+    assert (await fleet.hosts())[first].status.history.reinstalls == 1, "not a second time"
+    status = (await fleet.machines())[0].status
+    assert (status.remediation, status.reinstall, status.reinstalled_at) == (None, None, None)
+    assert not [wipe for wipe in fleet.wipes if wipe.victim]
+
+
+@simulated(seeds=1)
+async def test_a_new_disk_that_helps_ends_the_trouble(world: World) -> None:
     fleet, work = await _running(world)
     (machine,) = await fleet.machines()
     first = machine.status.server_id
     await _says(fleet, "Unknown")
-    await fleet.clock.sleep(240)
-    assert (await _message(fleet)).startswith("HostInTrouble: its Node is not ready")
-    assert not (await fleet.machines())[0].status.ready
-    assert (fleet.macs.updates, _reboots(fleet)) == ([], 0)
-    await fleet.clock.sleep(240)
-    assert (fleet.macs.updates, _reboots(fleet)) == ([first], 0), "its agent was started anew"
-    await fleet.clock.sleep(960)
-    assert _reboots(fleet) == 1
-    assert fleet.macs.forgiven == [first], "its failed dials say nothing any more"
-    assert work.seen == 1
-    assert (await fleet.machines())[0].status.server_id == first
+
+    async def set_up() -> bool:
+        (one,) = await fleet.machines()
+        return one.status.reinstalled_at is not None and is_true(one.status.conditions, "Bootstrapped")
+
+    await fleet.eventually("it was bootstrapped anew", set_up, within=2 * 3600)
+    await work.node((await fleet.machines())[0])
+    await _says(fleet, "True")
+    await fleet.all_ready(1, within=600)
+    await fleet.clock.sleep(3600)
+    (machine,) = await fleet.machines()
+    assert (machine.status.server_id, machine.status.remediation) == (first, None)
+    assert machine.metadata.annotations[BOOTSTRAPPED].startswith(first)
+    (host,) = [host for host in (await fleet.hosts()).values() if host.spec.server_id == first]
+    assert (host.status.history.reinstalls, host.status.history.releases) == (1, 0)
+    assert not (await fleet.api.get(Node, "m-1")).spec.unschedulable
+    assert not work.killed
+
+
+@simulated(seeds=1)
+async def test_a_mac_that_comes_back_before_the_cloud_was_asked_is_not_reinstalled(world: World) -> None:
+    fleet, _ = await _running(world)
+    (machine,) = await fleet.machines()
+    installs = fleet.cloud.host(machine.status.server_id).install
+    await _says(fleet, "Unknown")
+    await fleet.clock.sleep(3300)
+    fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("list_os",), times=None))
+    await fleet.clock.sleep(600)
+    (machine,) = await fleet.machines()
+    assert machine.status.reinstall is not None
+    assert machine.status.reinstall.wipe == ""
+    await _says(fleet, "True")
+    fleet.cloud.heal()
+    await fleet.all_ready(1, within=600)
+    (machine,) = await fleet.machines()
+    assert (machine.status.reinstall, machine.status.remediation) == (None, None)
+    assert fleet.cloud.host(machine.status.server_id).install == installs
+    assert not (await fleet.api.get(Node, "m-1")).spec.unschedulable
+
+
+@simulated(seeds=1)
+async def test_an_install_that_the_cloud_cannot_do_ends_in_another_host(world: World) -> None:
+    fleet, work = await _running(world)
+    (machine,) = await fleet.machines()
+    first = machine.status.server_id
+    await _says(fleet, "Unknown")
+
+    async def begun() -> bool:
+        return fleet.cloud.host(first).activity == "reinstalling"
+
+    await fleet.eventually("the first install began", begun, within=2 * 3600)
+    for _ in range(3):
+        await fleet.eventually("an install began", begun, within=1800)
+        fleet.cloud.fail_install(first)
+
+        async def ended() -> bool:
+            return fleet.cloud.host(first).activity is None
+
+        await fleet.eventually("it ended in an error", ended, within=600)
 
     async def elsewhere() -> bool:
         return (await fleet.machines())[0].status.server_id not in ("", first)
 
     await fleet.eventually("it has another host", elsewhere, within=3600)
     assert not work.killed
-    assert (await fleet.machines())[0].status.remediation is None
+
+
+@simulated(seeds=1)
+async def test_leaked_slots_and_a_lost_session_are_cured_by_a_reboot_alone(world: World) -> None:
+    fleet, work = await _running(world)
+    (machine,) = await fleet.machines()
+    first = machine.status.server_id
+    await _says(fleet, "True", VMSlotsLeaked="True")
+    await fleet.clock.sleep(600)
+    assert fleet.macs.updates == [], "a new start of the agent cannot help"
+    await fleet.clock.sleep(600)
+    assert (fleet.macs.soft_reboots, _reboots(fleet)) == ([first], 0)
+    await _says(fleet, "True")
+    await fleet.all_ready(1, within=300)
+    assert not (await fleet.api.get(Node, "m-1")).spec.unschedulable
+    assert not work.killed
+
+
+@simulated(seeds=1)
+async def test_a_mac_that_is_up_for_too_long_stays_ready_and_is_rebooted_when_it_is_idle(world: World) -> None:
+    fleet, work = await _running(world)
+    await work.pod("job-1", "m-1")
+    await _says(fleet, "True", LongUptime="True")
+    await fleet.clock.sleep(600)
+    (machine,) = await fleet.machines()
+    assert machine.status.ready, "it works"
+    await fleet.clock.sleep(3600)
+    assert not work.seen, "a job runs there"
+    await work.end("job-1")
+
+    async def rebooted() -> bool:
+        return bool(fleet.macs.soft_reboots)
+
+    await fleet.eventually("it is rebooted when its job has ended", rebooted, within=300)
+    await _says(fleet, "True")
+
+    async def well() -> bool:
+        (one,) = await fleet.machines()
+        return one.status.ready and one.status.remediation is None
+
+    await fleet.eventually("all is well", well, within=300)
+    assert not work.killed
+
+
+async def _the_tiers(world: World, *, tier: int) -> None:
+    """A Mac that has been silent for long; disturbed from this tier on, until it is reinstalled in place and set up."""
+    fleet, work = await _running(world)
+    fleet.macs.seconds = 1.0
+    (machine,) = await fleet.machines()
+    first = machine.status.server_id
+    await _says(fleet, "Unknown", since=3600)
+
+    async def begun() -> bool:
+        (one,) = await fleet.machines()
+        return one.status.remediation is not None and one.status.remediation.tier >= tier
+
+    await fleet.eventually(f"tier {tier} began", begun, within=3600)
+    from_here(world)
+
+    async def set_up() -> bool:
+        (one,) = await fleet.machines()
+        return one.status.reinstalled_at is not None and is_true(one.status.conditions, "Bootstrapped")
+
+    await fleet.eventually("it was reinstalled in place and bootstrapped", set_up, within=3 * 3600, every=10)
+    until_here(world)
+    await work.node((await fleet.machines())[0])
+    await _says(fleet, "True")
+    await fleet.all_ready(1, within=900)
+    (machine,) = await fleet.machines()
+    assert (machine.status.server_id, machine.status.remediation, machine.status.reinstall) == (first, None, None)
+    assert not work.killed
+    assert (fleet.macs.wrong_passwords, fleet.macs.changed_keys) == ([], [])
+    assert not [wipe for wipe in fleet.wipes if wipe.victim]
+    assert len(fleet.macs.soft_reboots) <= 1, "a tier happens once"
+    assert _reboots(fleet) <= 1
+    assert 1 <= len(fleet.wipes) <= 2, "asked for once; once more where nobody could know"
+    FleetInvariants(fleet).safe()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "tier"),
+    [
+        pytest.param(CRASHES, 4, id="a crash in the reinstall"),
+        pytest.param(CRASHES, 0, id="a crash in any tier", marks=pytest.mark.slow),
+        pytest.param((LoseAnswer(), Fail()), 0, id="a lost answer or an error in any tier", marks=pytest.mark.slow),
+    ],
+)
+def test_the_tiers_survive_every_interruption_of_every_effect(kinds: Sequence[Kind], tier: int) -> None:
+    assert interrupt_everywhere(partial(_the_tiers, tier=tier), only=_decisions, kinds=kinds) >= 15
+
+
+def _decisions(call: EffectCall) -> bool:
+    """All effects but what the inventory mirrors into a Host's status, and what the SSH of a bootstrap shows."""
+    return effects(call) and not ("siliconhosts/" in call.path and call.path.endswith("/status"))
 
 
 @simulated(seeds=1)
@@ -93,7 +310,7 @@ async def test_nothing_is_rebooted_under_a_job_while_the_mac_may_live(world: Wor
     await work.end("job-1")
 
     async def rebooted() -> bool:
-        return _reboots(fleet) == 1
+        return len(fleet.macs.soft_reboots) == 1
 
     await fleet.eventually("it is rebooted when its job has ended", rebooted, within=300)
     assert not work.killed

@@ -123,3 +123,17 @@ async def test_rubbish_is_refused_and_whoever_sends_it_does_not_decide_how_much_
     assert [line for line in lines if "limit" in line["event"]] == [
         {"event": "connections were ended at a limit", "component": "http", "no_http": 1, "log_level": "warning"}
     ]
+
+
+async def test_of_many_who_send_rubbish_most_are_kept_waiting_and_nobody_else_is() -> None:
+    sock = bind(0, "--port")
+    number = sock.getsockname()[1]
+    limits = ConnectionLimits(connections=100, quick_refusals=2, kept_waiting=0.5)
+    async with listening(app, sock, limits=limits):
+        said = asyncio.gather(*(answer(number, b"\x16\x03\x01 rubbish\r\n\r\n") for _ in range(20)))
+        honest = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        assert (await answer(number, honest)).startswith(b"HTTP/1.1 200")
+        heard = await said
+    told = [each for each in heard if each.startswith(b"HTTP/1.1 400")]
+    assert 2 <= len(told) < 10
+    assert heard.count(b"") == 20 - len(told), "silence, and the end"

@@ -195,3 +195,21 @@ def test_jobs_that_came_with_a_moved_mac_count_by_the_condition_of_its_node(reas
     assert "OtherClusterVMs" in step.message
     over = replace(moved, status=replace(moved.status, conditions=(replace(said, status="False"),)))
     assert occupancy(over, [], NOW) == Idle()
+
+
+def test_a_mac_that_says_nothing_is_waited_for_unless_a_person_or_the_limit_says_otherwise():
+    seen = Unknown("its agent has not reported", silent=True)
+    waits = drain_step(seen, None, since=NOW, now=later(hours=9))
+    assert isinstance(waits, Wait)
+    assert "who works there is not known: its agent has not reported; since 2026-06-01 12:00 UTC" in waits.message
+    assert f"{FORCE}=true" in waits.message
+    assert drain_step(seen, None, since=NOW, now=NOW, forced=True) == Clear((), "force")
+    limit = timedelta(minutes=10)
+    assert isinstance(drain_step(seen, None, since=NOW, now=later(minutes=9), timeout=limit), Wait)
+    assert drain_step(seen, None, since=NOW, now=later(minutes=10), timeout=limit) == Clear((), "drain_timeout")
+
+
+def test_no_force_and_no_limit_goes_past_a_read_that_failed():
+    seen = Unknown("the Pods could not be listed")
+    step = drain_step(seen, None, since=NOW, now=later(hours=9), timeout=timedelta(minutes=1), forced=True)
+    assert isinstance(step, Wait)

@@ -1,27 +1,38 @@
 """Which tier follows for a host that runs and is in trouble, and what holds all of them back."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from unit.hosts.made import NOW, host, machine
 
 from paddock.clients.scaleway import HealthDetails
-from paddock.hosts.api import MachineStatus, Remediation
+from paddock.hosts.api import MachineStatus, Reinstall, Remediation, RemediationAttempt
+from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.remediation import (
+    REBOOT,
+    REINSTALL,
+    SOFT_REBOOT,
     GiveUp,
     RebootHost,
+    ReinstallInPlace,
     RestartAgent,
+    SoftReboot,
     Trouble,
     WaitForHost,
     next_step,
     proven_dead,
+    reboot_may_come,
+    told,
     trouble_of,
+    with_power,
 )
 from paddock.kube.builtin import Node, NodeCondition, NodeStatus
 from paddock.kube.objects import ObjectMeta
 
 SILENT = Trouble("its Node is not ready", NOW)
+WELL = host(cloud_name="m-1", state="owned")
 
 
 def node(status: str, since: datetime = NOW) -> Node:
@@ -29,10 +40,27 @@ def node(status: str, since: datetime = NOW) -> Node:
     return Node(metadata=ObjectMeta(name="m-1"), status=NodeStatus(conditions=(said,)))
 
 
-def step(minutes: float, tier: int = 0, at: float | None = None, trouble: Trouble = SILENT):
-    done = Remediation(since=NOW, tier=tier, at=None if at is None else NOW + timedelta(minutes=at))
-    status = MachineStatus(remediation=done)
-    return next_step(trouble, status, [replace(machine(), status=status)], NOW + timedelta(minutes=minutes))
+def says(**conditions: tuple[str, str]) -> Node:
+    """A Node with these conditions, as (status, reason), since `NOW`."""
+    said = [
+        NodeCondition(type=kind, status=status, reason=reason, last_transition_time=NOW)
+        for kind, (status, reason) in conditions.items()
+    ]
+    return Node(metadata=ObjectMeta(name="m-1"), status=NodeStatus(conditions=tuple(said)))
+
+
+def looked_after(tier: int = 0, at: float | None = None, name: str = "m-1", **status: Any) -> Machine:
+    """A machine on which a tier was tried, so many minutes after its trouble began."""
+    moment = None if at is None else NOW + timedelta(minutes=at)
+    tried = (RemediationAttempt(tier=tier, at=moment),) if tier else ()
+    done = Remediation(since=NOW, tier=tier, at=moment, tried=tried)
+    made = machine(name, uid=name)
+    return replace(made, status=MachineStatus(remediation=done, **status))
+
+
+def step(minutes: float, tier: int = 0, at: float | None = None, trouble: Trouble = SILENT, **status: Any) -> Any:
+    one = looked_after(tier, at, **status)
+    return next_step(trouble, one, [one], NOW + timedelta(minutes=minutes))
 
 
 def test_a_node_that_is_ready_or_says_nothing_is_no_trouble():
@@ -64,13 +92,16 @@ def test_what_the_cloud_says_counts_also_while_the_node_is_ready_and_a_lock_is_t
         (4, 0, None, WaitForHost),
         (5, 0, None, RestartAgent),
         (14, 1, 5, WaitForHost),
-        (19, 1, 5, WaitForHost),
-        (20, 1, 5, RebootHost),
-        (29, 2, 20, WaitForHost),
-        (59, 2, 20, WaitForHost),
-        (60, 2, 20, GiveUp),
-        (66, 3, 60, WaitForHost),
-        (600, 3, 60, WaitForHost),
+        (15, 1, 5, SoftReboot),
+        (24, 2, 15, WaitForHost),
+        (25, 2, 15, RebootHost),
+        (59, 3, 25, WaitForHost),
+        (60, 3, 25, ReinstallInPlace),
+        (89, 4, 60, WaitForHost),
+        (109, 4, 80, WaitForHost),
+        (110, 4, 80, GiveUp),
+        (119, 5, 110, WaitForHost),
+        (120, 5, 110, GiveUp),  # we may have died before it was recorded
     ],
 )
 def test_each_tier_has_its_time_its_pause_and_happens_once(minutes: float, tier: int, at: float | None, expected: type):
@@ -79,22 +110,103 @@ def test_each_tier_has_its_time_its_pause_and_happens_once(minutes: float, tier:
     assert "since 2026-06-01 12:00 UTC" in found.message
 
 
+def test_every_sentence_says_what_was_tried_and_what_is_next():
+    waits = step(20, 2, 15)
+    assert waits.message == (
+        "its Node is not ready, since 2026-06-01 12:00 UTC; tried: it was rebooted over SSH at 12:15 UTC; "
+        "next: it is rebooted by the cloud after 12:25 UTC, if that lasts"
+    )
+    one = looked_after(2, 15)
+    assert one.status.remediation is not None
+    noted = replace(one.status.remediation, tried=(RemediationAttempt(tier=2, at=NOW, note="it did not answer SSH"),))
+    assert "tried: it was rebooted over SSH at 12:00 UTC (it did not answer SSH)" in told(SILENT, noted)
+
+
 def test_after_a_long_absence_of_ours_the_tiers_still_follow_one_another_with_their_pauses():
     assert isinstance(step(600), RestartAgent)
     assert isinstance(step(605, 1, 600), WaitForHost)
-    assert isinstance(step(610, 1, 600), RebootHost)
-    assert isinstance(step(620, 2, 610), GiveUp)
+    assert isinstance(step(610, 1, 600), SoftReboot)
+    assert isinstance(step(620, 2, 610), RebootHost)
+    assert isinstance(step(630, 3, 620), ReinstallInPlace)
+    assert isinstance(step(659, 4, 630), WaitForHost), "a new disk takes longer to show that it helped"
+    assert isinstance(step(660, 4, 630), GiveUp)
+
+
+def test_a_host_is_reinstalled_in_place_once_for_each_claim():
+    assert isinstance(step(120, 3, 100, reinstalled_at=NOW - timedelta(days=3)), GiveUp)
+
+
+def test_only_tiers_that_can_help_are_tried():
+    session = trouble_of(says(Ready=("False", "NoSession")), host(cloud_name="m-1", state="owned"), None, NOW)
+    leaked = trouble_of(says(Ready=("True", ""), VMSlotsLeaked=("True", "RebootNeeded")), WELL, None, NOW)
+    long = trouble_of(says(Ready=("True", ""), LongUptime=("True", "RebootNeeded")), WELL, None, NOW)
+    assert session is not None
+    assert leaked is not None
+    assert long is not None
+    for trouble in (session, leaked, long):
+        assert isinstance(step(14, trouble=trouble), WaitForHost), "a new start of the agent cannot help"
+        assert isinstance(step(15, trouble=trouble), SoftReboot)
+    assert leaked.urgent
+    assert not long.urgent
+    assert isinstance(step(600, 3, 30, trouble=leaked), ReinstallInPlace)
+    never = step(600, 3, 30, trouble=long)
+    assert isinstance(never, WaitForHost), "nobody is wiped for his age"
+    assert "a person has to look" in never.message
+
+
+def test_a_missing_node_is_trouble_only_where_it_is_expected():
+    assert trouble_of(None, WELL, None, NOW) is None
+    found = trouble_of(None, WELL, Remediation(since=NOW - timedelta(hours=1)), NOW, missing=True)
+    assert found == Trouble("its Node is missing", NOW - timedelta(hours=1))
 
 
 def test_when_many_of_a_fleet_are_in_trouble_it_is_not_the_hosts():
-    troubled = replace(machine(), status=MachineStatus(remediation=Remediation(since=NOW)))
-    well = replace(machine(), status=MachineStatus())
+    troubled, well = looked_after(), replace(machine("m-2"), status=MachineStatus())
     late = NOW + timedelta(hours=3)
-    some = next_step(SILENT, troubled.status, [troubled, well, well, well], late)
-    many = next_step(SILENT, troubled.status, [troubled, troubled, well, well], late)
+    some = next_step(SILENT, troubled, [troubled, well, well, well], late)
+    many = next_step(SILENT, troubled, [troubled, looked_after(name="m-3"), well, well], late)
     assert isinstance(some, RestartAgent)
     assert isinstance(many, WaitForHost)
     assert "it is not the hosts" in many.message
+
+
+def test_one_mac_of_a_fleet_is_rebooted_or_reinstalled_at_a_time():
+    late = NOW + timedelta(minutes=30)
+    one, well = looked_after(1, 5), [replace(machine(f"m-{number}"), status=MachineStatus()) for number in range(4, 9)]
+    reboots, rested = looked_after(3, 25, "m-2"), looked_after(3, 20, "m-2")
+    installs = looked_after(4, 5, "m-3", reinstall=Reinstall(wipe="started"))
+    assert isinstance(next_step(SILENT, one, [one, rested, *well], late), SoftReboot)
+    for other in (reboots, installs):
+        found = next_step(SILENT, one, [one, other, *well], late)
+        assert isinstance(found, WaitForHost)
+        assert f"after machine {other.metadata.name} of its fleet: one at a time" in found.message
+    agent = looked_after()
+    assert isinstance(next_step(SILENT, agent, [agent, reboots, *well], late), RestartAgent), "which disturbs nobody"
+
+
+def test_no_disk_is_wiped_while_the_fleet_could_not_set_it_up_again():
+    for tier, at in ((3, 25), (4, 60)):
+        one = looked_after(tier, at)
+        found = next_step(SILENT, one, [one], NOW + timedelta(hours=5), halted="three hosts failed alike")
+        assert isinstance(found, WaitForHost)
+        assert "the fleet is halted: three hosts failed alike" in found.message
+    one = looked_after(2, 15)
+    assert isinstance(next_step(SILENT, one, [one], NOW + timedelta(hours=5), halted="x"), RebootHost)
+
+
+def test_a_mac_whose_ssh_is_down_is_rebooted_by_the_cloud():
+    down, up = HealthDetails(is_server_alive=True), HealthDetails(is_server_alive=True, is_ssh_port_up=True)
+    assert with_power(SOFT_REBOOT, down) == REBOOT
+    assert with_power(SOFT_REBOOT, up) == SOFT_REBOOT
+    assert with_power(SOFT_REBOOT, None) == SOFT_REBOOT, "a look that did not finish says nothing"
+    assert with_power(REINSTALL, down) == REINSTALL
+
+
+def test_a_mac_that_looks_well_takes_no_work_while_a_reboot_may_come():
+    for tier, comes in ((1, False), (2, True), (3, True), (4, False)):
+        done = Remediation(since=NOW, tier=tier, at=NOW)
+        assert reboot_may_come(done, NOW + timedelta(minutes=2.9)) == comes
+        assert not reboot_may_come(done, NOW + timedelta(minutes=3))
 
 
 def test_only_a_long_silence_and_the_providers_word_prove_that_a_mac_is_dead():

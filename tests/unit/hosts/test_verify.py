@@ -1,6 +1,6 @@
 """Whose a host is, and whether a claim is proven."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -20,8 +20,10 @@ from unit.hosts.made import (
     server,
 )
 
+from paddock.hosts.api import BOOTSTRAPPED
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.names import Rename
+from paddock.hosts.verify import INTRODUCED as TOLD
 from paddock.hosts.verify import (
     KeepBinding,
     LetGo,
@@ -30,8 +32,11 @@ from paddock.hosts.verify import (
     WaitForInventory,
     WriteMissingClaim,
     ownership,
+    unheard,
     verification,
 )
+from paddock.kube.builtin import Node, NodeCondition, NodeStatus
+from paddock.kube.objects import Condition, ObjectMeta
 
 SETTLE = timedelta(seconds=60)
 
@@ -130,3 +135,39 @@ class TestVerification:
 
     def test_a_machine_that_does_not_know_when_it_was_bound_waits_the_whole_time(self):
         assert self.check(server("m-1"), bound_at=None) == NotVerifiedYet(60)
+
+
+class TestUnheard:
+    """A Mac that came with a move is heard of when its agent has reported since the machine came."""
+
+    MOVED: Any = {
+        "made": NOW,
+        "annotations": {BOOTSTRAPPED: f"{SERVER_ID}/config-1"},
+        "spec": {"provider_id": f"scw-applesilicon://fr-par-1/{SERVER_ID}"},
+    }
+
+    def node(self, heard: datetime | None) -> Node:
+        said = NodeCondition("Ready", "True", last_heartbeat_time=heard)
+        return Node(metadata=ObjectMeta(name="m-1"), status=NodeStatus(conditions=(said,)))
+
+    def of(self, reason: str) -> Any:
+        said = Condition(type="Bootstrapped", status="True", reason=reason)
+        return machine(made=NOW, server_id=SERVER_ID, conditions=(said,))
+
+    @pytest.mark.parametrize("told", [False, True])
+    def test_only_a_report_from_after_the_move_counts(self, told: bool):
+        moved = self.of(TOLD) if told else machine(**self.MOVED)
+        assert unheard(moved, None)
+        assert unheard(moved, Node(metadata=ObjectMeta(name="m-1")))
+        assert unheard(moved, self.node(None))
+        assert unheard(moved, self.node(later(seconds=-1)))
+        assert not unheard(moved, self.node(later(seconds=0)))
+        assert not unheard(moved, self.node(later(minutes=1)))
+
+    def test_a_machine_that_was_never_moved_is_not_waited_for(self):
+        assert not unheard(machine(made=NOW), None)
+        assert not unheard(self.of("Bootstrapped"), None)
+
+    def test_what_is_said_of_another_server_does_not_count(self):
+        other = {**self.MOVED, "annotations": {BOOTSTRAPPED: "another/config-1"}}
+        assert not unheard(machine(**other), None)

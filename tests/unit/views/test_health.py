@@ -124,6 +124,17 @@ def test_a_pool_that_is_starting_is_no_problem():
     assert look(pools=[pool(conditions=said("Starting"))]).ok
 
 
+def test_a_warm_window_that_cannot_be_read_is_a_problem_that_names_the_field():
+    refused = Condition(
+        type="WarmWindows",
+        status="False",
+        reason="InvalidConfiguration",
+        message="spec.autoscaling.warmWindows[0].start",
+    )
+    [problem] = look(pools=[pool(idle=1, conditions=(refused,))]).problems
+    assert (problem.about, problem.sentence) == ("pool macs", "spec.autoscaling.warmWindows[0].start")
+
+
 def test_a_quarantined_host_is_listed_and_no_reason_for_alarm():
     health = look(hosts=[host(spec={"quarantine": "broken fan"})])
     assert health.ok

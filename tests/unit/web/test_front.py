@@ -94,7 +94,7 @@ def test_a_problem_has_its_reason_what_is_being_done_the_command_and_the_runbook
 def test_no_page_carries_colours_or_scripts_in_itself() -> None:
     shown = page(page_data(24))
     assert not [attrs for _, attrs in shown.seen if "style" in attrs or any(name.startswith("on") for name in attrs)]
-    assert [attrs["src"] for attrs in shown.all("script")] == [asset("page.js"), asset("live.js")]
+    assert [attrs["src"] for attrs in shown.all("script")] == [asset("page.js"), asset("live.js"), asset("charts.js")]
     assert not shown.all("style")
 
 
@@ -110,7 +110,7 @@ def test_whatever_objects_say_is_text_and_never_html() -> None:
     )
     mac = host(NASTY, spec={"zone": NASTY, "quarantine": NASTY}, state="stranded", cloud_name=NASTY, conditions=said)
     shown = page(PageData(now=NOW, hosts=[mac], events=[event], told=[NASTY]))
-    assert len(shown.all("script")) == 2
+    assert len(shown.all("script")) == 3
     assert [image["src"] for image in shown.all("img")] == [asset("paddock.svg")]
     assert shown.text.count(NASTY) >= 5
 
@@ -118,7 +118,7 @@ def test_whatever_objects_say_is_text_and_never_html() -> None:
 def test_nor_is_it_on_a_page_of_many_macs() -> None:
     macs = [host(f"{NASTY}{number}", state="stranded", cloud_name=NASTY) for number in range(80)]
     shown = page(PageData(now=NOW, hosts=macs))
-    assert len(shown.all("script")) == 2
+    assert len(shown.all("script")) == 3
     assert len([a for a in shown.all("a") if NASTY in (a.get("title") or "")]) == 80
     assert len([li for li in shown.all("li") if NASTY in (li.get("id") or "")]) == 80
 

@@ -34,7 +34,9 @@ from paddock.hosts.api.machine import (
     Initialization,
     MachineSpec,
     MachineStatus,
+    Reinstall,
     Remediation,
+    RemediationAttempt,
     ScalewayAppleSiliconMachine,
 )
 from paddock.hosts.api.shared import BOOTSTRAPPED, CLUSTER_API_GROUP, FINALIZER, IDENTITY_SINCE, PADDOCK_GROUP
@@ -70,7 +72,9 @@ __all__ = [
     "MachineTemplateResource",
     "MachineTemplateSpec",
     "OperatingSystem",
+    "Reinstall",
     "Remediation",
+    "RemediationAttempt",
     "ScalewayAppleSiliconCluster",
     "ScalewayAppleSiliconControlPlane",
     "ScalewayAppleSiliconHost",

@@ -15,7 +15,9 @@ __all__ = [
     "Initialization",
     "MachineSpec",
     "MachineStatus",
+    "Reinstall",
     "Remediation",
+    "RemediationAttempt",
     "ScalewayAppleSiliconMachine",
 ]
 
@@ -88,14 +90,43 @@ class BootstrapFailure(Struct, frozen=True):
     at: Annotated[datetime | None, Meta(description="When it failed last.")] = None
 
 
+class RemediationAttempt(Struct, frozen=True):
+    """One tier that was tried for a host that runs and is in trouble."""
+
+    tier: int = 0
+    at: Annotated[datetime | None, Meta(description="When it began.")] = None
+    note: Annotated[str, Meta(description="Why it did not do what it should, where that is known.")] = ""
+
+
 class Remediation(Struct, frozen=True):
     """What was done for a host that runs and is in trouble; absent while it is well."""
 
     since: Annotated[datetime | None, Meta(description="Since when it is in trouble.")] = None
     tier: Annotated[
-        int, Meta(description="1: its agent was started anew; 2: it was rebooted; 3: it is given back.", ge=0)
+        int,
+        Meta(
+            description="1: its agent was started anew; 2: it was rebooted over SSH; 3: it was rebooted by the cloud; "
+            "4: it was reinstalled in place; 5: it is given back.",
+            ge=0,
+        ),
     ] = 0
-    at: Annotated[datetime | None, Meta(description="When the last tier began.")] = None
+    at: Annotated[datetime | None, Meta(description="When the last tier began; of a reinstall, when it ended.")] = None
+    tried: Annotated[
+        tuple[RemediationAttempt, ...], Meta(description="Every tier that was tried, the oldest first.")
+    ] = ()
+
+
+class Reinstall(Struct, frozen=True):
+    """A reinstall in place that is under way: recorded before its first effect, so that whoever leads next finishes it."""
+
+    since: datetime | None = None
+    message: str = ""
+    dead: Annotated[
+        bool, Meta(description="The Mac was proven dead, so that Pods that are bound to its Node are not waited for.")
+    ] = False
+    wipe: Annotated[Literal["", "requested", "started"], Meta(description="How far it is.")] = ""
+    asked: Annotated[int, Meta(description="How often the cloud was asked.", ge=0)] = 0
+    asked_at: datetime | None = None
 
 
 class MachineStatus(Struct, frozen=True):
@@ -140,6 +171,10 @@ class MachineStatus(Struct, frozen=True):
     update_attempts: Annotated[int, Meta(ge=0)] = 0
     last_update_failure_time: datetime | None = None
     remediation: Remediation | None = None
+    reinstall: Reinstall | None = None
+    reinstalled_at: Annotated[
+        datetime | None, Meta(description="When this host was reinstalled in place: once for each claim.")
+    ] = None
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 

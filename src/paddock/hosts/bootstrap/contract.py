@@ -83,6 +83,11 @@ class Bootstrapper(Protocol):
         """Start the node agent anew, and touch nothing else."""
         ...
 
+    @property
+    def soft_reboot(self) -> Run:
+        """Ask the Mac itself to reboot; it ends what runs there."""
+        ...
+
     def forgive(self, host: ScalewayAppleSiliconHost) -> None:
         """The host was rebooted or reinstalled: what it did before says nothing about it any more."""
         ...

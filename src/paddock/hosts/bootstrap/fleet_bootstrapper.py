@@ -118,6 +118,11 @@ class FleetBootstrapper:
     ) -> Bootstrapped | BootstrapFailed:
         return await self._perform(self._bootstrap.restart_agent, machine, host, credentials, progress)
 
+    async def soft_reboot(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
+    ) -> Bootstrapped | BootstrapFailed:
+        return await self._perform(self._bootstrap.soft_reboot, machine, host, credentials, progress)
+
     async def identity_due(self, machine: Machine) -> bool:
         """Whether the node's identity must be renewed on its host from here before it ends."""
         meta = machine.metadata

@@ -110,6 +110,16 @@ class Bootstrap:
 
         return await self._perform(host, fleet, [("restart-agent", 120.0, restart)], progress, reach_for=0.0)
 
+    async def soft_reboot(self, host: PerHost, fleet: FleetConfig, progress: ProgressCallback = silent) -> Outcome:
+        """Ask the Mac to reboot, in order, some seconds after we have hung up. It ends what runs there: the caller has seen
+        that nobody works there. An answer that is lost says nothing: it may reboot all the same.
+        """
+
+        async def reboot(shell: StepShell) -> StepResult:
+            return await shell.run("soft_reboot")
+
+        return await self._perform(host, fleet, [("soft-reboot", 60.0, reboot)], progress, reach_for=0.0)
+
     async def only(
         self, host: PerHost, fleet: FleetConfig, steps: Sequence[Step], progress: ProgressCallback = silent
     ) -> Outcome:

@@ -12,10 +12,21 @@ from prometheus_client import Counter
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.secrets import Password
 from paddock.base.tasks import end as end_task
-from paddock.clients.scaleway import Cloud, Credentials, Gone, NotFound, PermissionDenied, Server, StillThere, Unknown
+from paddock.clients.scaleway import (
+    Cloud,
+    Credentials,
+    Gone,
+    NotFound,
+    OSNotPublished,
+    PermissionDenied,
+    Server,
+    StillThere,
+    Unknown,
+)
 from paddock.hosts.api import BOOTSTRAPPED, MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper, ReportStep, Run
 from paddock.hosts.breaker import Halt, fleet_halt, same_fleet
+from paddock.hosts.cluster_api import BLOCK_MOVE, BLOCK_MOVE_IS_OURS, lost_in_a_move, machine_owner
 from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
@@ -127,6 +138,18 @@ class ReconcileContext:
             found = await self.cloud.is_gone(zone, server_id)
             return found.server if isinstance(found, StillThere) else found
 
+    async def image_of(self, host: ScalewayAppleSiliconHost, family: str) -> str | None:
+        """The newest image of the family; None, which is the type's default, where there is none any more."""
+        if not family:
+            return None
+        try:
+            image = await self.cloud.newest_image(host.spec.zone, family, server_type=host.status.type or None)
+        except OSNotPublished as problem:
+            said = f"{problem}; the type's default image is used"
+            self.recorder.record(host, "Warning", "OSPinUnavailable", said)
+            return None
+        return image.id
+
     async def count(self, host: ScalewayAppleSiliconHost, **more: int) -> None:
         """Add to a Host's history. It is told for people: a lost count is not worth failing for."""
         fresh = await self.fresh_host(host.metadata.name)
@@ -154,6 +177,22 @@ class ReconcileContext:
         if meta.annotations.get(BOOTSTRAPPED) != noted:
             patch = {"metadata": {"uid": meta.uid, "annotations": {BOOTSTRAPPED: noted}}}
             await self.client.merge_patch(ScalewayAppleSiliconMachine, meta.name, patch, namespace=meta.namespace)
+
+    async def block_move(self, machine: ScalewayAppleSiliconMachine) -> ScalewayAppleSiliconMachine:
+        """Keep clusterctl from moving a machine while something is under way that a move would lose; repeatable.
+
+        Before its first effect: died after it, a mark without a reason goes in the next pass.
+        """
+        if machine_owner(machine) is None or BLOCK_MOVE in machine.metadata.annotations:
+            return machine
+        return await self.patch(machine, {"metadata": {"annotations": {BLOCK_MOVE: BLOCK_MOVE_IS_OURS}}})
+
+    async def allow_move(self, machine: ScalewayAppleSiliconMachine) -> ScalewayAppleSiliconMachine:
+        """Take our own mark back once nothing would be lost."""
+        ours = machine.metadata.annotations.get(BLOCK_MOVE) == BLOCK_MOVE_IS_OURS
+        if not ours or lost_in_a_move(machine):
+            return machine
+        return await self.patch(machine, {"metadata": {"annotations": {BLOCK_MOVE: None}}})
 
     # Credentials live in a Secret beside the machine, never in the machine.
 
@@ -203,11 +242,13 @@ class ReconcileContext:
         host: ScalewayAppleSiliconHost,
         credentials: Credentials,
         progress: ReportStep,
+        *,
+        although_deleted: bool = False,
     ) -> Bootstrapped | BootstrapFailed:
         """Work on a Mac, which may take minutes when it does not answer: beside the workers, so that it holds up nobody.
 
         A machine that is deleted meanwhile is not kept waiting: the work is cut off, as it is when this process dies, and
-        every step of it is made for that.
+        every step of it is made for that. `although_deleted` is for what its deletion needs.
         """
         async with step_aside():
             work = asyncio.ensure_future(run(machine, host, credentials, progress))
@@ -218,7 +259,7 @@ class ReconcileContext:
                         await asyncio.wait([work, timer], return_when=asyncio.FIRST_COMPLETED)
                     finally:
                         await end_task(timer)
-                    if not work.done() and self._is_deleted(machine):
+                    if not (work.done() or although_deleted) and self._is_deleted(machine):
                         return BootstrapFailed("", "its machine was deleted meanwhile", blames_host=False)
                 return work.result()
             finally:

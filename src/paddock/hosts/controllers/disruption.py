@@ -25,9 +25,9 @@ from paddock.hosts.disruption import (
     occupancy,
     unproven,
 )
-from paddock.hosts.verify import server_zone
+from paddock.hosts.verify import server_zone, unheard
 from paddock.kube.builtin import Node, Pod
-from paddock.kube.conditions import get_condition
+from paddock.kube.conditions import get_condition, is_true
 from paddock.kube.controller import RequeueAfter
 from paddock.kube.errors import KubeError, NotFoundError
 
@@ -49,13 +49,14 @@ class DisruptionGate:
         self._context = context
 
     async def clear(
-        self, machine: Machine, doing: str, *, deleting: bool = False
+        self, machine: Machine, doing: str, *, deleting: bool = False, lost: bool = False
     ) -> tuple[Machine, Clear] | RequeueAfter:
         """Whether the machine's Mac may be taken for `doing`; otherwise a wait, which its conditions explain.
 
-        The limit and the force of a machine are about its deletion alone: no recovery may use them.
+        The limit and the force of a machine are about its deletion alone: no recovery may use them. `lost` is for hosts
+        that run and are in trouble: that their Node is missing does not prove that nobody works there.
         """
-        node, seen = await self._look(machine)
+        node, seen = await self._look(machine, lost=lost)
         drained = get_condition(machine.status.conditions, "Drained")
         since = drained.last_transition_time if drained is not None and drained.status == "False" else None
         limit = machine.spec.drain_timeout_seconds
@@ -118,7 +119,7 @@ class DisruptionGate:
 
     # Reads
 
-    async def _look(self, machine: Machine) -> tuple[Node | None, Occupancy]:
+    async def _look(self, machine: Machine, *, lost: bool) -> tuple[Node | None, Occupancy]:
         """The Node first: a Pod can be bound only to a Node that is there."""
         name = machine.metadata.name
         try:
@@ -130,6 +131,9 @@ class DisruptionGate:
             return node, pods
         now = self._context.clock.now()
         seen = await self._with_the_ledger(occupancy(node, pods, now), pods)
+        if isinstance(seen, Idle) and (silence := self._silence(machine, node, lost=lost)):
+            gone = await self._context.cloud.is_gone(server_zone(machine), machine.status.server_id)
+            return node, Idle() if isinstance(gone, Gone) else Unknown(silence, silent=True)
         if isinstance(seen, Idle) or not machine.status.server_id:
             return node, seen
         # Whether the server exists is asked only where the answer can matter: a call to the cloud.
@@ -137,6 +141,18 @@ class DisruptionGate:
             gone = await self._context.cloud.is_gone(server_zone(machine), machine.status.server_id)
             return node, Idle() if isinstance(gone, Gone) else seen
         return node, seen
+
+    def _silence(self, machine: Machine, node: Node | None, *, lost: bool) -> str:
+        """Why a Mac on which nobody is seen may be at work all the same; empty where it cannot be."""
+        if not self._context.settings.expect_nodes or not machine.status.server_id:
+            return ""
+        if unheard(machine, node):
+            came = machine.metadata.creation_timestamp
+            when = f" ({came:%Y-%m-%d %H:%M} UTC)" if came is not None else ""
+            return f"its agent has not reported to this cluster since the machine was moved or restored{when}"
+        if lost and node is None and is_true(machine.status.conditions, "Bootstrapped"):
+            return f"its Node {machine.metadata.name} is missing, and VMs outlive their agent"
+        return ""
 
     async def _with_the_ledger(self, seen: Occupancy, pods: list[Pod]) -> Occupancy:
         """Pods that show no job may have one: dispatch says so, where it can be asked. Otherwise they are waited for as idle."""
@@ -183,11 +199,13 @@ class DisruptionGate:
         if node is None and not told and not clear.kills:
             return machine
         context, now = self._context, self._context.clock.now()
-        message = (
-            f"gives up {_names(clear.kills)}" if clear.kills else "nobody works on its Mac, and nobody can begin to"
-        )
-        reason = "Forced" if clear.kills else "Drained"
-        return await context.save(machine, condition(machine.status, "Drained", True, reason, message, now))
+        message = "nobody works on its Mac, and nobody can begin to"
+        if clear.path:
+            message = f"gives up {_names(clear.kills) or 'whatever may run on its Mac, which nobody could tell'}"
+        reason = "Forced" if clear.path else "Drained"
+        # In the version that was judged: whoever stalled since must not go on with what is another's by now.
+        status = condition(machine.status, "Drained", True, reason, message, now)
+        return await context.save(machine, status, guarded=True)
 
 
 def _names(jobs: tuple[Job, ...]) -> str:

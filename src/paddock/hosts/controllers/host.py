@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from paddock.base.clock import rfc3339
 from paddock.clients.scaleway import (
     BelowBillingFloor,
-    OSNotPublished,
     ScalewayError,
 )
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
@@ -85,10 +84,10 @@ class HostReconciler:
         match step:
             case Rename(to, _):
                 if release.policy == "pool" and release.wipe != "started":
-                    await self._image(host, release.os_family)  # fails before the host is parked, not after
+                    await context.image_of(host, release.os_family)  # fails before the host is parked, not after
                 await context.fenced_cloud.rename(zone, server_id, to)
             case Reinstall(family):
-                image = await self._image(host, family)
+                image = await context.image_of(host, family)
                 # Recorded before it is asked for: died in between, it is asked for again after a while.
                 await context.patch_host(host, {"release": {"wipe": "requested", "wipeRequestedAt": rfc3339(now)}})
                 await context.fenced_cloud.reinstall(zone, server_id, image)
@@ -114,19 +113,6 @@ class HostReconciler:
                 await context.free_host(host)
             case Wait():
                 pass
-
-    async def _image(self, host: Host, family: str) -> str | None:
-        """The newest image of the family; None, which is the type's default, where there is none any more."""
-        if not family:
-            return None
-        try:
-            image = await self._context.cloud.newest_image(host.spec.zone, family, server_type=host.status.type or None)
-        except OSNotPublished as problem:
-            self._context.recorder.record(
-                host, "Warning", "OSPinUnavailable", f"{problem}; the type's default image is used"
-            )
-            return None
-        return image.id
 
     async def _finish(self, host: Host, now: datetime) -> None:
         """Forget the old disk's host key and open the window for the new one, then free the host in one write; the count may follow later or never.

@@ -13,6 +13,7 @@ from paddock.runners.api.labels import (
     OWNER_LABEL,
     POLLER,
     POOL_LABEL,
+    PROFILE_OF_LABEL,
     RUNNER,
     RUNNER_LABEL,
     SOFTNET_LABEL,
@@ -24,12 +25,14 @@ from paddock.runners.api.runner_pool import (
     Autoscaling,
     JobSource,
     Platform,
+    Profile,
     Provisioning,
     Rollout,
     RunnerPool,
     RunnerPoolSpec,
     RunnerPoolStatus,
     ScaleSetSource,
+    WarmWindow,
 )
 
 __all__ = [
@@ -46,6 +49,7 @@ __all__ = [
     "OWNER_LABEL",
     "POLLER",
     "POOL_LABEL",
+    "PROFILE_OF_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
     "SOFTNET_LABEL",
@@ -54,10 +58,12 @@ __all__ = [
     "Autoscaling",
     "JobSource",
     "Platform",
+    "Profile",
     "Provisioning",
     "Rollout",
     "RunnerPool",
     "RunnerPoolSpec",
     "RunnerPoolStatus",
     "ScaleSetSource",
+    "WarmWindow",
 ]

@@ -14,6 +14,7 @@ __all__ = [
     "OWNER_LABEL",
     "POLLER",
     "POOL_LABEL",
+    "PROFILE_OF_LABEL",
     "RUNNER",
     "RUNNER_LABEL",
     "SOFTNET_LABEL",
@@ -51,6 +52,8 @@ FLEET_LABEL: Final = "tuist.dev/fleet"
 """On the Nodes of a Mac fleet."""
 LINUX_POOL_LABEL: Final = "node.cluster.x-k8s.io/pool"
 """On the Nodes of a Linux fleet."""
+PROFILE_OF_LABEL: Final = "tuist.dev/profile-of"
+"""On a pool that was made of a profile: the pool that lists it."""
 FINALIZER: Final = "tuist.dev/runner-pool-drain"
 """Holds a deleted pool until its busy Pods are done."""
 POLLER: Final = "poller"

@@ -13,12 +13,14 @@ __all__ = [
     "Autoscaling",
     "JobSource",
     "Platform",
+    "Profile",
     "Provisioning",
     "Rollout",
     "RunnerPool",
     "RunnerPoolSpec",
     "RunnerPoolStatus",
     "ScaleSetSource",
+    "WarmWindow",
 ]
 
 Platform = Literal["linux", "macos"]
@@ -29,6 +31,24 @@ JobSource = Literal["Webhook", "ScaleSet"]
 """How a pool hears of its jobs: GitHub calls us, or we ask GitHub. See docs/design/scale-sets.md."""
 
 
+class WarmWindow(Struct, frozen=True, kw_only=True):
+    """A time in which more is kept warm: from each `start` until `end`, or for `durationMinutes`."""
+
+    name: Annotated[str, Meta(max_length=63, description="How conditions call the window.")] = ""
+    start: Annotated[str, Meta(description="When it opens, as cron has it: `30 7 * * mon-fri`.")]
+    end: Annotated[str, Meta(description="When it closes, as cron has it; instead of durationMinutes.")] = ""
+    duration_minutes: Annotated[
+        Annotated[int, Meta(ge=1, le=10080)] | None, Meta(description="How long it is open; instead of end.")
+    ] = None
+    time_zone: Annotated[str, Meta(description="Whose clock start and end mean, such as Europe/Berlin.")] = "UTC"
+    min_warm_pool_floor: Annotated[
+        int, Meta(ge=0, description="Idle Pods to keep beyond the load while it is open.")
+    ] = 0
+    min_replicas: Annotated[
+        int, Meta(ge=0, description="At least so many Pods while it is open, busy ones included.")
+    ] = 0
+
+
 class Autoscaling(Struct, frozen=True):
     """Zeros mean zero here, and are kept."""
 
@@ -36,6 +56,12 @@ class Autoscaling(Struct, frozen=True):
     min_warm_pool_floor: Annotated[int, Meta(ge=0, description="Idle Pods to keep beyond the load.")] = 1
     max_replicas: Annotated[int, Meta(ge=0, description="Never more Pods than this; 0 keeps none.")] = 0
     scale_down_cooldown_seconds: Annotated[int, Meta(ge=0)] = 300
+    warm_windows: Annotated[
+        tuple[WarmWindow, ...],
+        Meta(
+            max_length=32, description="Times in which more is kept warm, never above maxReplicas; the highest counts."
+        ),
+    ] = ()
 
 
 class Provisioning(Struct, frozen=True):
@@ -60,6 +86,26 @@ class ScaleSetSource(Struct, frozen=True):
         tuple[str, ...],
         Meta(description="owner/name of repositories of personal accounts; an organisation needs none."),
     ] = ()
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """A label that chooses image and shape. It has a pool of its own, with what the pool that lists it has otherwise."""
+
+    label: Annotated[
+        str,
+        Meta(min_length=1, max_length=63, description="The runs-on label, such as macos-26-xcode-26.1-6vcpu."),
+    ]
+    image: Annotated[str, Meta(description="Its image, best by digest; the pool's unless given.")] = ""
+    pod_cpu_milli: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Its CPU; the pool's unless given.")
+    ] = field(default=None, name="podCPUMilli")
+    pod_memory_mb: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="Its memory; the pool's unless given.")
+    ] = field(default=None, name="podMemoryMB")
+    replicas: Annotated[int, Meta(ge=0, description="How many Pods to keep where autoscaling is off.")] = 0
+    autoscaling: Annotated[
+        Autoscaling | None, Meta(description="How many to keep warm; as the pool does unless given.")
+    ] = None
 
 
 class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
@@ -117,6 +163,14 @@ class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
     autoscaling: Autoscaling = Autoscaling()
     provisioning: Provisioning = Provisioning()
     rollout: Rollout = Rollout()
+    profiles: Annotated[
+        tuple[Profile, ...],
+        Meta(
+            max_length=64,
+            description="Labels that choose another image or shape; the operator keeps a pool for each.",
+            extra={"list_map_keys": ["label"]},
+        ),
+    ] = ()
 
 
 class RunnerPoolStatus(Struct, frozen=True):

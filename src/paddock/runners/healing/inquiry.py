@@ -203,7 +203,8 @@ class Questions:
                 self._answering[key] = True
             except NotFound:
                 self._pass_report.refuse(
-                    f"GitHub does not show {repository} at all: a 404 for one of its jobs proves little"
+                    f"GitHub does not show {repository} at all: it was deleted, transferred or taken from the App, and a 404 for "
+                    "one of its jobs proves little"
                 )
             except GitHubError as error:
                 self._trouble(installation_id, repository, error)

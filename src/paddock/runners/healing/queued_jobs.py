@@ -211,7 +211,7 @@ class UnheardJobs:
         if await self._announce(seen.installation_id, seen.repository, job):
             pass_report.done(heal)
         else:
-            # Of no pool of ours, most likely: it is not asked about again for as long as it waits there.
+            # Of no pool of ours, most likely: it is left alone until the line of repositories is read anew.
             self._foreign[seen.repository] |= {job.job_id}
             pass_report.nothing()
 
@@ -225,8 +225,9 @@ class UnheardJobs:
             found = await self._ledger.unconfirmed.repositories(now - timedelta(days=1))
             self._line = sorted(found, key=lambda seen: seen.repository)
             self._read_at = now
-            served = {seen.repository for seen in self._line}
-            self._foreign = {name: jobs for name, jobs in self._foreign.items() if name in served}
+            # What no pool of ours offered then, one may offer now: a job that came while its pool was being replaced would
+            # else never be heard of, because its event was answered and GitHub sends no other.
+            self._foreign = {}
         if not self._line:
             return None
         following = next((seen for seen in self._line if seen.repository > self._served), self._line[0])

@@ -251,6 +251,11 @@ def why_pool(
         evidence.append(
             Evidence("cluster", f"Ready is {ready.status} ({ready.reason}) since {rfc3339(ready.last_transition_time)}")
         )
+    written = [("warm windows", "WarmWindows"), ("profiles", "Profiles")]
+    understood = [
+        (what, said) for what, kind in written if (said := get_condition(status.conditions, kind)) is not None
+    ]
+    evidence += [Evidence("cluster", f"{what}: {said.message}") for what, said in understood]
     if signals is not None:
         evidence.append(
             Evidence(
@@ -280,7 +285,11 @@ def why_pool(
         or ("Warm Pods take the waiting jobs as soon as they are up." if starving else ""),
         commands=("paddock get pods", "paddock get jobs"),
         runbook="PaddockJobSourceLost" if deaf else ("PaddockJobsWaitTooLong" if starved else ""),
-        healthy=ready is not None and ready.status == "True" and not starved and not deaf,
+        healthy=ready is not None
+        and ready.status == "True"
+        and not starved
+        and not deaf
+        and all(said.status == "True" for _, said in understood),
     )
 
 

@@ -20,8 +20,10 @@ from paddock.runners.ledger.errors import LedgerUnavailableError
 from paddock.runners.ledger.fences import Fences
 from paddock.runners.ledger.heals import Heals
 from paddock.runners.ledger.history import History
+from paddock.runners.ledger.incidents import Incidents
 from paddock.runners.ledger.jobs import Jobs
 from paddock.runners.ledger.limits import Limits
+from paddock.runners.ledger.mac_states import MacStates
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.overview import Overview
 from paddock.runners.ledger.progress import Progress
@@ -29,6 +31,7 @@ from paddock.runners.ledger.recovery import Recovery
 from paddock.runners.ledger.rerouting import Rerouting
 from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.runner_logs import RunnerLogs
+from paddock.runners.ledger.samples import Samples
 from paddock.runners.ledger.scale_sets import ScaleSetRows
 from paddock.runners.ledger.sessions import Sessions
 from paddock.runners.ledger.signals import Signals
@@ -72,6 +75,9 @@ class Ledger:
         self.heals = Heals(database, clock)
         self.history = History(database)
         self.rewind = Rewind(database)
+        self.samples = Samples(database)
+        self.mac_states = MacStates(database)
+        self.incidents = Incidents(database)
         self.locks = AdvisoryLocks(database)
 
     @classmethod

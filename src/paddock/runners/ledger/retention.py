@@ -1,7 +1,8 @@
 """Forgetting: what the ledger keeps is bounded by age, or one day the database is full and no job is handed out.
 
 Only history goes: lines of the log, finished jobs, ended sessions, heals, deliveries that were handled, marks of runners that
-are silent, logs of runners, processes that are no more. Whatever is open stays, however old it is. Each bite is small and its own transaction, with a pause after it, so
+are silent, logs of runners, samples and
+stretches of the fleet's past, processes that are no more. Whatever is open stays, however old it is. Each bite is small and its own transaction, with a pause after it, so
 that dispatching never waits for housekeeping.
 """
 
@@ -66,6 +67,9 @@ class RetentionWorker:
             "marks": await self._all(ledger.progress.forget, now - _MARKS),
             "runner_logs": await self._all(ledger.runner_logs.forget, now - _RUNNER_LOGS)
             + await ledger.runner_logs.shrink(_RUNNER_LOG_BYTES),
+            "samples": await ledger.samples.forget(now),
+            "mac_states": await self._all(ledger.mac_states.forget, now - self._retention.log),
+            "incidents": await self._all(ledger.incidents.forget, now - self._retention.log),
             "dispatchers": await ledger.dispatchers.forget(now - _PROCESSES),
         }
         for what, rows in gone.items():

@@ -14,7 +14,7 @@ from typing import Final
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import POOL_LABEL, RunnerPool
-from paddock.runners.pools.nodes import healthy, nodes_of, seatless, seats_of
+from paddock.runners.pools.nodes import closed, healthy, nodes_of, seatless, seats_of
 from paddock.runners.pools.pod_predicates import alive, seats_asked, starting, terminal, unschedulable
 
 __all__ = ["Admission", "Reservation", "admission", "fleet_of", "places", "refused", "share_a_fleet"]
@@ -108,7 +108,9 @@ def admission(
             return Admission(0, "NoVMSeats", said)
         seats = max(0, places(pool, serving, pods, reserved, now))
         if seats < min(wanted, verdict.room):
-            why = f"the {len(serving)} healthy Macs may run {offered} VMs in all, and {seats} places are free"
+            shut = sum(closed(node) for node in fleet)
+            besides = f" ({shut} more {'is' if shut == 1 else 'are'} cordoned or leaving)" if shut else ""
+            why = f"the {len(serving)} healthy Macs{besides} may run {offered} VMs in all, and {seats} places are free"
             return Admission(seats, "LicenceLimit", why)
     return verdict
 

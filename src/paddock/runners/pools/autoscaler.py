@@ -38,6 +38,7 @@ from paddock.runners.pools.scaling import (
     pinned,
     settle,
 )
+from paddock.runners.pools.warm_windows import WARM_WINDOWS, Schedule, schedule, scheduled
 
 __all__ = ["AUTOSCALED", "EVERY", "Autoscaler", "Outlook"]
 
@@ -95,7 +96,7 @@ class Autoscaler:
         if pool is None or pool.metadata.deletion_timestamp is not None or not pool.spec.autoscaling.enabled:
             self._forget(request, pool)
             if pool is not None and pool.metadata.deletion_timestamp is None:
-                await self._save(pool, _said_nothing(pool.status))
+                await self._save(pool, self._with_windows(pool, _said_nothing(pool.status), self._windows_of(pool)))
             return Done()
         try:
             return await self._scale(pool)
@@ -109,7 +110,8 @@ class Autoscaler:
             signals = await self._signals_of(pool)
         except RetirementUnavailableError as error:
             return await self._unknown(pool, "SignalsUnavailable", f"the ledger cannot be asked for its load: {error}")
-        want = desired(signals, pool.spec.autoscaling)
+        windows = self._windows_of(pool)
+        want = desired(signals, pool.spec.autoscaling, windows)
         try:
             cost = await self._costs.of(pool, self._nodes.list())
         except CostUnknownError as error:
@@ -129,7 +131,7 @@ class Autoscaler:
         # Only what was written is remembered: a write that failed is decided anew, and no cooldown is cut short by it.
         self._memories[pool.metadata.uid] = decided.memory
         self._outlooks[key_of(pool)] = Outlook(want, decided.replicas, signals)
-        await self._save(pool, self._status(pool, signals, decided))
+        await self._save(pool, self._with_windows(pool, self._status(pool, signals, decided), windows))
         return RequeueAfter(EVERY)
 
     # What the fleet gives
@@ -155,7 +157,9 @@ class Autoscaler:
         if not spec.autoscaling.enabled:
             return Demand(name, pinned(spec.replicas, "its size is fixed"), cost, spec.replicas)
         signals = await self._signals_of(sibling)
-        return Demand(name, desired(signals, spec.autoscaling), cost, spec.replicas, signals.queued)
+        return Demand(
+            name, desired(signals, spec.autoscaling, self._windows_of(sibling)), cost, spec.replicas, signals.queued
+        )
 
     async def _signals_of(self, pool: RunnerPool) -> PoolSignals:
         name, now = pool.metadata.name, self._clock.monotonic()
@@ -196,6 +200,16 @@ class Autoscaler:
         if decided.reason == "ScaledDown":
             status = replace(status, last_scale_down_at=now.replace(microsecond=0))
         return status
+
+    def _windows_of(self, pool: RunnerPool) -> Schedule:
+        return schedule(pool.spec.autoscaling, self._clock.now())
+
+    def _with_windows(self, pool: RunnerPool, status: RunnerPoolStatus, windows: Schedule) -> RunnerPoolStatus:
+        """The status with what is to be said about the pool's windows, and nothing where it has none."""
+        said = scheduled(pool.spec.autoscaling, windows)
+        if said is None:
+            return replace(status, conditions=without_condition(status.conditions, WARM_WINDOWS))
+        return replace(status, conditions=set_condition(status.conditions, said, self._clock.now()))
 
     async def _unknown(self, pool: RunnerPool, reason: str, problem: str) -> Result:
         self._outlooks.pop(key_of(pool), None)  # numbers of the past are not shown as those of now

@@ -31,12 +31,14 @@ class Counts:
     starting: int = 0
     stale: int = 0
     leaving: int = 0
+    finishing: int = 0
+    """Busy where no job begins any more: others may be made in their place already."""
 
     @property
     def sentence(self) -> str:
         parts = [f"{self.idle} of {self.wanted} Pods wait for a job"]
         if self.busy:
-            parts.append(f"{self.busy} run one")
+            parts.append(f"{self.busy} run one" + (f" ({self.finishing} on Macs that drain)" if self.finishing else ""))
         if self.starting:
             parts.append(f"{self.starting} start")
         if self.leaving:
@@ -84,8 +86,8 @@ def _verdict(pool: RunnerPool, counts: Counts, saying: PoolMessages) -> tuple[st
         return "False", saying.refused.reason, f"{said}; {missing - saying.create} are missing: {saying.refused.why}"
     if missing > 0:
         return "False", "Starting", f"{said}; {saying.create} more are being made"
-    if counts.living > counts.wanted:
-        return "True", "ScalingDown", f"{said}; {counts.living - counts.wanted} too many, idle ones go first"
+    if (surplus := counts.living - counts.finishing - counts.wanted) > 0:
+        return "True", "ScalingDown", f"{said}; {surplus} too many, idle ones go first"
     if counts.stale and (saying.rolling or counts.stale > counts.busy):
         return (
             "True",

@@ -132,6 +132,8 @@ class _Draft:
     living: list[Pod] = field(default_factory=list)
     idle: list[Pod] = field(default_factory=list)
     """Living, looks idle, and nothing has been decided about it."""
+    finishing: int = 0
+    """Of the living: how many finish a job where none begins any more, and do not count among those that are wanted."""
     retire: list[Retirement] = field(default_factory=list)
     mark: list[Pod] = field(default_factory=list)
     deadlines: list[datetime] = field(default_factory=list)
@@ -153,6 +155,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
     ending = pool.metadata.deletion_timestamp is not None
     draft.living = [pod for pod in seen.pods if alive(pod)]
     draft.idle = [pod for pod in draft.living if _idle(pod, seen.held)]
+    draft.finishing = 0 if ending else _finishing(draft)
     counts = Counts(
         wanted=0 if ending else pool.spec.replicas,
         living=len(draft.living),
@@ -161,6 +164,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
         starting=sum(not warm(pod, os) for pod in draft.idle),
         stale=sum(_outdated(pod, seen) for pod in draft.living),
         leaving=sum(deleting(pod) for pod in seen.pods),
+        finishing=draft.finishing,
     )
     trust = suspicion(seen.failures, (*seen.pods, *seen.sibling_pods), nodes_of(pool, seen.nodes), os, seen.now)
     problem = shape_problem(pool, seen.settings)
@@ -176,10 +180,10 @@ def plan(seen: PoolObservation) -> PoolPlan:
         if problem is None:
             _roll(draft)
         unplaceable = placeable(pool, draft.living, counts, seen.now)
-        missing = max(0, pool.spec.replicas - len(draft.living))
+        missing = max(0, pool.spec.replicas + draft.finishing - len(draft.living))
         if missing and problem is None:
             admitted = _admitted(seen, missing, unplaceable)
-    create = min(max(0, counts.wanted - counts.living), admitted.room)
+    create = min(max(0, counts.wanted + counts.finishing - counts.living), admitted.room)
     said = ready(
         pool,
         counts,
@@ -213,6 +217,20 @@ def _ended(pods: Iterable[Pod]) -> tuple[Pod, ...]:
 def _idle(pod: Pod, held: frozenset[str]) -> bool:
     """Living, and nothing says that it is used."""
     return alive(pod) and not busy(pod) and pod.metadata.uid not in held
+
+
+def _finishing(draft: _Draft) -> int:
+    """Busy VMs on Macs that take no more jobs. Their places are wanted elsewhere, where there are any: a Mac that came in place of
+    one that drains would else stand empty until the drain is over.
+
+    Where the autoscaler counts them among the load, and may go higher, they are in its number already.
+    """
+    seen, spec = draft.seen, draft.seen.pool.spec
+    if spec.os != "darwin" or (spec.autoscaling.enabled and spec.replicas < spec.autoscaling.max_replicas):
+        return 0
+    idle = {pod.metadata.uid for pod in draft.idle}
+    shut = {name for name, node in seen.nodes.items() if closed(node)}
+    return sum(pod.spec.node_name in shut and pod.metadata.uid not in idle for pod in draft.living)
 
 
 def _useless(draft: _Draft) -> None:
@@ -300,7 +318,7 @@ def _passed(draft: _Draft, deadline: datetime) -> bool:
 def _too_many(draft: _Draft) -> None:
     """Let the surplus go, idle Pods only; the rest of it leaves as jobs finish."""
     seen = draft.seen
-    surplus = len(draft.living) - len(draft.retire) - seen.pool.spec.replicas
+    surplus = len(draft.living) - len(draft.retire) - draft.finishing - seen.pool.spec.replicas
     if surplus <= 0:
         return
     crowd = Counter(pod.spec.node_name for pod in (*draft.living, *seen.sibling_pods) if alive(pod))

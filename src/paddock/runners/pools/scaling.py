@@ -10,6 +10,7 @@ from typing import Literal
 
 from paddock.runners.api import Autoscaling
 from paddock.runners.ledger import PoolSignals
+from paddock.runners.pools.warm_windows import Schedule
 
 __all__ = [
     "Capacity",
@@ -89,8 +90,11 @@ class Decision:
     memory: Remembered
 
 
-def desired(signals: PoolSignals, autoscaling: Autoscaling) -> Desired:
-    """max(load, p95 of the last hour) + floor, at most `maxReplicas`.
+_NO_WINDOW = Schedule()
+
+
+def desired(signals: PoolSignals, autoscaling: Autoscaling, windows: Schedule = _NO_WINDOW) -> Desired:
+    """max(load, p95 of the last hour) + floor, at least what an open window asks for, at most `maxReplicas`.
 
     The load is Pods that are held or tear down, jobs that may run now, and one Pod for all jobs that their accounts' limits
     hold back: without it a blocked pool has no Pod to ask with when the limit allows again, and loses every race; with more
@@ -100,20 +104,25 @@ def desired(signals: PoolSignals, autoscaling: Autoscaling) -> Desired:
         return Desired(0, 0, 0, "maxReplicas is 0, so no Pod is kept")
     held = max(signals.occupied, signals.claimed)
     load = held + signals.queued + (1 if signals.withheld > 0 else 0)
-    wanted = max(load, signals.p95_concurrent_last_hour) + autoscaling.min_warm_pool_floor
+    floor = max(autoscaling.min_warm_pool_floor, windows.floor)
+    loaded = max(load, signals.p95_concurrent_last_hour) + floor
+    wanted = max(loaded, windows.min_replicas)
     limit = autoscaling.max_replicas
     parts = [f"{held} busy", f"{signals.queued} queued"]
     if signals.withheld > 0:
         parts.append(f"1 for {signals.withheld} that their accounts' limits hold back")
     if signals.p95_concurrent_last_hour > load:
         parts.append(f"{signals.p95_concurrent_last_hour - load} more as in the last hour")
-    parts.append(f"{autoscaling.min_warm_pool_floor} to stay warm")
+    by = f" ({windows.names})" if floor > autoscaling.min_warm_pool_floor else ""
+    parts.append(f"{floor} to stay warm{by}")
     why = " + ".join(parts)
+    if wanted > loaded:
+        why += f" is {loaded}, and {windows.names} asks for at least {wanted}"
     if wanted > limit:
         why += f" is {wanted}, and maxReplicas is {limit}"
     return Desired(
         load=min(load, limit),
-        warm=min(load + autoscaling.min_warm_pool_floor, limit),
+        warm=min(max(load + floor, windows.min_replicas), limit),
         replicas=min(wanted, limit),
         why=why,
     )

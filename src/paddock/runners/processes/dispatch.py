@@ -25,6 +25,7 @@ from paddock.runners.dispatch.service import DispatchContext, DispatchService
 from paddock.runners.healing.service import HealingContext, HealingService
 from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.budget_metrics import BudgetCollector
+from paddock.runners.http.history import history_route
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
@@ -144,6 +145,7 @@ class RunnerService:
             *why_routes(self.explainer),
             leaks_route(self.healing.healer),
             rewind_route(ledger, clock),
+            history_route(ledger, clock),
             *accounts_routes(ledger, github, self.dispatch.tokens, settings),
         ]
         """What only operators may reach: it shows names of every account."""

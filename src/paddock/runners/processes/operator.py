@@ -19,6 +19,7 @@ from paddock.runners.pools.autoscaler import Autoscaler
 from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, its_pool
 from paddock.runners.pools.metrics import PoolCollector
 from paddock.runners.pools.nodes import closed, healthy, nodes_of
+from paddock.runners.pools.profiles_controller import ProfileReconciler, its_table, table_changed
 from paddock.runners.pools.retirement import RetirementApi
 from paddock.runners.pools.settings import PoolSettings
 
@@ -98,6 +99,12 @@ class RunnerOperator:
         # A pass is due every few seconds anyway; only a changed spec, and a pool that is new or gone, cannot wait for it.
         manager.add_controller(
             self._controller("autoscaler", self.autoscaler).watches(self.pools, predicate=_spec_changed)
+        )
+
+        manager.add_controller(
+            self._controller("profiles", ProfileReconciler(client, self.pools.reader, clock)).watches(
+                self.pools, its_table, predicate=table_changed
+            )
         )
 
     def _served_by(self, node: Node) -> list[Request]:

@@ -37,10 +37,11 @@ OPERATOR_CLUSTER_RULES: Final = (
 
 OPERATOR_RUNNERS_RULES: Final = (
     Rule(
-        "Pools are watched, read again before every step, and their finalizer and replicas are patched.",
+        "Pools are watched, read again before every step, and their finalizer and replicas are patched; the pools of "
+        "profiles are made, changed and deleted.",
         _POOLS.group,
         (_POOLS.plural,),
-        ("get", "list", "watch", "patch"),
+        ("get", "list", "watch", "create", "patch", "delete"),
     ),
     Rule("How a pool fares, and why.", _POOLS.group, (f"{_POOLS.plural}/status",), ("patch",)),
     Rule(

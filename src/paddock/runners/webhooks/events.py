@@ -13,7 +13,15 @@ from paddock.base.clock import Clock
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Account, Delivery, InvalidEntryError, Ledger, NewJob, Platform
 from paddock.runners.webhooks import payload
-from paddock.runners.webhooks.payload import InstallationEvent, JobEvent, MalformedError, Owner, moment, storable
+from paddock.runners.webhooks.payload import (
+    InstallationEvent,
+    JobEvent,
+    MalformedError,
+    Owner,
+    RenamedEvent,
+    moment,
+    storable,
+)
 from paddock.runners.webhooks.routing import Chosen, Ignored, choose, offered
 
 __all__ = ["Handled", "Tenants", "announces_a_new_job", "handle_event"]
@@ -55,6 +63,14 @@ class Tenants:
             return "unknown_installation"
         await self._accounts.enrol(account.account_id, account.login, None)
         return "removed"
+
+    async def renamed(self, event: RenamedEvent) -> str:
+        """The account has another login. It is noted at once, and not only with its next job; nobody is enrolled for it."""
+        account = await self._accounts.get(event.account.id)
+        if account is None:
+            return "unknown_installation"
+        await self._admit(event.account, event.installation.id)
+        return "renamed"
 
     async def _admit(self, owner: Owner, installation_id: int | None) -> Account | None:
         account = await self._accounts.get(owner.id)
@@ -118,7 +134,8 @@ async def handle_event(
     delivery: Delivery, pools: Sequence[RunnerPool], ledger: Ledger, tenants: Tenants, clock: Clock
 ) -> Handled:
     """Tell the ledger. What is malformed is ignored; every LedgerError is the caller's. Repeatable."""
-    action = delivery.event if delivery.event in ("workflow_job", "installation") else "other"
+    known = {"workflow_job": "workflow_job", "installation": "installation", "installation_target": "installation"}
+    action = known.get(delivery.event, "other")
     try:
         if delivery.event == "workflow_job":
             said = payload.action_of(delivery.payload)
@@ -131,6 +148,11 @@ async def handle_event(
             if payload.action_of(delivery.payload) not in payload.INSTALLATION_ACTIONS:
                 return Handled(action, "unknown_action", ignored=True)
             return await _tell_installation(payload.decode_installation(delivery.payload), tenants)
+        if delivery.event == "installation_target":
+            if payload.action_of(delivery.payload) != "renamed":
+                return Handled("installation", "unknown_action", ignored=True)
+            outcome = await tenants.renamed(payload.decode_renamed(delivery.payload))
+            return Handled("installation", outcome, ignored=outcome == "unknown_installation")
         return Handled("other", "unknown_event", ignored=True)
     except MalformedError as error:
         # It will be malformed every time: trying again only hides it.

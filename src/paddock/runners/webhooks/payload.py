@@ -16,11 +16,13 @@ __all__ = [
     "JobEvent",
     "MalformedError",
     "Owner",
+    "RenamedEvent",
     "Repository",
     "WorkflowJob",
     "action_of",
     "decode_installation",
     "decode_job",
+    "decode_renamed",
 ]
 
 JOB_ACTIONS: Final = frozenset({"queued", "waiting", "in_progress", "completed"})
@@ -107,6 +109,14 @@ class InstallationEvent(Struct, frozen=True, kw_only=True):
     installation: Installed
 
 
+class RenamedEvent(Struct, frozen=True, kw_only=True):
+    """An `installation_target` delivery: the account where the App is installed has another login."""
+
+    action: str
+    account: Owner
+    installation: InstallationId
+
+
 class _Envelope(Struct, frozen=True):
     action: str | None = None
 
@@ -122,6 +132,10 @@ def decode_job(raw: bytes) -> JobEvent:
 
 def decode_installation(raw: bytes) -> InstallationEvent:
     return _decode(raw, InstallationEvent)
+
+
+def decode_renamed(raw: bytes) -> RenamedEvent:
+    return _decode(raw, RenamedEvent)
 
 
 def storable(text: str | None) -> str:

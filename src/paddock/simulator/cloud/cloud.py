@@ -236,6 +236,15 @@ class SimulatedCloud:
         host = self.host(host_id)
         self._hardware.seal(host, self._clock.now(), seconds)
 
+    def restart(self, host_id: str) -> None:
+        """A Mac reboots by itself: it goes dark and comes up, and the cloud neither asked for it nor shows it."""
+        host = self.host(host_id)
+        for hook in self.on_reboot:
+            hook(host)
+        self._hardware.power(host, on=False)
+        host.boots += 1
+        self._hardware.power(host, on=True)
+
     def set_power(self, host_id: str, *, on: bool) -> None:
         """The Mac loses power, or gets it back, without the cloud having asked for it."""
         self._hardware.power(self.host(host_id), on=on)

@@ -1,5 +1,6 @@
 """Who asks, and what they may see: the App by its signature, an installation by its token."""
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -14,7 +15,17 @@ from paddock.simulator.github.requests import APP_OPERATIONS, GitHubApiRequest, 
 from paddock.simulator.github.state import GitHubState, SimulatedAccount, SimulatedRepository
 from paddock.simulator.service.response import ServiceResponse
 
-__all__ = ["TOKEN_LIFE", "GitHubCall", "authenticated", "link_header", "page_of", "paged", "permitted", "repository_of"]
+__all__ = [
+    "TOKEN_LIFE",
+    "GitHubCall",
+    "authenticated",
+    "by_name",
+    "link_header",
+    "page_of",
+    "paged",
+    "permitted",
+    "repository_of",
+]
 
 T = TypeVar("T")
 TOKEN_LIFE = timedelta(hours=1)
@@ -22,6 +33,7 @@ _LONGEST_JWT = timedelta(minutes=10)
 _DRIFT = timedelta(seconds=60)  # how far ahead of GitHub's a caller's clock may be
 _DEFAULT_PAGE = 30
 _LARGEST_PAGE = 100
+_NUMBERED = re.compile(r"/repositories/(?P<number>\d{1,18})(?P<rest>/.*)?")
 
 
 class GitHubCall(msgspec.Struct, frozen=True):
@@ -96,11 +108,35 @@ def _check_app(state: GitHubState, public_key: RSAPublicKey, credential: str, no
 
 
 def repository_of(state: GitHubState, call: GitHubCall) -> SimulatedRepository:
-    """The repository of the path, if the caller's installation sees it; another's answers as if it were not there."""
-    repository = state.repository(f"{call.parts['owner']}/{call.parts['repo']}")
+    """The repository of the path, if the caller's installation sees it; another's answers as if it were not there.
+
+    One that was renamed sends its callers on, by its number, which no rename changes.
+    """
+    name = f"{call.parts['owner']}/{call.parts['repo']}"
+    repository = state.repository(name)
+    if repository is None and (number := state.moved.get(name.lower())) is not None:
+        known = state.repository_by_id(number)
+        if known is not None and call.account is not None and known.owner == call.account.login:
+            raise problems.moved(_by_number(call, name, number), method=call.request.method)
     if repository is None or call.account is None or repository.owner != call.account.login:
         raise problems.missing()
     return repository
+
+
+def by_name(state: GitHubState, request: GitHubApiRequest) -> GitHubApiRequest:
+    """A request for a repository by its number as one by its name; every other as it is."""
+    found = _NUMBERED.fullmatch(request.path)
+    repository = state.repository_by_id(int(found["number"])) if found is not None else None
+    if found is None or repository is None:
+        return request
+    return msgspec.structs.replace(request, path=f"/repos/{repository.full_name}{found['rest'] or ''}")
+
+
+def _by_number(call: GitHubCall, name: str, number: int) -> str:
+    request = call.request
+    rest = request.path[len(f"/repos/{name}") :]
+    query = f"?{urlencode(request.query)}" if request.query else ""
+    return f"{request.base_url}/repositories/{number}{rest}{query}"
 
 
 def permitted(call: GitHubCall, permission: str, needed: str) -> None:

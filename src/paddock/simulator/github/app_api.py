@@ -12,6 +12,7 @@ from paddock.simulator.github.access import TOKEN_LIFE, GitHubCall, link_header,
 from paddock.simulator.github.requests import json_answer
 from paddock.simulator.github.state import Attempt, GitHubState, SimulatedAccount, Token
 from paddock.simulator.github.webhooks import Webhooks
+from paddock.simulator.github.wire_places import app_json, installation_json
 from paddock.simulator.service.response import ServiceResponse
 
 __all__ = ["AppApi"]
@@ -39,14 +40,14 @@ class AppApi:
 
     def _get_app(self, call: GitHubCall) -> ServiceResponse:
         del call
-        return json_answer(200, {"id": self._state.app_id, "slug": "paddock", "name": "Paddock"})
+        return json_answer(200, app_json(self._state))
 
     def _list_installations(self, call: GitHubCall) -> ServiceResponse:
         accounts = [account for account in self._state.accounts.values() if account.installed]
-        return paged(call, "", accounts, lambda account: wire.installation_json(self._state, account))
+        return paged(call, "", accounts, lambda account: installation_json(self._state, account))
 
     def _get_installation(self, call: GitHubCall) -> ServiceResponse:
-        return json_answer(200, wire.installation_json(self._state, self._installation(call)))
+        return json_answer(200, installation_json(self._state, self._installation(call)))
 
     def _create_token(self, call: GitHubCall) -> ServiceResponse:
         account = self._installation(call)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from paddock.base.clock import Clock
 from paddock.simulator.github import problems
-from paddock.simulator.github.access import GitHubCall, authenticated
+from paddock.simulator.github.access import GitHubCall, authenticated, by_name
 from paddock.simulator.github.faults import (
     LIST_FAULTS,
     Fault,
@@ -24,6 +24,7 @@ from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.limits import ApiLimits
 from paddock.simulator.github.requests import SCALE_SET_OPERATIONS, GitHubApiRequest, json_answer, operation_of
 from paddock.simulator.github.scale_sets_api import ScaleSetsApi
+from paddock.simulator.github.wire_places import addressed
 from paddock.simulator.service.audit import remember
 from paddock.simulator.service.response import ServiceResponse
 
@@ -70,6 +71,8 @@ class GitHubFront:
         self._scale_sets = scale_sets
 
     async def answer(self, request: GitHubApiRequest) -> ServiceResponse:
+        self._state.address = request.base_url
+        request = by_name(self._state, request)
         operation, parts = operation_of(request)
         self.limits.enter(request.authorization)
         try:
@@ -81,6 +84,7 @@ class GitHubFront:
         finally:
             self.limits.leave(request.authorization)
         date = format_datetime(self._clock.now(), usegmt=True)
+        answer = msgspec.structs.replace(answer, body=addressed(answer.body, request.base_url))
         return self._audited(request, operation, answer.with_headers({"Date": date}), fault)
 
     async def _wait(self, fault: Fault | None) -> None:

@@ -24,6 +24,7 @@ from paddock.simulator.github.front import AuditEntry, GitHubFront
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.jobs_api import JobsApi
 from paddock.simulator.github.network import asgi_app
+from paddock.simulator.github.places import Places
 from paddock.simulator.github.runners_api import RunnersApi
 from paddock.simulator.github.scale_sets import ScaleSetQueue
 from paddock.simulator.github.scale_sets_api import ScaleSetsApi
@@ -88,6 +89,7 @@ class SimulatedGitHub:
         self._former_clients: list[httpx2.AsyncClient] = []
         self._webhooks = Webhooks(self.state, clock, rng, self.faults)
         self._queue = JobQueue(self.state, clock, rng, self._announce, self._woken.set)
+        self._places = Places(self.state, self._queue)
         self.scale_sets = ScaleSetQueue(self.state, self._queue, clock)
         scale_sets_api = ScaleSetsApi(self._queue, self.scale_sets, clock, rng)
         handlers = {
@@ -224,6 +226,7 @@ class SimulatedGitHub:
         owner = self.account(full_name.partition("/")[0])
         repository = SimulatedRepository(id=self.state.fresh_id(7), full_name=full_name, owner=owner.login)
         self.state.repositories[full_name.lower()] = repository
+        self.state.moved.pop(full_name.lower(), None)
         return repository
 
     def add_group(self, login: str, name: str, *repositories: str, allows_public: bool = True) -> SimulatedGroup:
@@ -245,22 +248,38 @@ class SimulatedGitHub:
         group.visibility, group.repositories = "selected", [f"{login}/{each}" for each in but]
 
     def rename_account(self, login: str, new: str) -> SimulatedAccount:
-        """The organisation takes another login; its number, installation and repositories stay. The old login is free."""
-        account = self.state.accounts.pop(login.lower())
-        self.state.accounts[new.lower()] = account
-        for key, repository in list(self.state.repositories.items()):
-            if repository.owner == account.login:
-                del self.state.repositories[key]
-                repository.owner, repository.full_name = new, f"{new}/{repository.name}"
-                self.state.repositories[repository.full_name.lower()] = repository
-        account.login = new
+        """The account takes another login; its number, installation, runners and repositories stay; the App is told. The old
+        login is free, and names of repositories under it lead to the new ones until somebody takes them.
+        """
+        self._places.rename_account(self.account(login), new)
+        account = self.account(new)
+        self._webhooks.announce_rename(account, login, self.tick())
+        self._woken.set()
         return account
+
+    def rename_repository(self, full_name: str, new: str) -> SimulatedRepository:
+        """The repository takes another name ("web") at its owner; its number, runs and runners stay."""
+        return self._places.move_repository(self._repository(full_name), f"{full_name.partition('/')[0]}/{new}")
+
+    def transfer_repository(self, full_name: str, owner: str) -> SimulatedRepository:
+        """The repository goes to another account, which sees its runs from now on; both installations are told."""
+        repository, former = self._repository(full_name), self.account(full_name.partition("/")[0])
+        self._told(former, "removed", repository.full_name)
+        self._places.move_repository(repository, f"{self.account(owner).login}/{repository.name}")
+        self._told(self.account(owner), "added", repository.full_name)
+        return repository
 
     def account(self, login: str) -> SimulatedAccount:
         account = self.state.account(login)
         if account is None:
             raise SimulationError(f"this GitHub has no account {login!r}: add it with add_organization or add_user")
         return account
+
+    def _repository(self, full_name: str) -> SimulatedRepository:
+        known = self.state.repository(full_name)
+        if known is None:
+            raise SimulationError(f"this GitHub has no repository {full_name!r}: add it with add_repository")
+        return known
 
     def suspend(self, login: str, *, suspended: bool = True) -> None:
         """Somebody suspends the App there, or lets it act again; the App is told."""
@@ -323,9 +342,7 @@ class SimulatedGitHub:
 
         With `waiting`, or for an environment that is protected (`protect`), it needs an `approve()` before it is queued.
         """
-        known = self.state.repository(repository)
-        if known is None:
-            raise SimulationError(f"this GitHub has no repository {repository!r}: add it with add_repository")
+        known = self._repository(repository)
         now = self.tick()
         run = self._new_run(known, workflow, branch, now) if run_id is None else self.state.runs[run_id]
         job = self._queue.submit(run, name=name, labels=labels, duration=duration, planned=conclusion)
@@ -361,10 +378,7 @@ class SimulatedGitHub:
 
     def protect(self, repository: str, environment: str) -> None:
         """Jobs of this environment need somebody's approval from now on."""
-        known = self.state.repository(repository)
-        if known is None:
-            raise SimulationError(f"this GitHub has no repository {repository!r}: add it with add_repository")
-        known.protected.append(environment)
+        self._repository(repository).protected.append(environment)
 
     def cancel(self, job_id: int) -> None:
         """Somebody cancels the job: at once while it waits, when its runner obeys once it runs."""

@@ -277,6 +277,15 @@ class JobQueue:
             if not runner.deaf:
                 self._seek(runner, self._clock.now())
 
+    def move(self, former: str, place: str) -> None:
+        """Runners registered at a place are at this one from now on: its owner or its repository has another name."""
+        self.state.names[place] = self.state.names.pop(former, {})
+        for runner in self.state.runners.values():
+            if runner.place == former:
+                runner.place = place
+        for key in [key for key in self._idle if key[0] == former]:
+            self._idle[place, *key[1:]] = self._idle.pop(key)
+
     def sees(self, place: str, group_id: int, repository: SimulatedRepository) -> bool:
         """Whether a runner registered there, in that group, serves that repository."""
         if place.lower() == f"repos/{repository.full_name}".lower():

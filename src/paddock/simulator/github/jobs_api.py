@@ -6,6 +6,7 @@ from paddock.simulator.github import problems, wire
 from paddock.simulator.github.access import GitHubCall, paged, permitted, repository_of
 from paddock.simulator.github.requests import json_answer
 from paddock.simulator.github.state import GitHubState, Run, SimulatedJob, SimulatedRepository
+from paddock.simulator.github.wire_places import repository_json
 from paddock.simulator.service.response import ServiceResponse
 
 __all__ = ["JobsApi"]
@@ -33,7 +34,7 @@ class JobsApi:
         repository = repository_of(self._state, call)
         owner = self._state.account(repository.owner)
         assert owner is not None  # a repository is made with its owner
-        return json_answer(200, wire.repository_json(repository, owner))
+        return json_answer(200, repository_json(repository, owner))
 
     def _get_job(self, call: GitHubCall) -> ServiceResponse:
         repository = self._visible(call)

@@ -10,6 +10,8 @@ from paddock.simulator.github.behaviour import GitHubBehaviour
 __all__ = ["ApiLimits"]
 
 _POINTS_OF_A_WRITE = 5
+_SEARCHES = 30
+"""What the real one shows of searches, of which there are none here."""
 
 
 class _Hour:
@@ -88,7 +90,8 @@ class ApiLimits:
 
     def _limits(self) -> dict[str, int]:
         behaviour = self._behaviour
-        return {"core": behaviour.calls_per_hour, "actions_runner_registration": behaviour.registrations_per_hour}
+        registrations = behaviour.registrations_per_hour
+        return {"core": behaviour.calls_per_hour, "actions_runner_registration": registrations, "search": _SEARCHES}
 
     def _window(self, seconds: float) -> timedelta:
         return timedelta(seconds=seconds / self._behaviour.speed)

@@ -10,6 +10,7 @@ __all__ = [
     "forbidden",
     "invalid",
     "missing",
+    "moved",
     "primary_limit",
     "secondary_limit",
     "suspended",
@@ -51,6 +52,13 @@ def suspended() -> ProblemError:
 
 def missing() -> ProblemError:
     return ProblemError(404, "Not Found")
+
+
+def moved(url: str, *, method: str) -> ProblemError:
+    """The repository has another name. A read is sent on for good; what changes something keeps its method (307)."""
+    problem = ProblemError(301 if method in ("GET", "HEAD") else 307, "Moved Permanently", headers={"Location": url})
+    problem.body = {"message": "Moved Permanently", "url": url, "documentation_url": _DOCS}
+    return problem
 
 
 def conflict(message: str) -> ProblemError:

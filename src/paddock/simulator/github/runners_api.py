@@ -63,11 +63,11 @@ class RunnersApi:
     def _list_groups(self, call: GitHubCall) -> ServiceResponse:
         self._place(call, "read")
         assert call.account is not None  # or there would be no such place
-        groups = call.account.groups
+        login, groups = call.account.login, call.account.groups
         if name := call.query.get("visible_to_repository"):
             repository = self._state.repository(f"{call.account.login}/{name}")
             groups = [group for group in groups if repository is not None and group.open_to(repository)]
-        return paged(call, "runner_groups", groups, wire.group_json)
+        return paged(call, "runner_groups", groups, lambda group: wire.group_json(login, group))
 
     def _list(self, call: GitHubCall) -> ServiceResponse:
         place, lag = self._place(call, "read"), self._state.behaviour.list_lag

@@ -272,6 +272,10 @@ class GitHubState(msgspec.Struct, kw_only=True):
     outgoing: list[Outgoing] = msgspec.field(default_factory=list)
     held: dict[int, Outgoing] = msgspec.field(default_factory=dict)
     """Deliveries that wait to be overtaken by the next one of their job."""
+    moved: dict[str, int] = msgspec.field(default_factory=dict)
+    """Former full names of repositories, which lead to their numbers until somebody else takes the name."""
+    address: str = "http://127.0.0.1"
+    """Where callers last reached this GitHub: where addresses in what it sends lead to."""
     scale_sets: dict[int, SimulatedScaleSet] = msgspec.field(default_factory=dict)
     service_tokens: dict[str, ServiceToken] = msgspec.field(default_factory=dict)
     attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)
@@ -287,6 +291,9 @@ class GitHubState(msgspec.Struct, kw_only=True):
 
     def repository(self, full_name: str) -> SimulatedRepository | None:
         return self.repositories.get(full_name.lower())
+
+    def repository_by_id(self, number: int) -> SimulatedRepository | None:
+        return next((each for each in self.repositories.values() if each.id == number), None)
 
     def account(self, login: str) -> SimulatedAccount | None:
         return self.accounts.get(login.lower())

@@ -6,6 +6,7 @@ import hmac
 import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import httpx2
 import msgspec
@@ -15,7 +16,8 @@ from paddock.base.rng import new_uuid
 from paddock.base.tls import default_tls
 from paddock.simulator.github.faults import FaultKind, GitHubFaults
 from paddock.simulator.github.state import Attempt, GitHubState, Outgoing, SimulatedAccount, SimulatedJob
-from paddock.simulator.github.wire import event_json, installation_event_json
+from paddock.simulator.github.wire import event_json, installation_event_json, renamed_event_json
+from paddock.simulator.github.wire_places import addressed
 
 __all__ = ["Webhooks", "signature"]
 
@@ -67,7 +69,7 @@ class Webhooks:
             due=now + self._drawn(self._state.behaviour.delivery),
             guid=new_uuid(self._rng),
             action=action,
-            body=msgspec.json.encode(event_json(self._state, job, action, now)),
+            body=self._encoded(event_json(self._state, job, action, now)),
             job_id=job.id,
             installation_id=account.installation_id,
             repository_id=self._state.repositories[job.repository.lower()].id,
@@ -82,21 +84,33 @@ class Webhooks:
         self, account: SimulatedAccount, action: str, now: datetime, names: Sequence[str] = ()
     ) -> None:
         """Something happened to the App's installation: installed, suspended, removed, or given other repositories."""
+        event = "installation_repositories" if action in ("added", "removed") else "installation"
+        self._announce(account, event, action, installation_event_json(self._state, account, action, names), now)
+
+    def announce_rename(self, account: SimulatedAccount, former: str, now: datetime) -> None:
+        """The account where the App is installed has another login."""
+        self._announce(account, "installation_target", "renamed", renamed_event_json(account, former), now)
+
+    def _announce(
+        self, account: SimulatedAccount, event: str, action: str, body: dict[str, Any], now: datetime
+    ) -> None:
         if not self._url:
             return
-        body = msgspec.json.encode(installation_event_json(self._state, account, action, names))
         outgoing = Outgoing(
             due=now + self._drawn(self._state.behaviour.delivery),
             guid=new_uuid(self._rng),
             action=action,
-            body=body,
+            body=self._encoded(body),
             job_id=0,
             installation_id=account.installation_id,
             repository_id=0,
-            event="installation_repositories" if action in ("added", "removed") else "installation",
+            event=event,
         )
         fault = self._faults.for_delivery(action, self._rng)
         self._plan(outgoing, None if fault is None else (fault.kind, fault.delay))
+
+    def _encoded(self, body: dict[str, Any]) -> bytes:
+        return addressed(msgspec.json.encode(body), self._state.address)
 
     def again(self, attempt: Attempt, now: datetime) -> None:
         """Send what that attempt sent, under the same id."""

@@ -1,13 +1,14 @@
 """How the simulated GitHub writes its things as JSON: the fields of the real API and of its webhooks."""
 
 import base64
+import zlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from paddock.base.clock import rfc3339, rfc3339_micro
+from paddock.base.clock import rfc3339_micro
 from paddock.simulator.github.state import (
     Attempt,
     GitHubState,
@@ -19,66 +20,36 @@ from paddock.simulator.github.state import (
     SimulatedRunner,
     Step,
 )
+from paddock.simulator.github.wire_places import (
+    API,
+    WEB,
+    account_json,
+    installation_json,
+    node_id,
+    repository_json,
+    when,
+)
 
 __all__ = [
-    "account_json",
     "attempt_json",
     "credential_in",
     "encoded_jit_config",
     "event_json",
     "group_json",
     "installation_event_json",
-    "installation_json",
     "job_json",
-    "repository_json",
+    "renamed_event_json",
     "run_json",
     "runner_json",
     "shown",
 ]
 
-_API = "https://api.github.com"
-_WEB = "https://github.com"
 _READ_ONLY = frozenset({"self-hosted", "macos", "linux", "windows", "arm64", "x64"})
 
 
-def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else rfc3339(moment)
-
-
-def _node_id(kind: str, number: int) -> str:
-    return f"{kind}_{base64.urlsafe_b64encode(str(number).encode()).decode().rstrip('=')}"
-
-
-def account_json(account: SimulatedAccount) -> dict[str, Any]:
-    return {
-        "login": account.login,
-        "id": account.id,
-        "node_id": _node_id("O" if account.kind == "Organization" else "U", account.id),
-        "avatar_url": "",
-        "url": f"{_API}/users/{account.login}",
-        "html_url": f"{_WEB}/{account.login}",
-        "type": account.kind,
-        "site_admin": False,
-    }
-
-
-def repository_json(repository: SimulatedRepository, owner: SimulatedAccount) -> dict[str, Any]:
-    return {
-        "id": repository.id,
-        "node_id": _node_id("R", repository.id),
-        "name": repository.name,
-        "full_name": repository.full_name,
-        "private": repository.private,
-        "owner": account_json(owner),
-        "html_url": f"{_WEB}/{repository.full_name}",
-        "url": f"{_API}/repos/{repository.full_name}",
-        "fork": False,
-        "default_branch": "main",
-        "visibility": "private" if repository.private else "public",
-    }
-
-
-def group_json(group: SimulatedGroup) -> dict[str, Any]:
+def group_json(login: str, group: SimulatedGroup) -> dict[str, Any]:
+    url = f"{API}/orgs/{login}/actions/runner-groups/{group.id}"
+    chosen = {"selected_repositories_url": f"{url}/repositories"} if group.visibility == "selected" else {}
     return {
         "id": group.id,
         "name": group.name,
@@ -86,22 +57,11 @@ def group_json(group: SimulatedGroup) -> dict[str, Any]:
         "default": group.default,
         "inherited": False,
         "allows_public_repositories": group.allows_public,
-    }
-
-
-def installation_json(state: GitHubState, account: SimulatedAccount) -> dict[str, Any]:
-    return {
-        "id": account.installation_id,
-        "account": account_json(account),
-        "app_id": state.app_id,
-        "app_slug": "paddock",
-        "target_id": account.id,
-        "target_type": account.kind,
-        "repository_selection": "all",
-        "permissions": account.permissions,
-        "events": ["workflow_job"],
-        "suspended_at": _moment(account.suspended_at),
-        "suspended_by": None,
+        "runners_url": f"{url}/runners",
+        **chosen,
+        "restricted_to_workflows": False,
+        "selected_workflows": [],
+        "workflow_restrictions_read_only": False,
     }
 
 
@@ -117,27 +77,27 @@ def shown(job: SimulatedJob, now: datetime) -> tuple[str, int | None, str | None
 
 def job_json(job: SimulatedJob, run: Run, now: datetime) -> dict[str, Any]:
     status, runner_id, runner_name = shown(job, now)
-    url = f"{_API}/repos/{job.repository}/actions/jobs/{job.id}"
+    url = f"{API}/repos/{job.repository}/actions/jobs/{job.id}"
     return {
         "id": job.id,
         "run_id": run.id,
         "workflow_name": run.workflow,
         "head_branch": run.branch,
-        "run_url": f"{_API}/repos/{job.repository}/actions/runs/{run.id}",
+        "run_url": f"{API}/repos/{job.repository}/actions/runs/{run.id}",
         "run_attempt": run.attempt,
-        "node_id": _node_id("CR", job.id),
+        "node_id": node_id("CR", job.id),
         "head_sha": run.sha,
         "url": url,
-        "html_url": f"{_WEB}/{job.repository}/actions/runs/{run.id}/job/{job.id}",
+        "html_url": f"{WEB}/{job.repository}/actions/runs/{run.id}/job/{job.id}",
         "status": status,
         "conclusion": job.conclusion,
-        "created_at": _moment(job.created_at),
+        "created_at": when(job.created_at),
         # As with the real one, a job that has not begun shows the moment of its creation here.
-        "started_at": _moment(job.started_at if status != "queued" and job.started_at else job.created_at),
-        "completed_at": _moment(job.completed_at),
+        "started_at": when(job.started_at if status != "queued" and job.started_at else job.created_at),
+        "completed_at": when(job.completed_at),
         "name": job.name,
         "steps": [] if status == "queued" else [step_json(step) for step in job.steps if step.started_at is not None],
-        "check_run_url": f"{_API}/repos/{job.repository}/check-runs/{job.id}",
+        "check_run_url": f"{API}/repos/{job.repository}/check-runs/{job.id}",
         "labels": job.labels,
         "runner_id": runner_id,
         "runner_name": runner_name,
@@ -152,8 +112,8 @@ def step_json(step: Step) -> dict[str, Any]:
         "status": "completed" if step.completed_at is not None else "in_progress",
         "conclusion": step.conclusion,
         "number": step.number,
-        "started_at": _moment(step.started_at),
-        "completed_at": _moment(step.completed_at),
+        "started_at": when(step.started_at),
+        "completed_at": when(step.completed_at),
     }
 
 
@@ -161,10 +121,14 @@ def run_json(
     run: Run, jobs: list[SimulatedJob], repository: SimulatedRepository, owner: SimulatedAccount, now: datetime
 ) -> dict[str, Any]:
     status, conclusion = run_status(jobs, now)
+    url = f"{API}/repos/{run.repository}/actions/runs/{run.id}"
+    suite = run.id + 1
+    author = {"name": owner.login, "email": f"{owner.login}@example.com"}
+    shown_as = repository_json(repository, owner)
     return {
         "id": run.id,
         "name": run.workflow,
-        "node_id": _node_id("WFR", run.id),
+        "node_id": node_id("WFR", run.id),
         "head_branch": run.branch,
         "head_sha": run.sha,
         "path": f".github/workflows/{run.workflow.lower().replace(' ', '-')}.yml",
@@ -173,14 +137,43 @@ def run_json(
         "event": "push",
         "status": status,
         "conclusion": conclusion,
-        "url": f"{_API}/repos/{run.repository}/actions/runs/{run.id}",
-        "jobs_url": f"{_API}/repos/{run.repository}/actions/runs/{run.id}/jobs",
-        "html_url": f"{_WEB}/{run.repository}/actions/runs/{run.id}",
-        "created_at": _moment(run.created_at),
-        "updated_at": _moment(max((job.completed_at or job.started_at or job.created_at) for job in jobs)),
-        "run_started_at": _moment(run.created_at),
-        "repository": repository_json(repository, owner),
+        "display_title": run.workflow,
+        "workflow_id": _workflow_id(run),
+        "check_suite_id": suite,
+        "check_suite_node_id": node_id("CS", suite),
+        "pull_requests": [],
+        "url": url,
+        "jobs_url": f"{url}/jobs",
+        "logs_url": f"{url}/logs",
+        "artifacts_url": f"{url}/artifacts",
+        "cancel_url": f"{url}/cancel",
+        "rerun_url": f"{url}/rerun",
+        "previous_attempt_url": None,
+        "workflow_url": f"{API}/repos/{run.repository}/actions/workflows/{_workflow_id(run)}",
+        "check_suite_url": f"{API}/repos/{run.repository}/check-suites/{suite}",
+        "html_url": f"{WEB}/{run.repository}/actions/runs/{run.id}",
+        "actor": account_json(owner),
+        "triggering_actor": account_json(owner),
+        "referenced_workflows": [],
+        "head_commit": {
+            "id": run.sha,
+            "tree_id": run.sha[::-1],
+            "message": run.workflow,
+            "timestamp": when(run.created_at),
+            "author": author,
+            "committer": author,
+        },
+        "head_repository": shown_as,
+        "created_at": when(run.created_at),
+        "updated_at": when(max((job.completed_at or job.started_at or job.created_at) for job in jobs)),
+        "run_started_at": when(run.created_at),
+        "repository": shown_as,
     }
+
+
+def _workflow_id(run: Run) -> int:
+    """The same for every run of a workflow."""
+    return zlib.crc32(f"{run.repository}/{run.workflow}".encode()) + 1
 
 
 def run_status(jobs: list[SimulatedJob], now: datetime) -> tuple[str, str | None]:
@@ -257,17 +250,47 @@ def event_json(state: GitHubState, job: SimulatedJob, action: str, now: datetime
         "sender": account_json(owner),
         "installation": {
             "id": owner.installation_id,
-            "node_id": _node_id("MDIzOkludGVncmF0aW9uSW5zdGFsbGF0aW9u", owner.installation_id),
+            "node_id": node_id("MDIzOkludGVncmF0aW9uSW5zdGFsbGF0aW9u", owner.installation_id),
         },
     }
     if owner.kind == "Organization":
         payload["organization"] = {
             "login": owner.login,
             "id": owner.id,
-            "node_id": _node_id("O", owner.id),
-            "url": f"{_API}/orgs/{owner.login}",
+            "node_id": node_id("O", owner.id),
+            "url": f"{API}/orgs/{owner.login}",
+            **_organization_links(owner.login),
+            "avatar_url": account_json(owner)["avatar_url"],
+            "description": None,
         }
     return payload
+
+
+def _organization_links(login: str) -> dict[str, str]:
+    url = f"{API}/orgs/{login}"
+    paths = {
+        "repos_url": "repos",
+        "events_url": "events",
+        "hooks_url": "hooks",
+        "issues_url": "issues",
+        "members_url": "members{/member}",
+        "public_members_url": "public_members{/member}",
+    }
+    return {name: f"{url}/{path}" for name, path in paths.items()}
+
+
+def renamed_event_json(account: SimulatedAccount, former: str) -> dict[str, Any]:
+    """The body of an `installation_target` event: the account where the App is installed has another login."""
+    installation = {"id": account.installation_id, "node_id": node_id("IN", account.installation_id)}
+    return {
+        "action": "renamed",
+        "account": account_json(account)
+        | ({"description": None, **_organization_links(account.login)} if account.kind == "Organization" else {}),
+        "changes": {"login": {"from": former}},
+        "installation": installation,
+        "sender": account_json(account),
+        "target_type": account.kind,
+    }
 
 
 def installation_event_json(
@@ -275,7 +298,7 @@ def installation_event_json(
 ) -> dict[str, Any]:
     """The body of an `installation` or an `installation_repositories` event; `names` are repositories that it tells of."""
     repositories = [
-        {"id": one.id, "node_id": _node_id("R", one.id), "name": one.name, "full_name": one.full_name, "private": one.private}
+        {"id": one.id, "node_id": node_id("R", one.id), "name": one.name, "full_name": one.full_name, "private": one.private}
         for one in state.repositories.values()
         if one.owner == account.login and (not names or one.full_name in names)
     ]  # fmt: skip

@@ -291,6 +291,17 @@ class SimulatedMac(Scenarios):
             self.simulated_seconds += seconds
             await self.clock.sleep(seconds / self.pace.speed)
 
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Do something when that much of the Mac's time has passed, unless it goes dark before."""
+        boots = self.boots
+
+        def due() -> None:
+            if self.powered and self.boots == boots:
+                what()
+
+        # No task of its own: a reboot ends all of those, and this one would end itself.
+        asyncio.get_running_loop().call_later(seconds / self.pace.speed, due)
+
     async def called(self, call: ToolCall, tool: Tool) -> ToolResult:
         """Answer one call of a stand-in."""
         if call.session not in self._open_sessions:

@@ -81,8 +81,10 @@ async def shutdown(mac: Mac, call: ToolCall) -> ToolResult:
     if not call.root:
         return fail(1, "shutdown: NOT super-user")
     mac.effect(call)
-    if "-r" in call.arguments:
-        mac.reboot()
-    else:
-        mac.power_off()
-    return ok()
+    then = mac.reboot if "-r" in call.arguments else mac.power_off
+    minutes = next((int(word[1:]) for word in call.arguments if word.startswith("+") and word[1:].isdigit()), 0)
+    if not minutes:
+        then()
+        return ok()
+    mac.later(60.0 * minutes, then)
+    return ok(f"Shutdown at: in {minutes} min")

@@ -156,7 +156,7 @@ def events(found: Sequence[Event]) -> Node:
             break
     return h.table(".events")[
         h.caption(".unseen")["What happened last"],
-        h.thead[h.tr[[h.th(scope="col")[name] for name in ("UTC", "What", "About", "Message")]]],
+        h.thead[h.tr[[h.th(scope="col")[name] for name in ("Time", "What", "About", "Message")]]],
         h.tbody[rows[:_EVENTS]],
     ]
 

@@ -30,7 +30,8 @@
   const local = () => {
     for (const time of all("time.clock:not([data-local])")) {
       time.dataset.local = "";
-      time.textContent = new Date(time.dateTime).toLocaleTimeString([], { hour12: false });
+      const at = new Date(time.dateTime), today = at.toDateString() === new Date().toDateString();
+      time.textContent = `${today ? "" : `${at.toLocaleDateString([], { day: "numeric", month: "short" })} `}${at.toLocaleTimeString([], { hour12: false })}`;
     }
   };
   local();

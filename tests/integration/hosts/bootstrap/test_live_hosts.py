@@ -1,5 +1,6 @@
 """What happens to hosts that run virtual machines: updates, renewals, restarts; never a full bootstrap."""
 
+import asyncio
 import dataclasses
 import hashlib
 from pathlib import Path
@@ -246,3 +247,24 @@ async def test_an_update_dials_once_and_does_not_wait(live: Rig):
     outcome = await live.bootstrap(reach_for=600.0).update(live.host(), live.fleet)
     assert isinstance(outcome, Failed)
     assert outcome.kind is FailureKind.REFUSED
+
+
+async def test_a_mac_that_answers_reboots_by_itself_after_it_was_asked(live: Rig):
+    boots = live.mac.boots
+    asked = await live.bootstrap().soft_reboot(live.host(), live.fleet)
+    assert isinstance(asked, Ready), asked
+    assert asked.changed_steps == ("soft-reboot",)
+    async with asyncio.timeout(30):
+        while live.mac.boots == boots:
+            await asyncio.sleep(0.02)
+    assert "root: shutdown -r +1" in effects(live)
+    assert live.mac.boots == boots + 1
+
+
+async def test_a_mac_that_does_not_answer_is_not_rebooted_and_says_so(live: Rig):
+    host = live.host()
+    live.mac.power_off()
+    asked = await live.bootstrap().soft_reboot(host, live.fleet)
+    assert isinstance(asked, Failed)
+    assert asked.step == "reach-ssh"
+    assert live.mac.effects == []

@@ -224,6 +224,16 @@ async def test_a_job_of_no_pool_of_ours_is_offered_once_and_counts_for_nothing(b
     assert [number for _, _, number in announce.heard] == [21, 24]
 
 
+async def test_a_job_that_came_while_no_pool_had_its_label_is_offered_again_later(bench: Bench):
+    """Its event was answered long ago, and GitHub sends no other: nobody else would ever speak of it."""
+    github, announce, worker = await _unheard(bench)
+    github.waiting[REPOSITORY] = [_at_github(21)]
+    assert await _kinds(worker) == []
+    bench.clock.advance(301)
+    assert await _kinds(worker) == []
+    assert [number for _, _, number in announce.heard] == [21, 21]
+
+
 async def test_one_repository_a_pass_each_in_its_turn_and_an_error_holds_up_no_other(bench: Bench):
     github, _, worker = await _unheard(bench)
     await bench.accounts(BOLT)

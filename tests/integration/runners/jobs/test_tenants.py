@@ -11,6 +11,7 @@ from integration.runners.jobs.world import LABEL, POOL, World
 
 from paddock.embedded.postgres import EmbeddedPostgres
 from paddock.runners.api import ACCOUNTS_AUDIENCE, AUDIENCE, RunnerPool
+from paddock.simulator.github import Fault, FaultKind
 
 _schemas = itertools.count()
 
@@ -106,3 +107,22 @@ async def test_a_renamed_organisation_goes_on_and_who_takes_its_login_does_not(w
     world.submitted.append(world.github.submit("acme-incorporated/app", labels=(LABEL,), duration=30))
     await world.until("the renamed one's job is over", lambda: world.submitted[-1].status == "completed", within=60)
     assert world.github.job(usurper.id).status == "queued"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change_of_name", ["repository", "account"])
+async def test_a_job_whose_end_was_lost_is_found_under_the_new_name_of_its_repository(
+    world: World, change_of_name: str
+) -> None:
+    world.github.inject(Fault(kind=FaultKind.UNSENT, operations=("completed",)))
+    (job,) = world.submit(1, seconds=120)
+    await world.until("it runs", lambda: world.github.job(job.id).status == "in_progress")
+    if change_of_name == "repository":
+        world.github.rename_repository("acme/app", "ios")
+    else:
+        world.github.rename_account("acme", "acme-incorporated")
+    await finished(world)
+    row = await world.ledger.jobs.get(job.id)
+    assert row is not None
+    assert row.repository == "acme/app", "the ledger has the name of before, under which GitHub sends us on"
+    assert (row.status, row.conclusion) == ("completed", "success")

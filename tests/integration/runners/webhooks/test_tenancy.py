@@ -1,6 +1,7 @@
 """Whose job it is."""
 
 import asyncio
+import json
 
 from integration.runners.ledger.rig import Bench
 from integration.runners.webhooks.rig import Dispatcher
@@ -111,6 +112,23 @@ async def test_installing_removing_suspending_and_coming_back(bench: Bench):
     assert (await say("deleted", 1001), await installed()) == ("ignored: unknown_installation", [(1002,)])
     assert await say("new_permissions_accepted") == "ignored: unknown_action"
     assert dispatcher.counted("installation", "enrolled") == 3
+
+
+async def test_a_new_login_is_noted_at_once_and_enrols_nobody(bench: Bench):
+    dispatcher = Dispatcher(bench)
+
+    async def renamed(account: int, login: str, installation: int, action: str = "renamed") -> str:
+        body = {"action": action, "account": {"id": account, "login": login}, "installation": {"id": installation}}
+        (outcome,) = await dispatcher.deliver(json.dumps(body).encode(), event="installation_target")
+        return outcome
+
+    await dispatcher.deliver(dispatcher.job(7, account=1, login="acme", installation=500))
+    assert await renamed(1, "acme-inc", 500) == "renamed"
+    assert await renamed(99, "stranger", 501) == "ignored: unknown_installation"
+    assert await renamed(1, "other", 500, action="moved") == "ignored: unknown_action"
+    assert (await dispatcher.deliver(b'{"action": "renamed"}', event="installation_target"))[0] == "ignored: malformed"
+    assert await bench.ask("SELECT account_id, login, installation_id FROM accounts") == [(1, "acme-inc", 500)]
+    assert dispatcher.counted("installation", "renamed") == 1
 
 
 async def test_without_an_installation_the_owner_is_enrolled_by_its_number(bench: Bench):

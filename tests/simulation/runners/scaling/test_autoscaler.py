@@ -1,17 +1,19 @@
 """The autoscaler against a real API in virtual time."""
 
 from contextlib import suppress
+from datetime import timedelta
 
 from simulation.runners.scaling.rig import ScalingWorld
 
 from paddock.base.metrics import exposition
 from paddock.kube.builtin import Node
-from paddock.kube.conditions import set_condition
+from paddock.kube.conditions import get_condition, set_condition
 from paddock.kube.crd import crd_of
 from paddock.kube.errors import ConflictError
 from paddock.kube.objects import Condition, ObjectMeta
-from paddock.runners.api import FINALIZER, RunnerPool
+from paddock.runners.api import FINALIZER, Autoscaling, RunnerPool, WarmWindow
 from paddock.runners.pools.capacity import RuntimeClass
+from paddock.runners.pools.warm_windows import WARM_WINDOWS
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
@@ -227,3 +229,43 @@ async def test_the_overhead_of_a_runtime_class_counts_and_a_missing_one_changes_
     overhead = RuntimeClass.Overhead(pod_fixed={"memory": "1Gi", "cpu": "250m"})
     await fleet.api.create(RuntimeClass(metadata=ObjectMeta(name="kata-qemu"), overhead=overhead))
     await fleet.until("90 GiB are ten Pods of 9 GiB", lambda: fleet.replicas("kata") == [10])
+
+
+@simulated(seeds=1)
+async def test_a_pool_grows_when_a_window_opens_and_shrinks_after_it_has_closed(world: World) -> None:
+    fleet = ScalingWorld(world, alone=True)
+    await fleet.nodes(20)
+    opens = fleet.clock.now() + timedelta(minutes=2)
+    window = WarmWindow(
+        name="rush", start=f"{opens.minute} {opens.hour} * * *", duration_minutes=5, min_warm_pool_floor=6
+    )
+    scaling = Autoscaling(
+        enabled=True, min_warm_pool_floor=1, max_replicas=9, scale_down_cooldown_seconds=60, warm_windows=(window,)
+    )
+    await fleet.pool("xcode", autoscaling=scaling)
+    await fleet.until("its own floor", lambda: fleet.replicas("xcode") == [1])
+    await fleet.until("it says when", lambda: "rush opens next" in _windows(fleet).message)
+
+    await fleet.until("the window's floor", lambda: fleet.replicas("xcode") == [6], within=130)
+    assert _windows(fleet).reason == "Open"
+    assert "6 to stay warm (rush)" in fleet.said("xcode").message
+    await fleet.until("its own floor again", lambda: fleet.replicas("xcode") == [1], within=5 * 60 + 75)
+    assert _windows(fleet).reason == "Closed"
+
+
+@simulated(seeds=1)
+async def test_what_is_said_of_windows_goes_when_they_are_taken_off(world: World) -> None:
+    fleet = ScalingWorld(world, alone=True)
+    await fleet.nodes(2)
+    bad = WarmWindow(start="every morning", duration_minutes=5, min_warm_pool_floor=6)
+    await fleet.pool("xcode", autoscaling=Autoscaling(enabled=False, warm_windows=(bad,)))
+    await fleet.until("refused", lambda: _windows(fleet).reason == "WindowRefused")
+
+    await fleet.api.merge_patch(RunnerPool, "xcode", {"spec": {"autoscaling": {"warmWindows": None}}}, "default")
+    await fleet.until("nothing is said", lambda: not fleet.seen("xcode").status.conditions)
+
+
+def _windows(fleet: ScalingWorld) -> Condition:
+    found = get_condition(fleet.seen("xcode").status.conditions, WARM_WINDOWS)
+    assert found is not None
+    return found

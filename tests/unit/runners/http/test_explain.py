@@ -635,6 +635,17 @@ def test_jobs_that_wait_beside_warm_pods_are_a_fault_of_dispatch_and_not_of_the_
     assert said.runbook == ("PaddockJobsWaitTooLong" if starved else "")
 
 
+@pytest.mark.parametrize(("status", "reason"), [("True", "Open"), ("False", "WindowRefused")])
+def test_a_pool_says_what_is_known_of_its_warm_windows_and_is_not_well_while_one_is_refused(
+    status: str, reason: str
+) -> None:
+    windows = Condition(type="WarmWindows", status=status, reason=reason, message="office is open")
+    said = why_pool(a_pool(idle=1, conditions=(ready(), windows)), None)
+
+    assert Evidence("cluster", "warm windows: office is open") in said.evidence
+    assert said.healthy is (status == "True")
+
+
 # Every answer
 
 

@@ -20,7 +20,7 @@ from unit.runners.pools.built import (
 
 from paddock.kube.builtin import ContainerState, ContainerStateRunning, Node, NodeCondition
 from paddock.kube.objects import Condition
-from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, Provisioning, Rollout
+from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, Autoscaling, Provisioning, Rollout
 from paddock.runners.pools.admission import Reservation
 from paddock.runners.pools.nodes import StartFailure
 from paddock.runners.pools.plan import GonePool
@@ -176,6 +176,40 @@ def test_idle_pods_leave_a_closed_node_and_busy_ones_stay(closed) -> None:
     ]
     made = planned(pool(replicas=4), pods, node(**closed), node("n2"))
     assert let_go(made) == {"idle": "node_closed"}
+
+
+@pytest.mark.parametrize(
+    ("scaling", "create"),
+    [
+        (Autoscaling(), 2),
+        (Autoscaling(enabled=True, max_replicas=2), 2),
+        # The load that it follows has those two jobs in it.
+        (Autoscaling(enabled=True, max_replicas=9), 0),
+    ],
+)
+def test_a_mac_that_came_in_place_of_one_that_drains_is_filled_at_once(scaling: Autoscaling, create: int) -> None:
+    finishing = [pod("a", node="n1", owner="acme"), pod("b", node="n1", owner="acme")]
+    wanted = pool(replicas=2, autoscaling=scaling)
+    made = planned(wanted, finishing, node(cordoned=True), node("n2"))
+    assert made.create == create
+    assert "(2 on Macs that drain)" in message(made) or not create
+    # Where no Mac has room nothing is missing, and when all are there none is too many.
+    alone = planned(
+        wanted,
+        finishing,
+        node(cordoned=True),
+        node("n2"),
+        sibling_pods=[pod("c", of="x", node="n2"), pod("d", of="x", node="n2")],
+    )
+    assert (alone.create, alone.blocked) == (0, False)
+    both = planned(wanted, [*finishing, pod("c", node="n2"), pod("d", node="n2")], node(cordoned=True), node("n2"))
+    assert let_go(both) == ({} if create else {"c": "scaled_down", "d": "scaled_down"})
+
+
+def test_jobs_that_finish_on_a_linux_node_that_drains_count_as_before() -> None:
+    finishing = [waiting("a", node="n1", poller="done"), waiting("b", node="n1", poller="done")]
+    made = planned(pool(replicas=2, os="linux"), finishing, node(os="linux", cordoned=True), node("n2", os="linux"))
+    assert made.create == 0
 
 
 def test_a_node_that_the_cache_does_not_show_is_not_taken_for_gone() -> None:

@@ -46,21 +46,33 @@ class ClaimHost:
         # workers would reach for the same host. Only a hint: the claim on the Host decides.
         self._reaching: dict[str, str] = {}
 
-    async def run(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
-        """As `_run`; what the machine reaches for is known to the others meanwhile."""
+    async def run(self, machine: Machine, pool_prefix: str, *, begin: bool = True) -> Machine | RequeueAfter:
+        """As `_run`; what the machine reaches for is known to the others meanwhile.
+
+        With `begin=False` only what is under way is brought to its end: the machine is bound, or reaches for nothing.
+        """
         try:
-            return await self._run(machine, pool_prefix)
+            return await self._run(machine, pool_prefix, begin=begin)
         finally:
             self._reaching.pop(machine.metadata.uid, None)
 
-    async def _run(self, machine: Machine, pool_prefix: str) -> Machine | RequeueAfter:
+    async def _run(self, machine: Machine, pool_prefix: str, *, begin: bool) -> Machine | RequeueAfter:
         """Take steps until the machine is bound, no host fits, or the cloud fails. Lost races only cost a step.
 
         A host that was given up is not reached for again in this run: the cache that offered it may be behind for a
         while, and offers it again at once.
         """
         refused: set[str] = set()
+        if not begin and machine.status.ordering and not machine.status.claiming:
+            found = await self._order.find(machine)
+            if isinstance(found, RequeueAfter):
+                return found
+            machine = found
+            if not machine.status.claiming:  # none was accepted: the next order is sent when it may begin
+                return await self._context.save(machine, replace(machine.status, ordered_at=None), guarded=True)
         for _ in range(_STEPS_AT_A_TIME):
+            if not begin and not machine.status.claiming:
+                return machine
             reached_for = machine.status.claiming
             try:
                 outcome = await self._step(machine, pool_prefix, refused)
@@ -88,6 +100,7 @@ class ClaimHost:
             if machine.spec.source == "Order":
                 return await self._order.run(machine, now)
             return await self._intend(machine, pool_prefix, refused, now)
+        machine = await self._context.block_move(machine)
         host = await self._context.fresh_host(machine.status.claiming)
         step = claim_step(machine, host, None, pool_prefix, now)
         if step is None:
@@ -188,6 +201,8 @@ class ClaimHost:
             claim_verified=False,
             password_missing_since=None,
             host_config_hash="",
+            reinstall=None,
+            reinstalled_at=None,
             phase="Adopting",
         )
         message = f"has host {host.metadata.name} ({server.ip or 'no address yet'})"

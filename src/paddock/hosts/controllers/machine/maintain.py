@@ -10,13 +10,21 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import (
+    MachineStatus,
+    Remediation,
+    RemediationAttempt,
+    ScalewayAppleSiliconHost,
+    ScalewayAppleSiliconMachine,
+)
 from paddock.hosts.bootstrap.contract import BootstrapFailed
 from paddock.hosts.bootstrap.drift import GaveUp, Update, UpToDate, WaitUntil, decide
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost, ShownSteps
 from paddock.hosts.controllers.machine.remediate import RemediateHost
+from paddock.hosts.remediation import AFTER, RESTART, SOFT_REBOOT
 from paddock.hosts.validation import ignored_change
+from paddock.hosts.verify import INTRODUCED, RESTORED, unheard
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition
 from paddock.kube.controller import RequeueAfter
@@ -28,6 +36,7 @@ Host = ScalewayAppleSiliconHost
 _WHEN_READY = 300.0
 _NODE_GRACE = timedelta(minutes=2)
 _WHEN_NODE_IS_MISSING = 60.0
+_WHEN_INTRODUCED = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +59,18 @@ class MaintainHost:
         node = None
         if self._context.settings.expect_nodes:
             node = await self._context.fresh.get(Node, machine.metadata.name)
-            if node is None and _restored(machine):
-                return await self._introduce(machine, host)
-            if node is None:
-                return await self._restart_agent(machine, host, self._missing(machine))
-        looked_after = await self._remediate.run(machine, host, node)
+            if (silent := unheard(machine, node)) and _restored(machine):
+                await self.introduce(machine, host)
+                return RequeueAfter(_WHEN_INTRODUCED)
+            if silent and node is not None:
+                return RequeueAfter(
+                    _WHEN_INTRODUCED
+                )  # a Node that came with a backup: its agent has been told, and comes
+            if node is None and (missing := self._missing(machine)) is not None:
+                return await self._restart_agent(machine, host, missing)
+        # A Node that has been missing for so long that new starts of its agent do not help is a trouble as any other.
+        missing_node = self._context.settings.expect_nodes and node is None
+        looked_after = await self._remediate.run(machine, host, node, missing=missing_node)
         if isinstance(looked_after, RequeueAfter):
             return looked_after
         machine = looked_after
@@ -62,35 +78,40 @@ class MaintainHost:
 
     # The Node
 
-    def _missing(self, machine: Machine) -> _MissingNode:
-        """Whether a Node that is not there is still to come, or is gone."""
+    def _missing(self, machine: Machine) -> _MissingNode | None:
+        """Whether a Node that is not there is still to come, or is gone; None where it is gone for long."""
+        now, known = self._context.clock.now(), machine.status.remediation
         bootstrapped = get_condition(machine.status.conditions, "Bootstrapped")
         since = bootstrapped.last_transition_time if bootstrapped is not None else None
-        if since is not None and self._context.clock.now() - since < _NODE_GRACE:
+        if since is not None and now - since < _NODE_GRACE:
             return _MissingNode(f"the Node {machine.metadata.name} has not registered yet", expected=True)
+        if known is not None and known.since is not None and now - known.since >= AFTER[SOFT_REBOOT]:
+            return None
         return _MissingNode(f"the Node {machine.metadata.name} is missing", expected=False)
 
-    async def _introduce(self, machine: Machine, host: Host) -> RequeueAfter:
+    async def introduce(self, machine: Machine, host: Host, *, deleting: bool = False) -> bool:
         """The Mac of a moved or restored machine is a node of another cluster, or of none: an update gives its agent this
         one's address and an identity. Died behind it, the next pass does it again. Pods do not move with machines: the
-        agent lets their jobs finish.
+        agent lets their jobs finish. Whether that worked; that the agent is heard of is another matter.
         """
         context, now = self._context, self._context.clock.now()
-        message = f"the Node {machine.metadata.name} is missing: its agent is told of this cluster"
-        machine = await context.save(machine, ready(machine.status, False, "NodeMissing", message, now))
+        if not deleting:
+            message = f"the Node {machine.metadata.name} is missing: its agent is told of this cluster"
+            machine = await context.save(machine, ready(machine.status, False, "NodeMissing", message, now))
         credentials = await self._prepare.login(machine, host)
+        steps = ShownSteps(context, machine, "Updating")
         outcome = await context.on_host(
-            context.bootstrapper.update, machine, host, credentials, ShownSteps(context, machine, "Updating")
+            context.bootstrapper.update, machine, host, credentials, steps, although_deleted=deleting
         )
         machine = await context.again(machine)
         if isinstance(outcome, BootstrapFailed):
             context.say(machine, "Warning", "AgentRollFailed", outcome.message)
-            return RequeueAfter(_WHEN_NODE_IS_MISSING)
+            return False
         await context.note_bootstrapped(machine, host, outcome.config_hash)
         told = f"host {host.metadata.name} is bootstrapped, and its agent was told of this cluster"
         status = replace(machine.status, host_config_hash=outcome.config_hash)
-        await context.save(machine, condition(status, "Bootstrapped", True, "Bootstrapped", told, context.clock.now()))
-        return RequeueAfter(10.0)
+        await context.save(machine, condition(status, "Bootstrapped", True, INTRODUCED, told, context.clock.now()))
+        return True
 
     async def _restart_agent(self, machine: Machine, host: Host, missing: _MissingNode) -> RequeueAfter:
         context, now = self._context, self._context.clock.now()
@@ -102,6 +123,12 @@ class MaintainHost:
         if missing.expected:
             return RequeueAfter(10.0)
         context.say(machine, "Warning", "NodeMissing", message)
+        if machine.status.remediation is None:
+            # The first tier, which repeats itself: it is safe under VMs.
+            begun = now.replace(microsecond=0)
+            tried = RemediationAttempt(tier=RESTART, at=begun)
+            trouble = Remediation(since=begun, tier=RESTART, at=begun, tried=(tried,))
+            machine = await context.save(machine, replace(machine.status, remediation=trouble))
         credentials = await self._prepare.login(machine, host)
         outcome = await context.on_host(context.bootstrapper.restart_agent, machine, host, credentials, _silent)
         if isinstance(outcome, BootstrapFailed):
@@ -194,7 +221,7 @@ class MaintainHost:
 
 def _restored(machine: Machine) -> bool:
     said = get_condition(machine.status.conditions, "Bootstrapped")
-    return said is not None and said.reason == "Restored"
+    return said is not None and said.reason == RESTORED
 
 
 async def _silent(step: str) -> None:

@@ -60,6 +60,7 @@ class Order:
         if (limited := await self._limited(machine, servers, now)) is not None:
             return await self._held(machine, limited, now)
         image = await context.cloud.newest_image(machine.spec.zone, machine.spec.os, server_type=machine.spec.type)
+        machine = await context.block_move(machine)
         # Recorded before it is sent: died in between, we look for it for a while before asking again.
         machine = await context.save(
             machine, replace(machine.status, ordered_at=now.replace(microsecond=0)), guarded=True

@@ -6,10 +6,14 @@ from msgspec.structs import replace
 from paddock.hosts import cluster_api
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import (
+    BLOCK_MOVE,
+    BLOCK_MOVE_IS_OURS,
+    PAUSED,
     PAUSES,
     Cluster,
     Hold,
     OwnerMachine,
+    lost_in_a_move,
     may_delete,
     may_reconcile,
     watched,
@@ -20,10 +24,13 @@ from paddock.hosts.controllers.machine.bootstrap import BootstrapHost
 from paddock.hosts.controllers.machine.claim import ClaimHost
 from paddock.hosts.controllers.machine.delete import DeleteMachine
 from paddock.hosts.controllers.machine.maintain import MaintainHost
+from paddock.hosts.controllers.machine.reinstall import ReinstallHost
 from paddock.hosts.controllers.machine.verify import VerifyHost
+from paddock.hosts.disruption import FORCE
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.validation import KNOWN_ZONES, bad_input
-from paddock.hosts.verify import server_in
+from paddock.hosts.verify import RESTORED, bootstrapped_before, server_in, unheard
+from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.errors import NotFoundError
@@ -44,6 +51,7 @@ class MachineReconciler:
         self._acquire = ClaimHost(context)
         self._keep = VerifyHost(context)
         self._prepare = BootstrapHost(context)
+        self._reinstall = ReinstallHost(context, self._prepare)
         self._maintain = MaintainHost(context, self._prepare)
         self._end = DeleteMachine(context)
 
@@ -63,11 +71,14 @@ class MachineReconciler:
         owner, cluster = await self._owners(machine)
         if machine.metadata.deletion_timestamp is not None:
             gate = may_delete(machine, cluster)
-            return _held(gate) if isinstance(gate, Hold) else await self._end.run(machine)
+            if isinstance(gate, Hold):
+                return _held(gate)
+            met = await self._heard_of(machine)
+            return met if isinstance(met, RequeueAfter) else await self._end.run(met)
         gate = may_reconcile(machine, owner, cluster)
         if isinstance(gate, Hold):
-            await self._say_paused(machine, gate)
-            return _held(gate)
+            machine = await self._say_paused(machine, gate)
+            return await self._before_a_move(machine) or _held(gate)
         machine = await self._say_paused(machine, None)
         if zone := zone_to_take(machine, owner):
             machine = await self._context.patch(machine, {"spec": {"zone": zone}})
@@ -92,6 +103,7 @@ class MachineReconciler:
     async def _live(self, machine: Machine) -> Result:
         context = self._context
         prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+        machine = await context.allow_move(machine)
         if not machine.status.server_id and (server := server_in(machine.spec.provider_id)):
             machine = await self._restore(machine, server)
         if not machine.status.server_id:
@@ -121,6 +133,11 @@ class MachineReconciler:
         if isinstance(kept, RequeueAfter):
             return kept
         machine, host = kept
+        machine = await self._context.allow_move(machine)
+        installed = await self._reinstall.run(machine, host)
+        if isinstance(installed, RequeueAfter):
+            return installed
+        machine = installed
         prepared = await self._prepare.run(machine, host)
         if isinstance(prepared, RequeueAfter):
             return prepared
@@ -143,6 +160,53 @@ class MachineReconciler:
         machine = await context.save(machine, ready(status, False, "Restored", message, now), guarded=True)
         context.say(machine, "Normal", "Restored", message)
         return machine
+
+    async def _before_a_move(self, machine: Machine) -> RequeueAfter | None:
+        """Bring to its end, under a paused Cluster, what a move would lose and clusterctl therefore waits for. Nothing new
+        begins; once it has ended, the machine is as paused as any other. Died anywhere, the next pass goes on.
+        """
+        context, annotations = self._context, machine.metadata.annotations
+        if annotations.get(BLOCK_MOVE) != BLOCK_MOVE_IS_OURS or PAUSED in annotations:
+            return None
+        if lost_in_a_move(machine):
+            prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+            if not machine.status.server_id:
+                acquired = await self._acquire.run(machine, prefix, begin=False)
+                if isinstance(acquired, RequeueAfter):
+                    return acquired
+                machine = acquired
+            if machine.status.server_id:
+                kept = await self._keep.run(machine)  # which writes the server into the spec
+                if isinstance(kept, tuple) and kept[0].status.reinstall is not None:
+                    installed = await self._reinstall.run(*kept)
+                    if isinstance(installed, RequeueAfter):
+                        return installed
+                machine = await context.again(machine)
+        await context.allow_move(machine)
+        return RequeueAfter(1.0) if lost_in_a_move(machine) else None
+
+    async def _heard_of(self, machine: Machine) -> Machine | RequeueAfter:
+        """A machine that was moved here and is deleted before its Mac was heard of: its agent is told of this cluster first,
+        for only its report says who works there. Where that fails, the gate waits, and says so.
+        """
+        context, server = self._context, server_in(machine.spec.provider_id)
+        forced = machine.metadata.annotations.get(FORCE) == "true"
+        if forced or not server or FINALIZER not in machine.metadata.finalizers or not context.settings.expect_nodes:
+            return machine
+        if not unheard(machine, await context.fresh.get(Node, machine.metadata.name)):
+            return machine
+        if not machine.status.server_id:
+            machine = await self._restore(machine, server)
+        kept = await self._keep.run(machine, deleting=True)
+        if isinstance(kept, RequeueAfter):
+            return kept
+        machine, host = kept
+        if (config := bootstrapped_before(machine, host.spec.server_id)) is not None:
+            machine = await self._prepare.restored(machine, host, config)
+        said = get_condition(machine.status.conditions, "Bootstrapped")
+        if said is not None and said.reason == RESTORED:
+            await self._maintain.introduce(machine, host, deleting=True)
+        return await context.again(machine)
 
     async def _no_key(self, machine: Machine, problem: str) -> Result:
         context, now = self._context, self._context.clock.now()

@@ -3,7 +3,14 @@
 from msgspec.structs import replace
 
 from paddock.clients.scaleway import HealthDetails, ScalewayError
-from paddock.hosts.api import Remediation, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import (
+    MachineStatus,
+    Reinstall,
+    Remediation,
+    RemediationAttempt,
+    ScalewayAppleSiliconHost,
+    ScalewayAppleSiliconMachine,
+)
 from paddock.hosts.bootstrap.contract import BootstrapFailed
 from paddock.hosts.breaker import same_fleet
 from paddock.hosts.controllers.context import ReconcileContext, ready
@@ -12,14 +19,23 @@ from paddock.hosts.controllers.machine.bootstrap import BootstrapHost
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.remediation import (
     DEAD_AFTER,
+    GIVE_BACK,
+    REBOOT,
+    REINSTALL,
+    RESTART,
+    SOFT_REBOOT,
     GiveUp,
     RebootHost,
+    ReinstallInPlace,
     RestartAgent,
+    SoftReboot,
     Trouble,
     WaitForHost,
     next_step,
     proven_dead,
+    reboot_may_come,
     trouble_of,
+    with_power,
 )
 from paddock.kube.builtin import Node
 from paddock.kube.controller import RequeueAfter
@@ -29,11 +45,15 @@ __all__ = ["RemediateHost"]
 Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
 _SOON = 60.0
+_AT_ONCE = 0.1
+_WHEN_WELL = 30.0
+_DOING = {SOFT_REBOOT: "reboot", REBOOT: "reboot", REINSTALL: "reinstall", GIVE_BACK: "release"}
 
 
 class RemediateHost:
     """One machine a pass, one tier a pass. The tier is written before its effect: died in between, it counts as done, and
-    the next one follows after its pause; a tier that is skipped costs time, one that is repeated could cost a job.
+    the next one follows after its pause; a tier that is skipped costs time, one that is repeated could cost a job. A
+    reinstall is another matter: what is written is the intent, and `ReinstallHost` performs it from there.
     """
 
     def __init__(self, context: ReconcileContext, prepare: BootstrapHost) -> None:
@@ -41,33 +61,52 @@ class RemediateHost:
         self._prepare = prepare
         self._gate = DisruptionGate(context)
 
-    async def run(self, machine: Machine, host: Host, node: Node | None) -> RequeueAfter | Machine:
-        """The machine, where it is well; otherwise when to look again."""
+    async def run(
+        self, machine: Machine, host: Host, node: Node | None, *, missing: bool = False
+    ) -> RequeueAfter | Machine:
+        """The machine, where it is well or has time; otherwise when to look again."""
         context, now = self._context, self._context.clock.now()
         known = machine.status.remediation
-        trouble = trouble_of(node, host, known, now)
+        trouble = trouble_of(node, host, known, now, missing=missing)
         if trouble is None:
-            if known is not None:
-                machine = await context.save(machine, replace(machine.status, remediation=None))
-                # A tier may have cordoned it, and somebody has helped it since.
-                await self._gate.reopen(machine)
-                context.say(machine, "Normal", "HostRecovered", f"host {host.metadata.name} is well again")
-            return machine
-        if known is None:
+            return machine if known is None else await self._recovered(machine, host, known)
+        if known is None and trouble.urgent:
             begun = Remediation(since=trouble.since)
             machine = await context.save(machine, replace(machine.status, remediation=begun))
-        step = next_step(trouble, machine.status, same_fleet(machine, context.machines.list()), now)
-        if not isinstance(step, RebootHost | GiveUp):  # these are told when they may be done; until then the gate tells
+        halt = context.halt_of(machine)
+        fleet = same_fleet(machine, context.machines.list())
+        step = next_step(trouble, machine, fleet, now, halted=halt.message if halt is not None else "")
+        # What disrupts is told when it may be done; until then the gate tells.
+        if isinstance(step, WaitForHost | RestartAgent) and trouble.urgent:
             machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", step.message, now))
         match step:
             case WaitForHost(_, seconds):
-                return RequeueAfter(seconds)
+                return RequeueAfter(seconds) if trouble.urgent else machine
             case RestartAgent(message):
-                return await self._restart(await self._begin(machine, 1, message), host)
+                return await self._restart(await self._begin(machine, trouble, RESTART, message), host)
+            case SoftReboot(message):
+                return await self._disrupt(machine, host, trouble, SOFT_REBOOT, message)
             case RebootHost(message):
-                return await self._disrupt(machine, host, trouble, 2, message)
+                return await self._disrupt(machine, host, trouble, REBOOT, message)
+            case ReinstallInPlace(message):
+                return await self._disrupt(machine, host, trouble, REINSTALL, message)
             case GiveUp(message):
-                return await self._disrupt(machine, host, trouble, 3, message)
+                return await self._disrupt(machine, host, trouble, GIVE_BACK, message)
+
+    async def _recovered(self, machine: Machine, host: Host, known: Remediation) -> RequeueAfter | Machine:
+        """A tier may have cordoned it: open it again. Died in between, all of this is repeated.
+
+        The Host is written before: whoever saw that nobody works there, and stalled, can no longer record a release.
+        """
+        context, now = self._context, self._context.clock.now()
+        if reboot_may_come(known, now):
+            message = "it is well again; it takes work when no reboot can come any more"
+            await context.save(machine, ready(machine.status, False, "HostInTrouble", message, now))
+            return RequeueAfter(_WHEN_WELL)
+        await context.count(host, recoveries=1)
+        await self._gate.reopen(machine)
+        context.say(machine, "Normal", "HostRecovered", f"host {host.metadata.name} is well again")
+        return await context.save(machine, replace(machine.status, remediation=None))
 
     async def _restart(self, machine: Machine, host: Host) -> RequeueAfter:
         credentials = await self._prepare.login(machine, host)
@@ -76,15 +115,17 @@ class RemediateHost:
         )
         if isinstance(outcome, BootstrapFailed):
             self._context.say(machine, "Warning", "AgentRestartFailed", outcome.message)
+            await self._note(machine, "it could not be reached over SSH, or did not start")
         return RequeueAfter(_SOON)
 
     async def _disrupt(self, machine: Machine, host: Host, trouble: Trouble, tier: int, message: str) -> RequeueAfter:
-        """A reboot or a give-back: never under a running job, unless the Mac is proven dead."""
+        """A reboot, a reinstall or a give-back: never under a running job, unless the Mac is proven dead."""
         context = self._context
-        gated = await self._gate.clear(machine, "reboot" if tier == 2 else "release")
+        gated = await self._gate.clear(machine, _DOING[tier], lost=True)
         if isinstance(gated, RequeueAfter) and context.clock.now() - trouble.since < DEAD_AFTER:
             return gated
         seen = await self._prepare.health(host)
+        dead = isinstance(gated, RequeueAfter)
         if isinstance(gated, RequeueAfter):
             if not proven_dead(trouble, seen, context.clock.now()):
                 return RequeueAfter(_SOON)
@@ -92,28 +133,75 @@ class RemediateHost:
         else:
             machine, _ = gated
         told = f"{message}; {_saw(seen)}"
-        machine = await self._begin(machine, tier, told)
-        machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", told, context.clock.now()))
-        if tier == 2:
-            try:
-                await context.fenced_cloud.reboot(host.spec.zone, host.spec.server_id)
-            except (ScalewayError, LeaseTooShortError) as error:
-                context.say(machine, "Warning", "RebootForRecoveryFailed", str(error))
-                return RequeueAfter(_SOON)
-            context.bootstrapper.forgive(host)
-            await context.count(host, reboots=1)
+        tier = with_power(tier, seen)
+        now = context.clock.now().replace(microsecond=0)
+        record = Reinstall(since=now, message=message, dead=dead) if tier == REINSTALL else None
+        machine = await self._begin(machine, trouble, tier, told, record)
+        machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", told, now))
+        match tier:
+            case 2:
+                return await self._soft_reboot(machine, host)
+            case 3:
+                return await self._reboot(machine, host)
+            case 4:
+                return RequeueAfter(_AT_ONCE)
+            case _:
+                return await self._give_back(machine, host, message)
+
+    async def _soft_reboot(self, machine: Machine, host: Host) -> RequeueAfter:
+        """Died before, or the Mac did not answer: nothing happened, and the cloud reboots it after the pause."""
+        context = self._context
+        credentials = await self._prepare.login(machine, host)
+        outcome = await context.on_host(context.bootstrapper.soft_reboot, machine, host, credentials, _silent)
+        if isinstance(outcome, BootstrapFailed):
+            context.say(machine, "Warning", "SoftRebootFailed", outcome.message)
+            await self._note(machine, "it did not answer SSH")
             return RequeueAfter(_SOON)
+        context.bootstrapper.forgive(host)
+        await context.count(host, reboots=1)
+        return RequeueAfter(_SOON)
+
+    async def _reboot(self, machine: Machine, host: Host) -> RequeueAfter:
+        context = self._context
+        try:
+            await context.fenced_cloud.reboot(host.spec.zone, host.spec.server_id)
+        except (ScalewayError, LeaseTooShortError) as error:
+            context.say(machine, "Warning", "RebootForRecoveryFailed", str(error))
+            await self._note(machine, "the cloud refused")
+            return RequeueAfter(_SOON)
+        context.bootstrapper.forgive(host)
+        await context.count(host, reboots=1)
+        return RequeueAfter(_SOON)
+
+    async def _give_back(self, machine: Machine, host: Host, message: str) -> RequeueAfter:
+        context = self._context
         prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
         if not prefix:
             context.say(machine, "Warning", "GiveBackImpossible", "no pool is set, so the host stays as it is")
             return RequeueAfter(_SOON)
         return await self._prepare.give_back(machine, host, prefix, message, reason="HostInTrouble")
 
-    async def _begin(self, machine: Machine, tier: int, message: str) -> Machine:
+    async def _begin(
+        self, machine: Machine, trouble: Trouble, tier: int, message: str, record: Reinstall | None = None
+    ) -> Machine:
+        """Write the tier, and with it the intent of a reinstall, in the version that was judged."""
         context, now = self._context, self._context.clock.now().replace(microsecond=0)
-        before = machine.status.remediation or Remediation()
+        before = machine.status.remediation or Remediation(since=trouble.since)
+        begun = replace(before, tier=tier, at=now, tried=(*before.tried, RemediationAttempt(tier=tier, at=now)))
         context.say(machine, "Warning", "HostInTrouble", message)
-        return await context.save(machine, replace(machine.status, remediation=replace(before, tier=tier, at=now)))
+        status: MachineStatus = replace(machine.status, remediation=begun)
+        if record is not None:
+            status = replace(status, reinstall=record)
+        return await context.save(machine, status, guarded=True)
+
+    async def _note(self, machine: Machine, note: str) -> None:
+        """Why the last tier did not do what it should; told for people."""
+        machine = await self._context.again(machine)
+        known = machine.status.remediation
+        if known is None or not known.tried:
+            return
+        tried = (*known.tried[:-1], replace(known.tried[-1], note=note))
+        await self._context.save(machine, replace(machine.status, remediation=replace(known, tried=tried)))
 
 
 def _saw(seen: HealthDetails | None) -> str:

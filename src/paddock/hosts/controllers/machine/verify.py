@@ -56,6 +56,8 @@ def hostless(machine: Machine, reason: str, message: str, now: datetime) -> Mach
         failed_host_config_hash="",
         update_attempts=0,
         remediation=None,
+        reinstall=None,
+        reinstalled_at=None,
         phase="Pending",
     )
     status = condition(status, "Provisioned", False, reason, message, now, severity="Warning")
@@ -87,7 +89,7 @@ class VerifyHost:
     def __init__(self, context: ReconcileContext) -> None:
         self._context = context
 
-    async def run(self, machine: Machine) -> tuple[Machine, Host] | RequeueAfter:
+    async def run(self, machine: Machine, *, deleting: bool = False) -> tuple[Machine, Host] | RequeueAfter:
         context = self._context
         host = await context.fresh_host(machine.status.host_name or machine.status.server_id)
         rivals = [
@@ -116,7 +118,7 @@ class VerifyHost:
             case KeepBinding():
                 assert host is not None
                 machine = await self._follow(machine, host)
-                return await self._verify(machine, host)
+                return await self._verify(machine, host, deleting=deleting)
 
     async def let_go(self, machine: Machine, reason: str, message: str) -> RequeueAfter:
         """Forget the host without touching it."""
@@ -143,12 +145,13 @@ class VerifyHost:
         )
         return await context.save(machine, status)
 
-    async def _verify(self, machine: Machine, host: Host) -> tuple[Machine, Host] | RequeueAfter:
+    async def _verify(self, machine: Machine, host: Host, *, deleting: bool) -> tuple[Machine, Host] | RequeueAfter:
         if machine.status.claim_verified:
             # Read again, now that the claim was seen: what was proven may have been an earlier claim of the same host.
             again = await self._context.again(machine)
             same = again.status.server_id == machine.status.server_id and again.status.claim_verified
-            return (again, host) if same and again.metadata.deletion_timestamp is None else RequeueAfter(_SOON)
+            lives = deleting or again.metadata.deletion_timestamp is None
+            return (again, host) if same and lives else RequeueAfter(_SOON)
         context, claim = self._context, host.spec.claim
         assert claim is not None
         now, settle = context.clock.now(), context.settings.settle

@@ -1,0 +1,136 @@
+"""The ledger's real Postgres under virtual time: each statement is one step of the loop, and takes no time at all.
+
+A wait for Postgres is a real wait, which a virtual-time loop cannot have. So the whole of it happens inside one step: the thread
+waits for the server, the clock stands, and no other task runs meanwhile. Transactions that only talk to the database are therefore
+never interleaved, and the same seed gives the same run. What this cannot show is two transactions that contend for a row; the tests of
+the ledger are for that. A process that is killed loses its connections, and with them what it had not committed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg import pq, sql, waiting
+
+from paddock.base.clock import Clock
+from paddock.runners.ledger import Ledger, Listener
+from paddock.runners.ledger.database import Connection
+from paddock.runners.ledger.errors import LedgerUnavailableError
+from paddock.runners.ledger.notifications import EVERY_POOL, Notifications
+from paddock.simulator.process_life import current_life, require_alive
+
+__all__ = ["Hints", "InstantListener", "InstantPool", "ledger_of"]
+
+
+class InstantConnection(psycopg.AsyncConnection[Any]):
+    """An asynchronous connection whose waits are over when they return."""
+
+    async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        del timeout
+        require_alive()
+        return waiting.wait(gen, self.pgconn.socket, interval)
+
+
+class InstantPool:
+    """What `Database` needs of a pool. The database can be `away`, and then nobody gets a connection."""
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        self._dsn, self._schema = dsn, schema
+        self._free: list[InstantConnection] = []
+        self._all: list[InstantConnection] = []
+        life = current_life()
+        if life is not None:
+            life.on_end(self.close)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        require_alive()
+        connection = self._free.pop() if self._free else await self._opened()
+        try:
+            yield connection
+        finally:
+            if not connection.closed:
+                self._free.append(connection)
+
+    async def _opened(self) -> InstantConnection:
+        connection = InstantConnection(pq.PGconn.connect(self._dsn.encode()))
+        if connection.pgconn.status != pq.ConnStatus.OK:
+            raise LedgerUnavailableError(connection.pgconn.get_error_message())
+        await connection.set_autocommit(True)
+        await connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)))
+        # A transaction that waits for something else while it holds a lock would stop the world: it is an error here.
+        await connection.execute("SET lock_timeout TO '3s'")
+        self._all.append(connection)
+        return connection
+
+    def close(self) -> None:
+        """The process is over: Postgres sees its connections end, and rolls back what was open."""
+        for connection in self._all:
+            connection.pgconn.finish()
+        self._all.clear()
+        self._free.clear()
+
+
+class Hints:
+    """Who listens for hints, over all dispatch processes: NOTIFY and LISTEN without their wire."""
+
+    def __init__(self) -> None:
+        self.ears: list[tuple[set[str], asyncio.Event]] = []
+
+    def tell(self, *pools: str) -> None:
+        for heard, woken in self.ears:
+            heard.update(pool for pool in pools if pool)
+            woken.set()
+
+
+class _ToldHints(Notifications):
+    def __init__(self, database: Any, hints: Hints) -> None:
+        super().__init__(database)
+        self._hints = hints
+
+    async def hint(self, *pools: str) -> None:
+        self._hints.tell(*pools)
+
+
+class InstantListener(Listener):
+    """`Listener` over `Hints`; it dies with its process."""
+
+    def __init__(self, hints: Hints, clock: Clock, timeout: float = 2.0) -> None:
+        self._hints, self._own_clock, self._patience = hints, clock, timeout
+
+    async def hints(self) -> AsyncIterator[frozenset[str]]:
+        ear: tuple[set[str], asyncio.Event] = (set(), asyncio.Event())
+        self._hints.ears.append(ear)
+        life = current_life()
+        withdraw = life.on_end(lambda: self._hints.ears.remove(ear)) if life is not None else None
+        try:
+            yield EVERY_POOL
+            while True:
+                try:
+                    async with asyncio.timeout(self._patience):
+                        await ear[1].wait()
+                except TimeoutError:
+                    yield EVERY_POOL
+                    continue
+                heard = frozenset(ear[0])
+                ear[0].clear()
+                ear[1].clear()
+                if heard:
+                    yield heard
+        finally:
+            if withdraw is not None and life is not None and life.alive:
+                withdraw()
+                self._hints.ears.remove(ear)
+
+
+def ledger_of(pool: InstantPool, hints: Hints, clock: Clock, rng: Any) -> Ledger:
+    """The shipped ledger over that pool; its hints reach the listeners of this world."""
+    ledger = Ledger(pool, clock, rng)  # pyright: ignore[reportArgumentType] - all that it uses of a pool is here
+    told = _ToldHints(ledger.notifications._database, hints)
+    for part in vars(ledger).values():
+        if isinstance(getattr(part, "_notifications", None), Notifications):
+            part._notifications = told
+    ledger.notifications = told
+    return ledger
