@@ -17,14 +17,22 @@ from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store import Key
 from paddock.embedded.store.memory import MemoryStore
-from paddock.kube.builtin import Container, Pod, PodSpec, ServiceAccount
+from paddock.kube.builtin import Container, Node, Pod, PodSpec, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.config import Config
 from paddock.kube.crd import crd_of
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
-from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import (
+    AUDIENCE,
+    POOL_LABEL,
+    RUNNER,
+    RUNNER_LABEL,
+    SOFTNET_LABEL,
+    RunnerPool,
+    RunnerPoolSpec,
+)
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.processes.dispatch import RunnerContext, RunnerService
@@ -92,6 +100,8 @@ class RunnerRig:
         return tokens
 
     async def _first_pod(self, name: str) -> None:
+        # Behind Softnet, as Macs are where as many accounts are served as here.
+        await self.client.create(Node(metadata=ObjectMeta(name=f"{POOL}-node", labels={SOFTNET_LABEL: "true"})))
         labels = {POOL_LABEL: POOL, RUNNER_LABEL: "true"}
         meta = ObjectMeta(name=name, namespace=NAMESPACE, labels=labels)
         await self.client.create(ServiceAccount(metadata=meta))

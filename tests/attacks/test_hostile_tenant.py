@@ -1,7 +1,8 @@
 """An account that pays for runners and wants more: other tenants' names, their capacity, the operator's terminal and browser."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from typing import Any
 
 import httpx2
 from integration.runners.dispatch.rig import Rig
@@ -18,6 +19,7 @@ from paddock.simulator.transport import InProcessTransport
 from paddock.web.guard import LOOPBACK, guarded_routes
 
 Logged = Callable[[str, str], bool]
+Lines = list[MutableMapping[str, Any]]
 NAME = "x\x1b]0;pwned\x07\x1b[8m\u202e<script>fetch('//evil')</script>"
 
 
@@ -54,3 +56,23 @@ def test_a_tenant_gets_no_seat_beside_another_in_an_exclusive_pool() -> None:
     refused = must_go(pod("shares-its-mac"), pool(isolation="exclusive"))
     assert refused is not None
     assert refused.status == 410
+
+
+async def test_a_tenant_gets_no_seat_beside_another_on_a_mac_without_softnet(rig: Rig, log: Lines) -> None:
+    """It fills the line and asks for every free seat: it could answer for the other VM's address (ARP), and read its traffic."""
+    await rig.accounts(ACME, BOLT, vcpus=60)
+    await rig.cluster.node("mac-1")
+    dispatcher = await rig.dispatcher()
+    victim = await rig.cluster.pod("victim", node="mac-1")
+    await rig.bench.queue(job(1, BOLT))
+    assert (await dispatcher.ask(victim, wait=5)).status_code == 200
+    await rig.bench.queue(*(job(number, ACME) for number in range(2, 8)))
+    for number in range(3):
+        beside = await dispatcher.ask(await rig.cluster.pod(number, node="mac-1"), wait=5)
+        assert (beside.status_code, beside.json()["error"]) == (503, "neighbour")
+    assert len(rig.github.minted) == 1, "no runner of its own was even made"
+    elsewhere = await dispatcher.ask(await rig.cluster.pod("elsewhere", node="mac-2"), wait=5)
+    assert elsewhere.status_code == 200, "its own jobs run where nobody else's do"
+    refused = [line["why"] for line in log if line["event"] == "a claim is given back"]
+    assert len(refused) == 3
+    assert all("Mac mac-1 runs VMs without Softnet" in why and "runner-victim" in why for why in refused)

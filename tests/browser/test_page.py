@@ -44,6 +44,7 @@ def alive(browser: Browser, begun: str) -> dict[str, str]:
         paths["faults"] = "/faults"
         paths["confirm"] = f"/actions/drain/{paths['machine'].rpartition('/')[2]}"
         paths["found"] = "/find?q=mac-fleet"
+        paths["rewind"] = "/rewind"
         return paths
 
 
@@ -296,3 +297,42 @@ def test_what_is_not_there_helps(looker: Looker) -> None:
     page = looker.go("/hosts/nothing-of-that-name")
     expect(page.get_by_role("heading", level=1)).to_have_text("There is nothing here")
     assert looker.faults() == []
+
+
+def test_the_charts_are_drawn_after_the_page_is_there_and_go_back_as_far_as_one_asks(
+    looker: Looker, begun: str
+) -> None:
+    page = looker.go("/")
+    # The first minute has to be over before there is a point to draw.
+    page.wait_for_selector("#history .plot canvas", timeout=_LONG)
+    assert page.locator("#history .plot canvas").count() == 5
+    began = page.evaluate(
+        """() => [performance.getEntriesByType("resource").find((one) => one.name.includes("uplot.js")).startTime,
+                  performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd]"""
+    )
+    assert began[0] > began[1], "the library is asked for when the page is there already"
+    page.get_by_role("button", name="24 h").click()
+    page.wait_for_selector('#history[data-drawn="24h"]')
+    expect(page.get_by_role("button", name="24 h")).to_have_attribute("aria-pressed", "true")
+    box = page.locator("#history .u-over").first
+    box.hover()
+    expect(page.locator(".history-said")).to_contain_text("UTC")
+    box.click()
+    page.wait_for_url("**/rewind?at=*")
+    expect(page.locator("h1")).to_contain_text("the fleet at")
+    assert looker.wrong == []
+
+
+def test_the_slider_shows_the_fleet_as_it_was_and_what_changed_since(looker: Looker, begun: str) -> None:
+    page = looker.go("/rewind")
+    slider = page.get_by_role("slider", name="Moment of the past")
+    slider.wait_for()
+    before = page.locator("h1").inner_text()
+    page.get_by_role("button", name="+10 s").click()
+    expect(page.locator("h1")).not_to_have_text(before)
+    slider.focus()
+    page.keyboard.press("End")
+    page.wait_for_selector("#then .tile")
+    expect(page.locator("#then")).to_contain_text("What changed since")
+    expect(page.locator("h1 time")).to_have_attribute("title", re.compile("UTC"))
+    assert looker.wrong == []

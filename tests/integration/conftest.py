@@ -58,5 +58,7 @@ async def bench(schemas: Schemas) -> AsyncIterator[Bench]:
     async with Ledger.open(schemas.dsn, clock=clock, rng=random.Random(7), schema=schema, size=16) as ledger:
         bench = Bench(ledger, clock, schemas.dsn, schema)
         yield bench
-        assert await bench.problems() == []
+        problems = await bench.problems()
+        await bench.aclose()
+        assert problems == []
     await schemas.give_back(schema)

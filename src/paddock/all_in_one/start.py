@@ -168,6 +168,7 @@ def _told_to_macs(options: Options) -> dict[str, object]:
         "dispatch": options.runner_url,
         "agent": options.fleet.agent is not None,
         "tart": any(payload.name == "tart" for payload in options.fleet.payloads),
+        "softnet": options.fleet.virtual_machines is not None and bool(options.fleet.virtual_machines.softnet),
         "github": bool(os.environ.get("PADDOCK_GITHUB_APP_ID")),
     }
 

@@ -24,6 +24,7 @@ _COMMANDS = {
     "leaks": ("paddock.cli.leaks", "command", "Show what looks as if it leaked, and when that is decided."),
     "rewind": ("paddock.cli.rewind", "command", "Show what waited and ran at a moment of the past, and why."),
     "doctor": ("paddock.cli.doctor", "command", "Check what Paddock needs from outside, and say how to mend it."),
+    "init": ("paddock.cli.init", "command", "Ask for Scaleway and GitHub, write what to start from, and check it."),
     "github-app": ("paddock.cli.github_app", "command", "Register the GitHub App, by one click."),
     "bundle-support": ("paddock.cli.bundle_support", "command", "Collect a redacted archive for a bug report."),
     "config": ("paddock.cli.config_check", "command", "Check the settings of the long-running processes."),
@@ -39,6 +40,7 @@ _COMMANDS = {
     "undrain": ("paddock.cli.drain", "undrain_command", "Let a Mac take jobs again."),
     "accounts": ("paddock.cli.accounts", "command", "Say who may run jobs, and how much at once."),
     "ssh": ("paddock.cli.ssh", "command", "Open a shell on a Mac, and record that."),
+    "vnc": ("paddock.cli.vnc", "command", "Open the screen of a Mac or of a runner's VM, and record that."),
     "poll": ("paddock.cli.poll", "command", "Wait for a job inside a runner Pod."),
     "prepare-host": (
         "paddock.cli.prepare_host",
@@ -54,9 +56,9 @@ _GROUPS = {
     "Look": ("status", "get", "describe", "why", "tree", "top", "logs", "events", "leaks", "rewind", "sweep"),
     "Change": (
         "drain", "undrain", "release", "terminate", "quarantine", "unquarantine", "retire", "detach", "adopt", "prepare-host",
-        "accounts", "ssh",
+        "accounts", "ssh", "vnc",
     ),
-    "Set up and check": ("github-app", "doctor", "config", "bundle-support", "completion"),
+    "Set up and check": ("init", "github-app", "doctor", "config", "bundle-support", "completion"),
 }  # fmt: skip
 """What belongs together in `--help`; what is in no group comes last."""
 

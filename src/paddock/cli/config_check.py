@@ -39,13 +39,16 @@ _VARIABLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One setting of one process: its value as it may be shown, where it comes from, and what is wrong with it."""
+    """One setting of one process: its value as it may be shown, where it comes from, and what is wrong with it; `note` says
+    what it would be good for where nothing is wrong.
+    """
 
     process: str
     field: str
     value: str
     source: str
     problem: str = ""
+    note: str = ""
 
 
 @click.group("config")
@@ -85,6 +88,9 @@ def check_command(process: str, flags: tuple[str, ...], fleet_config: str, outpu
         say("")
         for value in wrong:
             say(f"✗ {value.process}: {value.field}: {value.problem}")
+        for value in found:
+            if value.note and not value.problem:
+                say(f"· {value.process}: {value.field}: {value.note}")
         say(f"{len(found)} settings, {len(wrong)} problem{'' if len(wrong) == 1 else 's'}.")
     raise SystemExit(TROUBLE if wrong else 0)
 
@@ -117,7 +123,9 @@ def _merged(found: Sequence[Value]) -> list[Value]:
     lines: dict[str, Value] = {}
     for value in found:
         known = lines.get(value.field)
-        lines[value.field] = value if known is None else replace(known, problem=known.problem or value.problem)
+        lines[value.field] = (
+            value if known is None else replace(known, problem=known.problem or value.problem, note=value.note)
+        )
     return list(lines.values())
 
 
@@ -141,12 +149,16 @@ def _batcher(process: str, params: dict[str, Any]) -> list[Value]:
         return _attempt(
             process, "--bind-address", lambda: _require(params.get("bind_address"), "cannot be 0: Pods have to come in")
         )
-    from paddock.cli.host_flags import fleet_config, host_settings, missing_from_fleet
+    from paddock.cli.host_flags import fleet_config, host_settings, missing_from_fleet, optional_for_fleet
 
     return [
         *_attempt(process, "flags", lambda: host_settings(params)),
         *_attempt(process, "--fleet-config", lambda: fleet_config(params)),
         *_missing(process, lambda: missing_from_fleet(params)),
+        *(
+            replace(each, problem="", note=each.problem)
+            for each in _missing(process, lambda: optional_for_fleet(params))
+        ),
     ]
 
 

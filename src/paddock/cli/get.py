@@ -13,7 +13,7 @@ from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.kind import Kind
 from paddock.cli.kinds import ALL_KINDS, kind_called, kinds
-from paddock.cli.ledger_kinds import ENDED_JOBS
+from paddock.cli.ledger_kinds import ENDED_BY, ENDED_JOBS
 from paddock.cli.output import Column, Form, as_document, as_json, as_yaml, listed, row_of, say
 from paddock.cli.progress import showing
 from paddock.cli.watching import changes
@@ -50,6 +50,11 @@ class _OutputForm(click.ParamType):
 @click.option("--selector", "-l", default="", help="Only objects with these labels, such as tuist.dev/fleet=blue.")
 @click.option("--watch", "-w", is_flag=True, help="Go on showing what changes, until Ctrl-C.")
 @click.option("--ended", is_flag=True, help="Jobs that ended: how long they waited and ran, and what their Mac cost.")
+@click.option(
+    "--by",
+    type=click.Choice(["account", "repository"]),
+    help="With --ended: what the last thousand of them come to, Mac-minutes and euros, by account or repository.",
+)
 @click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Of every namespace.")
 @click.option("--sort-by", default="", metavar="PATH", help="Sort by a field of the JSON, such as .status.phase.")
 @click.option("--no-headers", is_flag=True, help="Leave the titles of the columns out.")
@@ -68,6 +73,7 @@ def command(
     selector: str,
     watch: bool,
     ended: bool,
+    by: str | None,
     everywhere: bool,
     sort_by: str,
     no_headers: bool,
@@ -81,8 +87,11 @@ def command(
         raise click.UsageError(f"{told} one of {', '.join(ALL_KINDS)}")
     if ended and kind_called(word).name != "jobs":
         raise click.UsageError("--ended is for jobs: paddock get jobs --ended")
+    if by and not ended:
+        raise click.UsageError(f"--by sums jobs that ended: paddock get jobs --ended --by {by}")
     asked = _Question((name, *names) if name else names, selector, output, sort_by, headers=not no_headers)
-    run(_get(ENDED_JOBS if ended else kind_called(word), asked, reach, watch=watch, everywhere=everywhere))
+    listed = ENDED_BY[by] if by else ENDED_JOBS if ended else kind_called(word)
+    run(_get(listed, asked, reach, watch=watch, everywhere=everywhere))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,8 @@ def command() -> None:
 @click.option("--organization", required=True, help="The organisation that owns the App.")
 @click.option(
     "--webhook-url",
-    required=True,
-    help="Where GitHub reaches dispatch: https://HOST/webhooks/github, HOST being yours.",
+    default="",
+    help="Where GitHub reaches dispatch: https://HOST/webhooks/github, HOST being yours. Pools with jobSource: ScaleSet need none.",
 )
 @click.option("--name", default="", help="The App's name, unique at GitHub; without it paddock-ORGANIZATION.")
 @click.option(
@@ -71,13 +71,13 @@ def command() -> None:
 @click.option("--api-url", default="https://api.github.com", show_default=True, help="Its API.")
 @reach_flags
 def create_command(no_browser: bool, reach: Reach, **flags: Any) -> None:
-    """Register the App by one click, and write its id, key and webhook secret.
+    """Register the App by one click, and write its id, its key and, with a webhook, its secret.
 
     A page on this machine leads to GitHub, which asks you and comes back here. Nothing is copied by hand, and nothing
     secret is printed.
     """
     hook = urlsplit(flags["webhook_url"])
-    if hook.scheme != "https" or not hook.hostname:
+    if flags["webhook_url"] and (hook.scheme != "https" or not hook.hostname):
         raise click.UsageError(
             f"--webhook-url {flags['webhook_url']!r} is not an address such as https://HOST/webhooks/github"
         )
@@ -86,20 +86,23 @@ def create_command(no_browser: bool, reach: Reach, **flags: Any) -> None:
 
 
 def manifest(order: _Order, back: str) -> dict[str, Any]:
-    """What GitHub is asked to register. Pure."""
+    """What GitHub is asked to register. Without a webhook it subscribes to nothing, and its hook is off. Pure."""
+    home = "https://github.com/tuist/paddock"
+    hooked = bool(order.webhook_url)
     return {
         "name": order.name,
-        "url": "https://github.com/tuist/paddock",
-        "hook_attributes": {"url": order.webhook_url, "active": True},
+        "url": home,
+        # GitHub wants an address even of a hook that it never calls.
+        "hook_attributes": {"url": order.webhook_url or home, "active": hooked},
         "redirect_url": back,
         "public": False,
         "default_permissions": dict(PERMISSIONS),
-        "default_events": list(EVENTS),
+        "default_events": list(EVENTS) if hooked else [],
     }
 
 
-def missing_from(made: Mapping[str, Any]) -> list[str]:
-    """Permissions and events that the App should have and has not, each as a sentence. Pure."""
+def missing_from(made: Mapping[str, Any], *, hooked: bool = True) -> list[str]:
+    """Permissions and, with a webhook, events that the App should have and has not, each as a sentence. Pure."""
     given, heard = made.get("permissions") or {}, made.get("events") or ()
     enough = {"read": ("read", "write", "admin"), "write": ("write", "admin")}
     lacking = [
@@ -107,7 +110,8 @@ def missing_from(made: Mapping[str, Any]) -> list[str]:
         for name, wanted in PERMISSIONS.items()
         if given.get(name) not in enough[wanted]
     ]
-    return lacking + [f"it does not subscribe to {event}" for event in EVENTS if event not in heard]
+    wanted_events = EVENTS if hooked else ()
+    return lacking + [f"it does not subscribe to {event}" for event in wanted_events if event not in heard]
 
 
 async def _create(order: _Order, reach: Reach) -> int:
@@ -118,9 +122,13 @@ async def _create(order: _Order, reach: Reach) -> int:
         where = await _kept(order, made, reach)
     except OSError as error:
         raise Problem(f"the App {made['slug']} is registered, but {order.folder} cannot be written: {error}") from error
-    say(f"registered {made['html_url']} (App ID {made['id']}); its key and webhook secret are in {where}")
+    hooked = bool(order.webhook_url)
+    kept = "its key and webhook secret are" if hooked else "its key is"
+    say(f"registered {made['html_url']} (App ID {made['id']}); {kept} in {where}")
     say(f"now install it: {order.github_url}/apps/{made['slug']}/installations/new")
-    if lacking := missing_from(made):
+    if not hooked:
+        say("it has no webhook: give every pool `jobSource: ScaleSet`, and set github.webhooks to false in the chart")
+    if lacking := missing_from(made, hooked=hooked):
         for sentence in lacking:
             say(f"✗ {sentence}: change it on {made['html_url']}", err=True)
         return TROUBLE
@@ -186,7 +194,8 @@ async def _converted(order: _Order, code: str) -> dict[str, Any]:
     if answer.status_code != 201:
         raise Problem(f"GitHub refused the code (HTTP {answer.status_code}); it is good once, for an hour: begin anew")
     made = answer.json()
-    if not all(made.get(field) for field in ("id", "slug", "html_url", "pem", "webhook_secret")):
+    needed = ("id", "slug", "html_url", "pem", *(("webhook_secret",) if order.webhook_url else ()))
+    if not all(made.get(field) for field in needed):
         raise Problem("GitHub's answer lacks the App's id, key or webhook secret: look at the App's settings page")
     return made
 
@@ -195,7 +204,11 @@ async def _kept(order: _Order, made: Mapping[str, Any], reach: Reach) -> str:
     values = {
         "PADDOCK_GITHUB_APP_ID": str(made["id"]),
         "PADDOCK_GITHUB_PRIVATE_KEY": made["pem"],
-        "PADDOCK_GITHUB_WEBHOOK_SECRET": made["webhook_secret"],
+        **(
+            {"PADDOCK_GITHUB_WEBHOOK_SECRET": made["webhook_secret"]}
+            if order.webhook_url
+            else {"PADDOCK_GITHUB_WEBHOOKS": "off"}
+        ),
     }
     if order.secret:
         from paddock.kube.builtin import SecretObject
@@ -212,7 +225,7 @@ async def _kept(order: _Order, made: Mapping[str, Any], reach: Reach) -> str:
 def _written(folder: Path, values: Mapping[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     pem = folder / "app.pem"
-    lines = [f"PADDOCK_GITHUB_{name}='{values[f'PADDOCK_GITHUB_{name}']}'" for name in ("APP_ID", "WEBHOOK_SECRET")]
+    lines = [f"{name}='{value}'" for name, value in values.items() if name != "PADDOCK_GITHUB_PRIVATE_KEY"]
     lines.append(f"PADDOCK_GITHUB_PRIVATE_KEY_FILE='{pem.resolve()}'")
     # The key first: the settings name it, and a start that finds them must find it.
     for path, text in ((pem, values["PADDOCK_GITHUB_PRIVATE_KEY"]), (folder / "app.env", "\n".join(lines) + "\n")):

@@ -10,10 +10,10 @@ import click
 
 if TYPE_CHECKING:
     from paddock.hosts.bootstrap import FleetConfig
-    from paddock.hosts.bootstrap.agent_bundle import AgentBundle, Tart
+    from paddock.hosts.bootstrap.agent_bundle import AgentBundle, Softnet, Tart
     from paddock.hosts.settings import HostSettings
 
-__all__ = ["Duration", "fleet_config", "host_flags", "host_settings", "missing_from_fleet"]
+__all__ = ["Duration", "fleet_config", "host_flags", "host_settings", "missing_from_fleet", "optional_for_fleet"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -78,6 +78,9 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--tart-sha256", default="", envvar="PADDOCK_TART_SHA256", help="The SHA-256 of that archive."),
         click.option("--node-logs-port", type=click.IntRange(0, 65535), default=0, help="Macs serve `kubectl logs` on this port (kubelets use 10250), for an API server that can dial them; 0 turns it off."),
         click.option("--tart-version", default="", envvar="PADDOCK_TART_VERSION", help="Its version, for people to see."),
+        click.option("--softnet-url", default="", envvar="PADDOCK_SOFTNET_URL", help="https address of Softnet's release archive, for a fleet without --fleet-config: without it a Mac runs jobs of one account at a time."),
+        click.option("--softnet-sha256", default="", envvar="PADDOCK_SOFTNET_SHA256", help="The SHA-256 of that archive."),
+        click.option("--softnet-version", default="", envvar="PADDOCK_SOFTNET_VERSION", help="Its version, for people to see."),
         click.option("--namespace", default="default", show_default=True, help="Where the Host objects live."),
         click.option("--watch-namespace", "watch_namespaces", multiple=True, help="Only work on machines, fleets and clusters of this namespace; may be repeated. Without it, of all."),
         click.option("--watch-filter", default="", help="Only look at machines with the label cluster.x-k8s.io/watch-filter of this value."),
@@ -131,11 +134,12 @@ def fleet_config(flags: dict[str, Any]) -> "FleetConfig":
             return load_fleet(path)
         except (OSError, PlanError) as error:
             raise click.UsageError(f"--fleet-config {path}: {error}") from error
-    bundle, tart = _bundle(flags), _tart(flags)
+    bundle, tart, softnet = _bundle(flags), _tart(flags), _softnet(flags)
     try:
         return default_fleet(
             bundle,
             tart,
+            softnet=softnet,
             dispatch_url=flags.get("runner_dispatch_url") or flags.get("dispatch_url") or "",
             logs_port=flags.get("node_logs_port") or 0,
         )
@@ -150,6 +154,15 @@ def missing_from_fleet(flags: dict[str, Any]) -> dict[str, str]:
     if flags["fleet_config"] is not None:
         return {}
     return missing_parts(_bundle(flags), _tart(flags), flags["agent_bundle"] or DEFAULT_BUNDLE)
+
+
+def optional_for_fleet(flags: dict[str, Any]) -> dict[str, str]:
+    """By flag, what a fleet without a fleet file does without, and what that means; nothing with a fleet file."""
+    from paddock.hosts.bootstrap.agent_bundle import SOFTNET_MISSING
+
+    if flags["fleet_config"] is not None or _softnet(flags) is not None:
+        return {}
+    return {"--softnet-url": SOFTNET_MISSING}
 
 
 def _bundle(flags: dict[str, Any]) -> "AgentBundle | None":
@@ -168,15 +181,28 @@ def _bundle(flags: dict[str, Any]) -> "AgentBundle | None":
 
 
 def _tart(flags: dict[str, Any]) -> "Tart | None":
-    from paddock.hosts.bootstrap.agent_bundle import PLACEHOLDER_REMEDY, PLACEHOLDER_SHA256, Tart
+    from paddock.hosts.bootstrap.agent_bundle import Tart
 
-    url, sha256 = flags.get("tart_url", ""), flags.get("tart_sha256", "")
+    return None if (found := _archive(flags, "tart")) is None else Tart(*found)
+
+
+def _softnet(flags: dict[str, Any]) -> "Softnet | None":
+    from paddock.hosts.bootstrap.agent_bundle import Softnet
+
+    return None if (found := _archive(flags, "softnet")) is None else Softnet(*found)
+
+
+def _archive(flags: dict[str, Any], name: str) -> tuple[str, str, str] | None:
+    """Address, checksum and version of a release archive that the Macs fetch; None where none is named."""
+    from paddock.hosts.bootstrap.agent_bundle import PLACEHOLDER_REMEDY, PLACEHOLDER_SHA256
+
+    url, sha256 = flags.get(f"{name}_url", ""), flags.get(f"{name}_sha256", "")
     if not url:
         return None
     if not url.startswith("https://"):
-        raise click.UsageError("--tart-url: expected an https address, which the Macs fetch from")
+        raise click.UsageError(f"--{name}-url: expected an https address, which the Macs fetch from")
     if not re.fullmatch(r"[0-9a-f]{64}", sha256):
-        raise click.UsageError("--tart-sha256: expected the archive's 64 hex digits (shasum -a 256 FILE)")
+        raise click.UsageError(f"--{name}-sha256: expected the archive's 64 hex digits (shasum -a 256 FILE)")
     if sha256 == PLACEHOLDER_SHA256:
-        raise click.UsageError(f"--tart-sha256: {PLACEHOLDER_REMEDY}")
-    return Tart(url, sha256, flags.get("tart_version", ""))
+        raise click.UsageError(f"--{name}-sha256: {PLACEHOLDER_REMEDY}")
+    return url, sha256, flags.get(f"{name}_version", "")

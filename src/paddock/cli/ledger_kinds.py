@@ -9,7 +9,7 @@ from paddock.cli.connections import Problem, Reached
 from paddock.cli.kind import Kind
 from paddock.cli.output import Column
 
-__all__ = ["ENDED_JOBS", "LEDGER_KINDS", "Row", "ended_jobs", "jobs", "moment", "rows"]
+__all__ = ["ENDED_BY", "ENDED_JOBS", "LEDGER_KINDS", "Row", "ended_jobs", "jobs", "moment", "rows"]
 
 Row = dict[str, Any]
 _MOST = 1000
@@ -62,6 +62,27 @@ async def ended_jobs(reached: Reached, _: str = "") -> list[Row]:
         {**job, "mac_minutes": _minutes(job.get("pod_seconds")), "euros": _euros(job.get("pod_seconds"), an_hour)}
         for job in recent
     ]
+
+
+def _summed(field: str) -> Callable[[Reached, str], Awaitable[Sequence[Row]]]:
+    """What the jobs that ended last come to, by account or by repository; who took most comes first."""
+
+    async def read(reached: Reached, _: str) -> Sequence[Row]:
+        sums: dict[str, Row] = {}
+        for job in await ended_jobs(reached):
+            name = str(job.get(field) or "")
+            one = sums.setdefault(
+                name, {"name": name, "jobs": 0, "succeeded": 0, "mac_minutes": 0.0, "euros": None, "since": None}
+            )
+            one["jobs"] += 1
+            one["succeeded"] += job.get("conclusion") == "success"
+            one["mac_minutes"] = round(one["mac_minutes"] + (job["mac_minutes"] or 0.0), 1)
+            if job["euros"] is not None:
+                one["euros"] = round((one["euros"] or 0.0) + job["euros"], 4)
+            one["since"] = min(filter(None, (one["since"], job.get("completed_at"))), default=None)
+        return sorted(sums.values(), key=lambda one: (-one["mac_minutes"], one["name"]))
+
+    return read
 
 
 def _price(text: str) -> float:
@@ -146,6 +167,30 @@ def _ended_columns(now: datetime) -> Sequence[Column[Row]]:
 ENDED_JOBS = Kind(
     "jobs", ("job",), ended_jobs, _ended_columns, lambda job: str(job["job_id"]), lambda row: row, labelled=False
 )
+
+
+def _sum_columns(title: str) -> Callable[[datetime], Sequence[Column[Row]]]:
+    return lambda now: (
+        Column(title, _field("name")),
+        Column("JOBS", _field("jobs")),
+        Column("SUCCEEDED", _field("succeeded")),
+        Column("MAC MIN", _field("mac_minutes")),
+        Column("EUROS", lambda one: "" if one["euros"] is None else f"{one['euros']:.2f}"),
+        Column("SINCE", _for("since", now), ticking=True),
+    )
+
+
+def _sums(name: str, field: str, title: str) -> Kind:
+    return Kind(
+        name, (), _summed(field), _sum_columns(title), lambda one: str(one["name"]), lambda row: row, labelled=False
+    )
+
+
+ENDED_BY: dict[str, Kind] = {
+    "account": _sums("accounts with jobs that ended", "login", "ACCOUNT"),
+    "repository": _sums("repositories with jobs that ended", "repository", "REPOSITORY"),
+}
+"""Sums over the jobs that ended last, at most a thousand; SINCE is when the oldest of them ended."""
 
 
 def _claim_columns(now: datetime) -> Sequence[Column[Row]]:

@@ -2,6 +2,9 @@
 
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from paddock.base.secrets import Secret
     from paddock.views.finding import Mac
 
-__all__ = ["arguments", "command"]
+__all__ = ["Entrance", "arguments", "call", "command", "entrance_to", "key_files", "record", "who_types"]
 
 _OPENED = "ShellOpened"
 
@@ -37,32 +40,64 @@ def command(name: str, words: tuple[str, ...], reason: str, user: str, port: int
 
 
 async def _ssh(name: str, words: tuple[str, ...], reason: str, user: str, port: int, reach: Reach) -> int:
-    import asyncio
+    async with connected(reach) as reached:
+        entrance = await entrance_to(reached, name, user, port)
+        # Recorded before it opens: a shell that nobody knows of is the thing to avoid, a record of one that failed is not.
+        message = f"{await who_types(reached)} opens a shell as {entrance.login}: {reason}"
+        await record(reached, entrance.mac, _OPENED, message)
+    with key_files(entrance) as (key, hosts):
+        return await call(arguments(key, hosts, entrance.target, port, words))
 
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """The way into a Mac: its address, the login, the fleet's key, and the line of known_hosts with the pinned key."""
+
+    mac: "Mac"
+    address: str
+    login: str
+    private: "Secret"
+    known: str
+
+    @property
+    def target(self) -> str:
+        return f"{self.login}@{self.address}"
+
+
+async def entrance_to(reached: Reached, name: str, user: str, port: int) -> Entrance:
+    """The way into the Mac of that name. Problem where it has no address, no key, or shows another host key than the pinned one."""
     from paddock.hosts.bootstrap.credentials import HostLogins
 
-    async with connected(reach) as reached:
-        mac = await read_mac(reached, name)
-        if mac.machine is None or mac.host is None or not mac.host.status.ip:
-            raise Problem(f"{name} has no machine with an address: `paddock why host {name}` explains it")
-        meta, address = mac.machine.metadata, mac.host.status.ip
-        private = await _fleet_key(reached, mac)
-        stored = await HostLogins(reached.client, namespace=meta.namespace).read(meta.name)
-        login = user or (stored.username if stored is not None else "m1")
-        known = await _known_host(address, port, mac.host.status.host_key)
-        # Recorded before it opens: a shell that nobody knows of is the thing to avoid, a record of one that failed is not.
-        await _record(reached, mac, f"{await _who(reached)} opens a shell as {login}: {reason}")
+    mac = await read_mac(reached, name)
+    if mac.machine is None or mac.host is None or not mac.host.status.ip:
+        raise Problem(f"{name} has no machine with an address: `paddock why host {name}` explains it")
+    meta, address = mac.machine.metadata, mac.host.status.ip
+    private = await _fleet_key(reached, mac)
+    stored = await HostLogins(reached.client, namespace=meta.namespace).read(meta.name)
+    login = user or (stored.username if stored is not None else "m1")
+    return Entrance(mac, address, login, private, await _known_host(address, port, mac.host.status.host_key))
+
+
+@contextmanager
+def key_files(entrance: Entrance) -> Iterator[tuple[Path, Path]]:
+    """The private key and known_hosts as files for us alone, gone at the end."""
     with tempfile.TemporaryDirectory(prefix="paddock-ssh-") as folder:
         key, hosts = Path(folder) / "key", Path(folder) / "known_hosts"
         key.touch(mode=0o600)
-        key.write_text(private.reveal(), encoding="utf-8")
-        hosts.write_text(known, encoding="utf-8")
-        typed = arguments(key, hosts, f"{login}@{address}", port, words)
-        try:
-            # Every word is our own or the user's, and no shell of ours reads them.
-            return await asyncio.to_thread(lambda: subprocess.run(typed, check=False).returncode)  # noqa: S603
-        except FileNotFoundError:
-            raise Problem("ssh is not installed here: install OpenSSH's client") from None
+        key.write_text(entrance.private.reveal(), encoding="utf-8")
+        hosts.write_text(entrance.known, encoding="utf-8")
+        yield key, hosts
+
+
+async def call(typed: list[str]) -> int:
+    """Run OpenSSH on this terminal; gives its exit code."""
+    import asyncio
+
+    try:
+        # Every word is our own or the user's, and no shell of ours reads them.
+        return await asyncio.to_thread(lambda: subprocess.run(typed, check=False).returncode)  # noqa: S603
+    except FileNotFoundError:
+        raise Problem("ssh is not installed here: install OpenSSH's client") from None
 
 
 def arguments(key: Path, known: Path, target: str, port: int, words: tuple[str, ...]) -> list[str]:
@@ -116,7 +151,7 @@ async def _known_host(address: str, port: int, pinned: str) -> str:
     return f"[{address}]:{port} {shown.export_public_key('openssh').decode().strip()}\n{address} {shown.export_public_key('openssh').decode().strip()}\n"
 
 
-async def _who(reached: Reached) -> str:
+async def who_types(reached: Reached) -> str:
     """Who types this, by the API server's word and not by our own."""
     from paddock.kube.resource import Resource
 
@@ -126,7 +161,8 @@ async def _who(reached: Reached) -> str:
     return answer["status"]["userInfo"]["username"]
 
 
-async def _record(reached: Reached, mac: "Mac", message: str) -> None:
+async def record(reached: Reached, mac: "Mac", reason: str, message: str) -> None:
+    """An Event of the host that says who did what, and why."""
     from paddock.base.clock import SystemClock
     from paddock.base.rng import kube_suffix, unseeded
     from paddock.kube.builtin import Event, ObjectReference
@@ -139,7 +175,7 @@ async def _record(reached: Reached, mac: "Mac", message: str) -> None:
         involved_object=ObjectReference(
             api_version=resource.api_version, kind=resource.kind, namespace=meta.namespace, name=meta.name, uid=meta.uid
         ),
-        reason=_OPENED,
+        reason=reason,
         message=message,
         type="Normal",
         count=1,

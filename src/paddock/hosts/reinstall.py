@@ -72,10 +72,13 @@ class WaitForInstall:
 ReinstallStep = AskForReinstall | InstallBegan | HostIsNew | ProveAgain | GiveHostBack | WaitForInstall
 
 
-def reinstall_step(machine: Machine, server: Server | Gone | Unknown, now: datetime) -> ReinstallStep | None:
+def reinstall_step(
+    machine: Machine, server: Server | Gone | Unknown, now: datetime, settle: timedelta
+) -> ReinstallStep | None:
     """The next step of the reinstall that is recorded on `machine`; None when none is.
 
-    `server` is what a GET showed just now: everything below rests on the name in it.
+    `server` is what a GET showed just now: everything below rests on the name in it. The disk counts as new no sooner than
+    `settle` after the last request was decided on: until then a request of a deposed leader can arrive, and wipe it again.
     """
     work = machine.status.reinstall
     if work is None:
@@ -90,11 +93,12 @@ def reinstall_step(machine: Machine, server: Server | Gone | Unknown, now: datet
         # Only we reinstall a host that has our name, so this is ours even if the answer to our request was lost.
         return WaitForInstall("the cloud installs its new disk", 15) if work.wipe == "started" else InstallBegan()
     if work.wipe == "started" and server.status != _ERROR:
-        return (
-            HostIsNew()
-            if server.usable
-            else WaitForInstall(f"installed; the cloud says {server.status}, and it is set up when it is ready", 15)
-        )
+        if not server.usable:
+            return WaitForInstall(f"installed; the cloud says {server.status}, and it is set up when it is ready", 15)
+        left = (work.asked_at or now) + settle - now
+        if left > timedelta(0):
+            return WaitForInstall("installed; set up when no late request can arrive any more", left.total_seconds())
+        return HostIsNew()
     if server.transient:
         return WaitForInstall(f"the cloud says {server.status}; it can be asked after that", 15)
     return _ask(work, server, now)

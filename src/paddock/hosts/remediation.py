@@ -33,6 +33,7 @@ __all__ = [
     "WaitForHost",
     "next_step",
     "proven_dead",
+    "reboot_may_come",
     "told",
     "tried",
     "trouble_of",
@@ -51,6 +52,8 @@ AFTER: Final = {
 PAUSE: Final = timedelta(minutes=10)
 """Between two tiers: a Mac that restarts needs some minutes, and so does its agent."""
 PAUSE_AFTER_REINSTALL: Final = timedelta(minutes=30)
+REBOOT_SETTLES: Final = timedelta(minutes=3)
+"""A reboot that was asked for may begin a minute later, and a request of a deposed leader arrive later still."""
 DEAD_AFTER: Final = timedelta(minutes=30)
 _LOOK_AGAIN: Final = 60.0
 _BROKEN: Final = frozenset({"error", "locked", "locking"})
@@ -203,7 +206,8 @@ def next_step(
             f"{said}; {troubled} of {len(members)} machines of its fleet are in trouble, so it is not the hosts: "
             "nothing is rebooted or wiped; look at the network, the API server and the agent"
         )
-    tier = max(done.tier, trouble.first - 1) + 1
+    # The last one is repeated: it is over when the host is gone, and we may have died before that was recorded.
+    tier = min(max(done.tier, trouble.first - 1) + 1, GIVE_BACK)
     if tier == REINSTALL and machine.status.reinstalled_at is not None:
         tier = GIVE_BACK  # once for each claim: a disk that did not help once does not help twice
     if tier > trouble.last:
@@ -218,6 +222,11 @@ def next_step(
     if tier >= SOFT_REBOOT and (other := _disrupted(machine, members, now)):
         return WaitForHost(f"{said}; next: {_WILL[tier]}, after machine {other} of its fleet: one at a time")
     return _STEPS[tier](f"{said}: {_WILL[tier]}")
+
+
+def reboot_may_come(known: Remediation, now: datetime) -> bool:
+    """Whether a reboot that was asked for may still come: until then a Mac that looks well takes no work."""
+    return known.tier in (SOFT_REBOOT, REBOOT) and known.at is not None and now - known.at < REBOOT_SETTLES
 
 
 def told(trouble: Trouble, done: Remediation) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from paddock.clients.scaleway import Server
+from paddock.clients.scaleway.model import REINSTALLING
 from paddock.hosts.api import BOOTSTRAPPED, HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.names import Rename
@@ -35,6 +36,7 @@ RESTORED = "Restored"
 INTRODUCED = "Introduced"
 """The same, once its agent was told of this cluster; until it is heard of."""
 _PROVIDER = "scw-applesilicon://"
+_WHILE_IT_IS_INSTALLED = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,9 @@ def verification(
         return NotVerifiedYet((due - now).total_seconds())
     if server is None:
         return None
+    if server.name == machine.metadata.name and server.status == REINSTALLING:
+        # Asked for by whoever had it before a move or a restore: its disk is nobody's before that has ended.
+        return NotVerifiedYet(_WHILE_IT_IS_INSTALLED)
     if server.name == machine.metadata.name:
         return Verified()
     if server.name == claim_marker(claim):

@@ -276,6 +276,7 @@ def _record(host: Host) -> str:
             (past.bootstrap_failures, "failed bootstraps"),
             (past.reboots, "recovery reboots"),
             (past.reinstalls, "reinstalls in place"),
+            (past.recoveries, "recoveries"),
             (past.releases, "releases"),
             (past.quarantines, "quarantines"),
         )

@@ -60,6 +60,14 @@ class Context:
         reserve = self.settings.reserve_memory_mb * 1024**2
         return Offer(self.host.cpus * 1000, max(0, self.host.memory_bytes - reserve), self.settings.max_vms)
 
+    @property
+    def behind_softnet(self) -> bool:
+        """Whether every VM of this Mac is behind Softnet. One that an agent without it started is not, and outlives that agent;
+        of one whose entry cannot be read it is not known.
+        """
+        settled = all(each.softnet for each in self.journal.entries() if each.holds_seat)
+        return self.settings.use_softnet and settled and not self.journal.unreadable
+
     def of_another_cluster(self, entry: Entry) -> bool:
         """Whether the entry is not known to be of the cluster that is asked."""
         return not self.cluster or entry.cluster != self.cluster

@@ -80,7 +80,7 @@ class Heartbeat:
         try:
             node = await context.client.get(Node, name)
         except NotFoundError:
-            manifest = new_node(context.settings, context.goldens.labels or ())
+            manifest = new_node(context.settings, context.goldens.labels or (), softnet=context.behind_softnet)
             try:
                 await context.client.create(manifest, Node.RESOURCE)
             except AlreadyExistsError:
@@ -130,7 +130,7 @@ class Heartbeat:
         goldens = context.goldens.labels
         known: dict[str, Any] = {"status": status, "health": health, "goldens": goldens}
         overruled = any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions)
-        changes = label_changes(node.metadata.labels, context.settings, goldens)
+        changes = label_changes(node.metadata.labels, context.settings, goldens, softnet=context.behind_softnet)
         if known == self._sent and not late and not overruled and not changes:
             return
         name = context.settings.node_name

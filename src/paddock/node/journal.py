@@ -88,6 +88,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     seats: int = 1
     """How many VMs' places it takes: two, where no other tenant may be beside it."""
     attempt: int = 0
+    softnet: bool = False
+    """Whether its VM was started behind Softnet."""
     boot_id: str = ""
     started_at: datetime | None = None
     running_at: datetime | None = None

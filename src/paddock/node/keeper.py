@@ -228,6 +228,8 @@ class Keeper:
                 entry,
                 stage=Stage.STARTING,
                 attempt=attempt,
+                # A run that an agent before us may have begun is as that one would have begun it, if it was.
+                softnet=context.settings.use_softnet and (attempt != entry.attempt or entry.softnet),
                 boot_id=context.host.boot_id,
                 started_at=facts.now.replace(microsecond=0),
             )

@@ -35,36 +35,41 @@ class Health(msgspec.Struct, frozen=True):
 
 
 SOFTNET_LABEL: Final = "tuist.dev/softnet"
-"""Whether VMs run behind Softnet: pools that several accounts share look at it."""
+"""Whether all VMs run behind Softnet: dispatch puts two accounts beside each other nowhere else."""
 
 
-def node_labels(settings: AgentSettings, goldens: Iterable[str]) -> dict[str, str]:
+def node_labels(settings: AgentSettings, goldens: Iterable[str], *, softnet: bool = False) -> dict[str, str]:
     return {
         **settings.labels,
         "kubernetes.io/os": "darwin",
         "kubernetes.io/arch": "arm64",
         "kubernetes.io/hostname": settings.node_name,
         "tuist.dev/runtime": "tart",
-        SOFTNET_LABEL: "true" if settings.use_softnet else "false",
+        SOFTNET_LABEL: "true" if softnet else "false",
         **dict.fromkeys(goldens, "true"),
     }
 
 
-def label_changes(have: dict[str, str], settings: AgentSettings, goldens: frozenset[str] | None) -> Json:
+def label_changes(
+    have: dict[str, str], settings: AgentSettings, goldens: frozenset[str] | None, *, softnet: bool = False
+) -> Json:
     """The labels to set, and those of goldens to take off (None). With `goldens` unknown those stay as they are."""
-    want = node_labels(settings, goldens or ())
+    want = node_labels(settings, goldens or (), softnet=softnet)
     changes: Json = {key: value for key, value in want.items() if have.get(key) != value}
     if goldens is not None:
         changes |= {key: None for key in have if key.startswith(GOLDEN_LABEL) and key not in want}
     return changes
 
 
-def new_node(settings: AgentSettings, goldens: Iterable[str]) -> Json:
+def new_node(settings: AgentSettings, goldens: Iterable[str], *, softnet: bool = False) -> Json:
     """The Node as it is created: the taint belongs here, because a node's identity may not change taints later."""
     spec: Json = {"taints": [{"key": "tuist.dev/macos", "value": "true", "effect": "NoSchedule"}]}
     if settings.provider_id:
         spec["providerID"] = settings.provider_id
-    return {"metadata": {"name": settings.node_name, "labels": node_labels(settings, goldens)}, "spec": spec}
+    return {
+        "metadata": {"name": settings.node_name, "labels": node_labels(settings, goldens, softnet=softnet)},
+        "spec": spec,
+    }
 
 
 def conditions(health: Health, before: Iterable[NodeCondition], now: datetime) -> list[Json]:

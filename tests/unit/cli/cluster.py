@@ -94,11 +94,11 @@ def running_cluster(folder: Path, pki: Path) -> Iterator[Cluster]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     assert not ended.is_set(), "the API did not start"
     loop, stop, client = running[0]
     try:
         yield Cluster(folder / "kubeconfig", client, loop)
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(20)
+        thread.join(60)

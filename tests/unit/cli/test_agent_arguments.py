@@ -38,6 +38,7 @@ def test_the_arguments_that_the_bootstrap_installs_are_those_that_the_shipped_co
     )
     assert settings.labels == {"tuist.dev/fleet": "macs", "a": "b"}
     assert settings.data == Path("/Users/m1/.paddock/node")
+    assert settings.use_softnet, "several simulated accounts fill both seats of a Mac"
     assert settings.max_vms == 2, "what is not said is the command's own default"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,7 +21,7 @@ from paddock.base.http_server import bind, listening
 from paddock.cli import github_app
 from paddock.cli.connections import Problem, Reach
 
-MADE = {
+MADE: dict[str, Any] = {
     "id": 77, "slug": "paddock-acme", "html_url": "https://github.com/apps/paddock-acme", "pem": "PEM-swordfish\n",
     "webhook_secret": "hook-swordfish", "permissions": {"actions": "read", "organization_self_hosted_runners": "write"},
     "events": ["workflow_job"],
@@ -86,6 +87,35 @@ async def test_one_click_registers_the_app_and_writes_its_secrets_for_their_owne
     assert "swordfish" not in "".join(said)
     with pytest.raises(Problem, match="holds an App already"):
         await github_app._create(order(api, folder), Reach())
+
+
+async def test_without_a_webhook_the_hook_is_off_and_no_secret_is_written(
+    api: str, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(MADE, "events", [])
+    monkeypatch.setitem(MADE, "webhook_secret", None)
+    folder = tmp_path / "app"
+    code, (shown, _) = await asyncio.gather(
+        github_app._create(order(api, folder, webhook_url=""), Reach()), clicked(said)
+    )
+    assert code == 0
+    assert (shown["hook_attributes"]["active"], shown["default_events"]) == (False, [])
+    env = (folder / "app.env").read_text()
+    assert "WEBHOOK_SECRET" not in env
+    assert "PADDOCK_GITHUB_WEBHOOKS='off'" in env
+    assert any("jobSource: ScaleSet" in line for line in said)
+
+
+def test_an_address_that_is_none_is_refused_and_none_at_all_is_not(monkeypatch: pytest.MonkeyPatch):
+    orders: list[Any] = []
+    monkeypatch.setattr(github_app, "_create", lambda order, _: orders.append(order))
+    monkeypatch.setattr(github_app, "run", lambda _: None)
+    shell = CliRunner()
+    wrong = shell.invoke(github_app.command, ["create", "--organization", "acme", "--webhook-url", "http://ci"])
+    assert (wrong.exit_code, orders) == (2, [])
+    assert "--webhook-url 'http://ci' is not an address" in wrong.output
+    assert shell.invoke(github_app.command, ["create", "--organization", "acme"]).exit_code == 0
+    assert [order.webhook_url for order in orders] == [""]
 
 
 async def test_an_answer_with_another_state_is_not_taken(api: str, tmp_path: Path, said: list[str]):

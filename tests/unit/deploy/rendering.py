@@ -19,6 +19,7 @@ FULL: dict[str, Any] = {
         "replicas": 2,
         "orphanReclaim": {"activeReclaim": True},
         "tart": {"url": "https://files.example/tart.tar.gz", "sha256": "a" * 64, "version": "2.35.0"},
+        "softnet": {"url": "https://files.example/softnet.tar.gz", "sha256": "b" * 64, "version": "0.1.0"},
     },
     "runnersFleet": {"enabled": True},
     "fleetConfig": "firewall: {}\n",

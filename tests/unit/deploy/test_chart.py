@@ -545,6 +545,7 @@ def test_the_variables_that_the_secrets_have_to_hold_are_those_that_the_code_rea
     given = {each["name"] for d in of_kind("Deployment", FULL) for each in d["spec"]["template"]["spec"]["containers"][0].get("env", ())}  # fmt: skip
     assert {"PADDOCK_DSN", "PADDOCK_GITHUB_APP_ID", "SCW_SECRET_KEY"} <= told
     tart = {"PADDOCK_TART_URL", "PADDOCK_TART_SHA256", "PADDOCK_TART_VERSION"}
+    tart |= {"PADDOCK_SOFTNET_URL", "PADDOCK_SOFTNET_SHA256", "PADDOCK_SOFTNET_VERSION"}
     github = {"PADDOCK_GITHUB_APP_ID", "PADDOCK_GITHUB_PRIVATE_KEY_FILE", "PADDOCK_GITHUB_WEBHOOK_SECRET_FILE"}
     github |= {"PADDOCK_GITHUB_WEBHOOK_SECRET_PREVIOUS", "PADDOCK_GITHUB_API_URL"}
     assert given == {"PADDOCK_DSN", *github, *tart}

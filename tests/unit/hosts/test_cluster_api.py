@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from unit.hosts.made import machine
+from unit.hosts.made import NOW, SERVER_ID, machine
 
 from paddock.hosts import cluster_api
+from paddock.hosts.api import Reinstall
 from paddock.hosts.cluster_api import (
     CLUSTER_NAME_LABEL,
     DELETE_FOR_MOVE,
@@ -23,6 +24,7 @@ from paddock.hosts.cluster_api import (
     Hold,
     OwnerMachine,
     OwnerMachineSpec,
+    lost_in_a_move,
     may_delete,
     may_reconcile,
     watched,
@@ -145,3 +147,23 @@ def test_an_operator_with_namespaces_leaves_the_work_in_others_to_others():
     theirs = replace(mine, metadata=replace(mine.metadata, namespace="nightly"))
     assert [watched(each, "", (mine.metadata.namespace,)) for each in (mine, theirs)] == [True, False]
     assert all(watched(each, "") for each in (mine, theirs))
+
+
+@pytest.mark.parametrize(
+    ("made", "what"),
+    [
+        pytest.param(machine(claiming="h-1"), "claims host h-1", id="a claim"),
+        pytest.param(machine(ordering="order-1", ordered_at=NOW), "has ordered a server", id="an order that was sent"),
+        pytest.param(machine(server_id=SERVER_ID, reinstall=Reinstall()), "reinstalled in place", id="a reinstall"),
+        pytest.param(machine(server_id=SERVER_ID), "not in its spec yet", id="a host that the spec does not name"),
+    ],
+)
+def test_what_only_the_status_knows_would_be_lost_in_a_move(made: Any, what: str):
+    assert what in lost_in_a_move(made)
+
+
+def test_a_machine_that_waits_or_has_its_host_loses_nothing_in_a_move():
+    bound = machine(server_id=SERVER_ID, spec={"provider_id": f"scw-applesilicon://fr-par-1/{SERVER_ID}"})
+    assert lost_in_a_move(bound) == ""
+    assert lost_in_a_move(machine()) == ""
+    assert lost_in_a_move(machine(ordering="order-1")) == "", "nothing was sent under that name"

@@ -20,6 +20,7 @@ from paddock.hosts.reinstall import (
     reinstall_step,
 )
 
+SETTLE = timedelta(minutes=1)
 Wipe = Literal["", "requested", "started"]
 
 
@@ -27,11 +28,11 @@ def step(wipe: Wipe = "", status: str = "ready", *, name: str = "m-1", minutes: 
     """The step for a server that shows this, so many minutes after the cloud was asked last."""
     work = Reinstall(since=NOW, wipe=wipe, asked=asked if wipe else 0, asked_at=NOW if wipe else None)
     one = replace(machine("m-1"), status=MachineStatus(server_id="s", reinstall=work))
-    return reinstall_step(one, server(name, status=status), NOW + timedelta(minutes=minutes))
+    return reinstall_step(one, server(name, status=status), NOW + timedelta(minutes=minutes), SETTLE)
 
 
 def test_a_machine_without_a_record_has_no_step():
-    assert reinstall_step(machine("m-1"), server("m-1"), NOW) is None
+    assert reinstall_step(machine("m-1"), server("m-1"), NOW, SETTLE) is None
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,12 @@ def test_a_machine_without_a_record_has_no_step():
     ],
 )
 def test_the_disk_counts_as_new_only_after_the_cloud_was_seen_installing(wipe: Wipe, status: str, expected: type):
-    assert isinstance(step(wipe, status), expected)
+    assert isinstance(step(wipe, status, minutes=1), expected)
+
+
+def test_a_new_disk_is_not_used_while_a_late_request_could_wipe_it_again():
+    assert isinstance(step("started", minutes=0.9), WaitForInstall)
+    assert isinstance(step("started", minutes=1), HostIsNew)
 
 
 @pytest.mark.parametrize("wipe", ["", "requested", "started"])
@@ -63,8 +69,8 @@ def test_nothing_is_done_under_a_name_that_is_not_the_machines(wipe: Wipe, statu
 
 def test_a_server_that_nobody_can_show_is_waited_for():
     one = replace(machine("m-1"), status=MachineStatus(reinstall=Reinstall()))
-    assert isinstance(reinstall_step(one, Unknown("the cloud does not answer"), NOW), WaitForInstall)
-    assert isinstance(reinstall_step(one, Gone("the list does not hold it"), NOW), WaitForInstall)
+    assert isinstance(reinstall_step(one, Unknown("the cloud does not answer"), NOW, SETTLE), WaitForInstall)
+    assert isinstance(reinstall_step(one, Gone("the list does not hold it"), NOW, SETTLE), WaitForInstall)
 
 
 def test_what_the_cloud_lost_is_asked_for_again_with_a_pause_and_a_cap():

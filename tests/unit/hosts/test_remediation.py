@@ -23,6 +23,7 @@ from paddock.hosts.remediation import (
     WaitForHost,
     next_step,
     proven_dead,
+    reboot_may_come,
     told,
     trouble_of,
     with_power,
@@ -99,7 +100,8 @@ def test_what_the_cloud_says_counts_also_while_the_node_is_ready_and_a_lock_is_t
         (89, 4, 60, WaitForHost),
         (109, 4, 80, WaitForHost),
         (110, 4, 80, GiveUp),
-        (600, 5, 110, WaitForHost),
+        (119, 5, 110, WaitForHost),
+        (120, 5, 110, GiveUp),  # we may have died before it was recorded
     ],
 )
 def test_each_tier_has_its_time_its_pause_and_happens_once(minutes: float, tier: int, at: float | None, expected: type):
@@ -198,6 +200,13 @@ def test_a_mac_whose_ssh_is_down_is_rebooted_by_the_cloud():
     assert with_power(SOFT_REBOOT, up) == SOFT_REBOOT
     assert with_power(SOFT_REBOOT, None) == SOFT_REBOOT, "a look that did not finish says nothing"
     assert with_power(REINSTALL, down) == REINSTALL
+
+
+def test_a_mac_that_looks_well_takes_no_work_while_a_reboot_may_come():
+    for tier, comes in ((1, False), (2, True), (3, True), (4, False)):
+        done = Remediation(since=NOW, tier=tier, at=NOW)
+        assert reboot_may_come(done, NOW + timedelta(minutes=2.9)) == comes
+        assert not reboot_may_come(done, NOW + timedelta(minutes=3))
 
 
 def test_only_a_long_silence_and_the_providers_word_prove_that_a_mac_is_dead():

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from unit.hosts.made import FREE_NAME, NOW, POOL, claim, host, machine, release
 
 from paddock.base.explanation import span
-from paddock.hosts.api import MacFleet, MacFleetSpec
+from paddock.hosts.api import MacFleet, MacFleetSpec, Remediation, RemediationAttempt
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.why import why_fleet, why_host, why_machine
 from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
@@ -121,3 +121,20 @@ def test_a_fleet_that_no_operator_has_looked_at_is_not_healthy() -> None:
 )
 def test_lengths_of_time_are_in_peoples_words(seconds, words) -> None:
     assert span(timedelta(seconds=seconds)) == words
+
+
+def test_a_machine_in_trouble_says_what_was_tried_and_what_is_next() -> None:
+    tried = (
+        RemediationAttempt(tier=1, at=NOW - timedelta(minutes=15)),
+        RemediationAttempt(tier=2, at=NOW, note="lost"),
+    )
+    done = Remediation(since=NOW - timedelta(minutes=20), tier=2, at=NOW, tried=tried)
+    draining = machine(remediation=done, server_id="s", conditions=ready("Draining", "reboot waits for 1 job"))
+    answer = why_machine(draining, [], [draining], NOW)
+    facts = [item.fact for item in answer.evidence]
+    assert (
+        "its Mac is in trouble for 20 min; tried: its agent was started anew at 11:45 UTC, "
+        "it was rebooted over SSH at 12:00 UTC (lost)"
+    ) in facts
+    troubled = machine(remediation=done, server_id="s", conditions=ready("HostInTrouble", "its Node is not ready"))
+    assert "reinstalled in place after 60" in why_machine(troubled, [], [troubled], NOW).next

@@ -117,12 +117,10 @@ def test_the_same_entry_gives_the_same_report() -> None:
 
 @pytest.mark.parametrize(("softnet", "said"), [(True, "true"), (False, "false")])
 def test_the_node_says_whether_its_vms_are_behind_softnet(softnet: bool, said: str) -> None:
-    settings = AgentSettings(
-        node_name="mac", data=Path("/node"), dispatch_url="http://d", guest_script=b"", use_softnet=softnet
-    )
-    assert node_labels(settings, ())["tuist.dev/softnet"] == said
+    settings = AgentSettings(node_name="mac", data=Path("/node"), dispatch_url="http://d", guest_script=b"")
+    assert node_labels(settings, (), softnet=softnet)["tuist.dev/softnet"] == said
     before = {"tuist.dev/softnet": "true" if not softnet else "false"}
-    assert label_changes(before, settings, None)["tuist.dev/softnet"] == said
+    assert label_changes(before, settings, None, softnet=softnet)["tuist.dev/softnet"] == said
 
 
 def test_a_pod_that_asks_for_the_whole_mac_has_no_neighbour() -> None:

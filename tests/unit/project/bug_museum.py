@@ -24,6 +24,7 @@ from paddock.hosts import (
     order_limits,
     orphans,
     recovery,
+    reinstall,
     release,
     remediation,
     retirement,
@@ -78,6 +79,7 @@ _DECIDE, _PLAN = decide.decide, fleet.plan
 _CLAIM, _RELEASE, _SWEEP, _ORPHANS = (f"hosts/test_{name}.py" for name in ("claim", "release", "sweep", "orphans"))
 _DISRUPTION, _REMEDIATION, _RECOVERY = (f"hosts/test_{name}.py" for name in ("disruption", "remediation", "recovery"))
 _BREAKER, _FLEET, _VERIFY, _DELETE = (f"hosts/test_{name}.py" for name in ("breaker", "fleet", "verify", "delete"))
+_REINSTALL, _CLUSTER_API = (f"hosts/test_{name}.py" for name in ("reinstall", "cluster_api"))
 _NODE = "node/test_ends_of_a_vm.py"
 
 # Claiming
@@ -342,12 +344,60 @@ def _(*_: Any) -> bool:
     remediation.next_step,
     _REMEDIATION,
 )
-def _(trouble: Any, status: Any, machines: Any, now: Any) -> Any:
+def _(trouble: Any, machine: Any, machines: Any, now: Any, **more: Any) -> Any:
     """How many others are in trouble does not matter."""
-    return _NEXT(trouble, status, [], now)
+    return _NEXT(trouble, machine, [], now, **more)
 
 
 _NEXT = remediation.next_step
+
+
+@_exhibit("a whole fleet reboots at once", "H13, tuist: synchronized restarts", remediation._disrupted, _REMEDIATION)
+def _(*_: Any) -> str:
+    """Which Macs of the fleet are being rebooted does not matter."""
+    return ""
+
+
+@_exhibit("remediation always ends in a wipe", "CAPH#1983: deleted although the reboot worked", _NEXT, _REMEDIATION)
+def _(trouble: Any, machine: Any, machines: Any, now: Any, **more: Any) -> Any:
+    """No tier has a pause in which it could help."""
+    done = machine.status.remediation
+    unpaused = changed(machine, status=changed(machine.status, remediation=done and changed(done, at=None)))
+    return _NEXT(trouble, unpaused, machines, now, **more)
+
+
+@_exhibit(
+    "a late reboot meets new work",
+    "Metal3 remediation, machine-api-operator",
+    remediation.reboot_may_come,
+    _REMEDIATION,
+)
+def _(*_: Any) -> bool:
+    """A Mac that looks well takes work at once, although its reboot may still come."""
+    return False
+
+
+@_exhibit(
+    "a new disk is wiped again",
+    "our own, found by the model: a deposed leader's request",
+    reinstall.reinstall_step,
+    _REINSTALL,
+)
+def _(machine: Any, server: Any, now: Any, _settle: Any) -> Any:
+    """A new disk is used although a late request may arrive."""
+    return _INSTALL(machine, server, now, timedelta(0))
+
+
+@_exhibit(
+    "somebody else's Mac is reinstalled", "CAPT: freed hosts, names as identity", reinstall.reinstall_step, _REINSTALL
+)
+def _(machine: Any, server: Any, now: Any, settle: Any) -> Any:
+    """The name is not read before the cloud is asked."""
+    named = changed(server, name=machine.metadata.name) if hasattr(server, "name") else server
+    return _INSTALL(machine, named, now, settle)
+
+
+_INSTALL = reinstall.reinstall_step
 
 
 @_exhibit("one mistake wipes every host", "H9, tuist#12306", breaker.fleet_halt, _BREAKER)
@@ -383,6 +433,23 @@ def _(node: Any, listed: Any, now: Any, **more: Any) -> Any:
     """A Pod without a stamp holds no job."""
     seen = _OCCUPANCY(node, listed, now, **more)
     return disruption.Idle() if isinstance(seen, disruption.Busy) and not seen.jobs else seen
+
+
+@_exhibit("a moved Mac is idle until it speaks", "clusterctl move: status and Pods stay", verify.unheard, _VERIFY)
+def _(*_: Any) -> bool:
+    """Nobody waits for the first report of an agent to this cluster."""
+    return False
+
+
+@_exhibit(
+    "a move loses a claim in flight",
+    "clusterctl move without block-move (H15)",
+    cluster_api.lost_in_a_move,
+    _CLUSTER_API,
+)
+def _(*_: Any) -> str:
+    """A status may be lost at any moment."""
+    return ""
 
 
 @_exhibit(

@@ -265,3 +265,8 @@ async def test_without_a_token_every_page_is_for_reading() -> None:
         for path in ("/sign-in", "/actions/drain/mac-fleet-00000"):
             assert (await browser.get(path)).status_code == 403
         assert (await browser.get("/faults")).status_code == 404
+
+
+async def test_without_a_ledger_there_is_no_past_to_show(browser: httpx2.AsyncClient) -> None:
+    assert (await browser.get("/rewind?at=2026-11-15T03:12:00Z")).status_code == 404
+    assert 'id="history"' not in (await browser.get("/")).text

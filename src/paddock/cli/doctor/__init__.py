@@ -15,7 +15,7 @@ from paddock.cli.progress import showing
 if TYPE_CHECKING:
     from paddock.cli.doctor.check import Check
 
-__all__ = ["command", "examined"]
+__all__ = ["command", "examined", "shown"]
 
 _MARKS = {"ok": "✓", "problem": "✗", "unknown": "?"}
 
@@ -42,7 +42,7 @@ def command(as_operator: bool, as_dispatch: bool, account_namespace: str, output
 async def _doctor(accounts: list[str], account_namespace: str, output: str, reach: Reach) -> int:
     async with showing("examining"):
         checks = await examined(reach, accounts, account_namespace, os.environ)
-    say(_shown(checks, output))
+    say(shown(checks, output))
     return TROUBLE if any(check.state == "problem" for check in checks) else 0
 
 
@@ -80,7 +80,7 @@ async def examined(
     return [*checks, *(for_macs or await asyncio.to_thread(node_agent, environ))]
 
 
-def _shown(checks: "list[Check]", output: str) -> str:
+def shown(checks: "list[Check]", output: str) -> str:
     if output not in ("table", "wide"):
         return listed(
             checks,

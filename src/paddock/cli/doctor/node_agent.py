@@ -1,4 +1,4 @@
-"""What a fleet without a fleet file puts on its Macs, if this environment is the operator's: the agent's bundle, and Tart."""
+"""What a fleet without a fleet file puts on its Macs, if this environment is the operator's: the agent's bundle, Tart, and Softnet."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +10,7 @@ from paddock.hosts.bootstrap.agent_bundle import (
     DEFAULT_BUNDLE,
     PLACEHOLDER_REMEDY,
     PLACEHOLDER_SHA256,
+    SOFTNET_MISSING,
     missing_parts,
     read_bundle,
 )
@@ -35,8 +36,19 @@ def node_agent(environ: Mapping[str, str], image: Path = DEFAULT_BUNDLE) -> list
     else:
         checks = [good("node agent", f"version {found.version} for {found.target} is in {path}")]
     if tart and environ.get("PADDOCK_TART_SHA256", "") == PLACEHOLDER_SHA256:
-        return [*checks, bad("Tart", f"its checksum is wrong: {PLACEHOLDER_REMEDY}", missing["--tart-url"])]
-    if tart:
+        checks.append(bad("Tart", f"its checksum is wrong: {PLACEHOLDER_REMEDY}", missing["--tart-url"]))
+    elif tart:
         version = environ.get("PADDOCK_TART_VERSION", "")
-        return [*checks, good("Tart", f"Macs fetch {version or 'it'} from {tart}")]
-    return [*checks, bad("Tart", "no setting says where Macs get it", missing["--tart-url"])]
+        checks.append(good("Tart", f"Macs fetch {version or 'it'} from {tart}"))
+    else:
+        checks.append(bad("Tart", "no setting says where Macs get it", missing["--tart-url"]))
+    return [*checks, _softnet(environ)]
+
+
+def _softnet(environ: Mapping[str, str]) -> Check:
+    softnet = environ.get("PADDOCK_SOFTNET_URL", "")
+    if not softnet:
+        return good("Softnet", SOFTNET_MISSING)
+    if environ.get("PADDOCK_SOFTNET_SHA256", "") == PLACEHOLDER_SHA256:
+        return bad("Softnet", f"its checksum is wrong: {PLACEHOLDER_REMEDY}", SOFTNET_MISSING)
+    return good("Softnet", f"Macs fetch {environ.get('PADDOCK_SOFTNET_VERSION', '') or 'it'} from {softnet}")

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from paddock.cli.doctor.check import Check, bad, good
-from paddock.hosts.bootstrap.agent_bundle import DEFAULT_BUNDLE, missing_parts
+from paddock.hosts.bootstrap.agent_bundle import DEFAULT_BUNDLE, SOFTNET_MISSING, missing_parts
 
 __all__ = ["one_machine", "told_by"]
 
@@ -34,6 +34,7 @@ async def one_machine(told: Mapping[str, Any], authority: str) -> list[Check]:
         await _address("Macs to dispatch", str(told.get("dispatch", "")), authority),
         good("node agent", "Macs get one") if told.get("agent") else bad("node agent", "Macs get none", missing["--agent-bundle"]),
         good("Tart", "Macs are told where to get it") if told.get("tart") else bad("Tart", "nobody said where Macs get it", missing["--tart-url"]),
+        good("Softnet", "Macs run VMs behind it" if told.get("softnet") else SOFTNET_MISSING),
     ]  # fmt: skip
     if not told.get("github"):
         fix = "set PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY_FILE and PADDOCK_GITHUB_WEBHOOK_SECRET, and start it anew"

@@ -23,6 +23,7 @@ PATH: Final = "/api/internal/runners/dispatch"
 _TIMEOUT: Final = 10.0
 """How much longer than the hold an answer may take: a job that was claimed at its end is still being minted."""
 _BACKOFF: Final = Backoff(base=1.0, cap=30.0)
+_NEIGHBOUR: Final = "neighbour"
 log = get_logger("poll")
 
 
@@ -53,7 +54,7 @@ class Refused:
 class PollClient:
     """Asks until it is served, drained or refused. Never gives up on a service that is away.
 
-    `reached` is called whenever dispatch has said "no job yet". Who gives it learns at once whether dispatch can be reached:
+    `reached` is called whenever dispatch has said "no job yet", also because of another account's work on the Mac. Who gives it learns at once whether dispatch can be reached:
     the first request does not wait for a job, because one that is held looks like one that is lost.
     """
 
@@ -105,6 +106,12 @@ class PollClient:
                 # A restarted service is not asked by everybody in the same instant.
                 await self._clock.sleep(self._rng.uniform(0.0, 0.2 if self._wait else 2.0))
                 continue
+            if answer.status_code == 503 and _body(answer).get("error") == _NEIGHBOUR:
+                # Dispatch was reached, and decided: another account works on this Mac. That may last as long as a job does.
+                failures = 0
+                self._introduced = True
+                if self._reached is not None:
+                    self._reached()
             failures += 1
             why = f"HTTP {answer.status_code}" if answer.status_code != 503 else _reason(answer)
             await self._pause(failures, why, _retry_after(answer))

@@ -82,6 +82,7 @@ class HostHistory(Struct, frozen=True):
     reinstalls: Annotated[
         int, Meta(description="How often it was reinstalled in place, for the machine that had it.")
     ] = 0
+    recoveries: Annotated[int, Meta(description="How often it was in trouble at work, and came back.")] = 0
     releases: int = 0
     quarantines: Annotated[int, Meta(description="How often it was put aside for such a row.")] = 0
     failed_lives: Annotated[

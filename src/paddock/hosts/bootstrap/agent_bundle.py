@@ -1,7 +1,7 @@
-"""What a fleet without a fleet file puts on its Macs: our node agent from its bundle, and Tart from where the user says.
+"""What a fleet without a fleet file puts on its Macs: our node agent from its bundle, Tart and Softnet from where the user says.
 
 The bundle (`make bundle`, `hack/agent-bundle`) lies in the container image. It goes to each Mac over SSH: no Mac needs a way
-to a registry for it. Tart is its makers', under their licence: its address and checksum are the user's.
+to a registry for it. Tart and Softnet are their makers', under their licence: addresses and checksums are the user's.
 """
 
 import hashlib
@@ -20,11 +20,15 @@ __all__ = [
     "DEFAULT_BUNDLE",
     "PLACEHOLDER_REMEDY",
     "PLACEHOLDER_SHA256",
+    "SOFTNET",
+    "SOFTNET_MISSING",
     "AgentBundle",
+    "Softnet",
     "Tart",
     "default_fleet",
     "missing_parts",
     "read_bundle",
+    "softnet_payload",
 ]
 
 DEFAULT_BUNDLE: Final = Path("/opt/paddock/share/paddock-node-agent-darwin-arm64.tar.gz")
@@ -32,6 +36,13 @@ DEFAULT_BUNDLE: Final = Path("/opt/paddock/share/paddock-node-agent-darwin-arm64
 BUNDLE_VARIABLE: Final = "PADDOCK_BUNDLE"
 AGENT: Final = "/usr/local/bin/paddock-node-agent"
 _TART: Final = "/usr/local/bin/tart"
+_SOFTNET_FOLDER: Final = "/usr/local/lib/paddock/softnet"
+SOFTNET: Final = f"{_SOFTNET_FOLDER}/current/softnet"
+"""Softnet's program where the payload puts it: the program itself, because a script in its place could not run as root."""
+SOFTNET_MISSING: Final = (
+    "without Softnet a Mac runs jobs of one account at a time, and its second seat stays empty where accounts mix: to use both, give "
+    "--softnet-url and --softnet-sha256 (in the chart macosFleet.softnet.url and macosFleet.softnet.sha256); one account needs none"
+)
 _DATA: Final = "/usr/local/var/paddock/node"
 _TARGET: Final = "darwin-arm64"
 PLACEHOLDER_SHA256: Final = "0" * 64
@@ -62,6 +73,15 @@ class Tart:
     version: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Softnet:
+    """Where Macs fetch Softnet's release archive (`softnet.tar.gz`), which holds the program `softnet`."""
+
+    url: str
+    sha256: str
+    version: str = ""
+
+
 def read_bundle(path: Path, target: str = _TARGET) -> AgentBundle:
     """The bundle at `path`; PlanError if it is no bundle or one for another machine, OSError if it cannot be read."""
     with path.open("rb") as file:
@@ -82,14 +102,19 @@ def read_bundle(path: Path, target: str = _TARGET) -> AgentBundle:
 
 
 def default_fleet(
-    bundle: AgentBundle | None, tart: Tart | None, *, dispatch_url: str = "", logs_port: int = 0
+    bundle: AgentBundle | None,
+    tart: Tart | None,
+    *,
+    softnet: Softnet | None = None,
+    dispatch_url: str = "",
+    logs_port: int = 0,
 ) -> FleetConfig:
     """The configuration without a fleet file. Without a bundle Macs are prepared, and no Node appears.
 
-    With a `logs_port` the agents serve `kubectl logs` there.
+    With a `logs_port` the agents serve `kubectl logs` there; with `softnet` they run VMs behind it.
     """
     payloads: list[Payload] = []
-    virtual_machines = VirtualMachines()
+    virtual_machines = VirtualMachines(softnet=SOFTNET if softnet is not None else "")
     if tart is not None:
         payloads.append(
             Payload(
@@ -104,11 +129,19 @@ def default_fleet(
                 swap_under_vms=False,
             )
         )
+    if softnet is not None:
+        # Before the agent: what its command line names is there when it starts.
+        payloads.append(softnet_payload(softnet.url, softnet.sha256))
     if bundle is not None:
         vms = virtual_machines
         payloads.append(_agent(bundle, dispatch_url, vms.shares_volume, vms.softnet, logs_port))
     labels = (("tuist.dev/runtime", "tart"),) if bundle else ()
     return FleetConfig(payloads=tuple(payloads), virtual_machines=virtual_machines, node_labels=labels)
+
+
+def softnet_payload(source: str, sha256: str) -> Payload:
+    """Softnet on every Mac. VMs that run when it is replaced keep the process that they have."""
+    return Payload(name="softnet", source=source, sha256=sha256, form="tarball", install_to=_SOFTNET_FOLDER)
 
 
 def missing_parts(bundle: AgentBundle | None, tart: Tart | None, where: Path) -> dict[str, str]:

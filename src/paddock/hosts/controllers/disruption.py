@@ -203,7 +203,9 @@ class DisruptionGate:
         if clear.path:
             message = f"gives up {_names(clear.kills) or 'whatever may run on its Mac, which nobody could tell'}"
         reason = "Forced" if clear.path else "Drained"
-        return await context.save(machine, condition(machine.status, "Drained", True, reason, message, now))
+        # In the version that was judged: whoever stalled since must not go on with what is another's by now.
+        status = condition(machine.status, "Drained", True, reason, message, now)
+        return await context.save(machine, status, guarded=True)
 
 
 def _names(jobs: tuple[Job, ...]) -> str:

@@ -145,7 +145,7 @@ class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
     isolation: Annotated[
         Literal["shared", "exclusive"],
         Meta(
-            description="macOS: whether VMs of different accounts may be on one Mac at a time (shared, which wants Softnet), or "
+            description="macOS: whether VMs of different accounts may be on one Mac at a time (shared, where Softnet is between them), or "
             "a job has the Mac for itself (exclusive, which halves what a Mac runs)."
         ),
     ] = "shared"

@@ -14,7 +14,7 @@ from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, NotFoundError
 from paddock.kube.objects import KubeObject
 from paddock.kube.reader import CachedReader
-from paddock.runners.api import RunnerPool
+from paddock.runners.api import RUNNER_LABEL, RunnerPool
 
 __all__ = ["KeySource", "KeysUnavailableError", "Observations", "PublishedKeys", "VerifyingKey"]
 
@@ -68,6 +68,21 @@ class Observations:
     async def pod(self, name: str, uid: str) -> Pod | None:
         """The Pod, or None when there is none of that uid."""
         return self.from_cache(name, uid) or _same(await self._fresh(Pod, name), uid)
+
+    async def mac_of(self, pod_name: str, uid: str) -> str:
+        """The Node that the Pod is bound to, which never changes; empty where it is bound to none, or gone."""
+        pod = await self.pod(pod_name, uid)
+        if pod is not None and not pod.spec.node_name:
+            pod = _same(await self._fresh(Pod, pod_name), uid)
+        return pod.spec.node_name if pod is not None else ""
+
+    async def neighbours(self, node: str) -> list[Pod]:
+        """All runner Pods of a Node, read fresh: the Pod that a cache does not show yet is the one that would be met."""
+        selector = f"spec.nodeName={node}"
+        found = await self._client.list(
+            Pod, self.namespace, label_selector=f"{RUNNER_LABEL}=true", field_selector=selector, timeout=_TIMEOUT
+        )
+        return list(found.items)
 
     async def account(self, name: str, uid: str) -> ServiceAccount | None:
         """The ServiceAccount; an empty uid means whichever there is now."""

@@ -16,6 +16,7 @@ from paddock.kube.store import CacheChange
 from paddock.runners.api import POOL_LABEL
 from paddock.runners.dispatch.handover import Handover, ServingContext
 from paddock.runners.dispatch.heartbeat import Heartbeat
+from paddock.runners.dispatch.neighbours import OUTCOME as NEIGHBOUR
 from paddock.runners.dispatch.pending_releases import BY
 from paddock.runners.dispatch.waiting_pods import (
     ConcurrencyLimit,
@@ -35,6 +36,7 @@ __all__ = ["Dispatcher"]
 _QUICK_RETRIES: Final = 6
 _QUICK_PAUSE: Final = 0.01
 _REMEMBERED_SPENT: Final = 20_000
+_REMEMBERED_RESTING: Final = 1_000
 _NOTHING_MORE: Final = frozenset({Outcome.EMPTY, Outcome.LIMIT_REACHED, Outcome.LIMIT_MISSING})
 _STOPPING = later("stopping", "this process stops", 1.0)
 _NO_LEDGER = later("unreachable", "the ledger cannot be reached")
@@ -65,6 +67,9 @@ class Dispatcher:
         self._metrics = context.metrics
         self._slots = ConcurrencyLimit(context.settings.serving)
         self._spent: OrderedDict[str, None] = OrderedDict()
+        self._resting: dict[str, tuple[float, str]] = {}
+        """Pods beside another account's work, until when, and why: claiming for one again and again would keep the job from
+        those that can take it."""
         self._lines: dict[str, asyncio.Task[None]] = {}
         self._asking: set[str] = set()
         self._served: set[asyncio.Task[None]] = set()
@@ -99,9 +104,26 @@ class Dispatcher:
         if waiter.pod.uid in self._spent:
             return _COMMITTED
         pod = self._observations.from_cache(waiter.pod.name, waiter.pod.uid)
-        return must_go(pod, self._observations.cached_pool(waiter.pod.pool)) or must_wait(
-            pod, self._observations.node_of(pod)
+        return (
+            must_go(pod, self._observations.cached_pool(waiter.pod.pool))
+            or must_wait(pod, self._observations.node_of(pod))
+            or self._rests(waiter.pod.uid)
         )
+
+    def _rests(self, uid: str) -> PollAnswer | None:
+        until, why = self._resting.get(uid, (0.0, ""))
+        left = until - self._clock.monotonic()
+        if left > 0:
+            return later(NEIGHBOUR, why, left)
+        self._resting.pop(uid, None)
+        return None
+
+    def _rest(self, uid: str, answer: PollAnswer) -> None:
+        now = self._clock.monotonic()
+        if len(self._resting) >= _REMEMBERED_RESTING:
+            # Pods that ended while they rested never ask again.
+            self._resting = {each: (until, why) for each, (until, why) in self._resting.items() if until > now}
+        self._resting[uid] = (now + answer.retry_after, answer.reason)
 
     # What is heard
 
@@ -282,6 +304,8 @@ class Dispatcher:
                 self._waiting.put_back(waiter)
             else:
                 self._waiting.done(waiter, answer or _STOPPING)
+            if answer is not None and answer.outcome == NEIGHBOUR:
+                self._rest(waiter.pod.uid, answer)
             line = waiter.line
             if line is not None and (answer is None or line.aside or not line.dry):
                 line.wake.set()

@@ -27,6 +27,7 @@ from paddock.runners.dispatch.assignment import Assigned, Assignments
 from paddock.runners.dispatch.cluster import Observations
 from paddock.runners.dispatch.identity import IdentityError, Tokens, Unreachable
 from paddock.runners.dispatch.metrics import DispatchMetrics
+from paddock.runners.dispatch.neighbour_check import NeighbourCheck
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
 from paddock.runners.dispatch.waiting_pods import HandedJob, PollAnswer, Waiter, later
 from paddock.runners.ledger import Account, Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
@@ -107,6 +108,7 @@ class Handover:
         self._rng = context.rng
         self._metrics = context.metrics
         self._deadline = context.settings.serve_deadline
+        self._neighbours = NeighbourCheck(context.ledger, context.observations, context.rng)
 
     async def serve(self, waiter: Waiter, claim: Claim) -> PollAnswer | None:
         """The Pod's answer, or None if it goes on waiting.
@@ -143,6 +145,10 @@ class Handover:
 
     async def _prepare(self, waiter: Waiter, claim: Claim, progress: _Progress) -> MintedRunner:
         pool, account, whole = await self._look(waiter, claim, progress)
+        async with self._timed("neighbours"):
+            beside = await self._neighbours.look(claim, pool)
+        if beside is not None:
+            raise GivenUpError(beside.reason, beside.why, answer=later(beside.outcome, beside.why, beside.rest))
         installation_id = account.installation_id or await self._installed(account)
         if installation_id is None:
             why = f"the GitHub App is not installed for {account.login}: install it there, or lift its suspension"

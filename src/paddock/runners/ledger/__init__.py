@@ -44,6 +44,7 @@ from paddock.runners.ledger.rows import (
     Platform,
     Pod,
     Session,
+    Tenant,
     Transition,
     Usage,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "Session",
     "StaleClaimError",
     "StaleDeliveryError",
+    "Tenant",
     "Transition",
     "UnknownAccountError",
     "Usage",

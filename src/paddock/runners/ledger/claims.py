@@ -17,7 +17,7 @@ from paddock.runners.ledger.database import Database, Params, columns, fetch_all
 from paddock.runners.ledger.errors import InvalidEntryError, JobGoneError, StaleClaimError
 from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.notifications import Notifications
-from paddock.runners.ledger.rows import Claim, Ended, HeldPod, Outcome, Pod
+from paddock.runners.ledger.rows import Claim, Ended, HeldPod, Outcome, Pod, Tenant
 
 __all__ = ["LARGEST_BATCH", "Claims", "Scope"]
 
@@ -87,6 +87,22 @@ JOIN LATERAL (
     UNION SELECT s.account_id FROM sessions s WHERE s.pod_uid = asked.uid AND s.ended_at IS NULL LIMIT 1
 ) held ON true
 JOIN accounts a USING (account_id)
+"""
+TENANTS = """
+-- tenants_of_pods: whose these are, by their claim or by the one session that a Pod has for good, ended or not
+SELECT asked.uid, a.account_id, a.login, held.handed FROM unnest(%s::text[]) AS asked (uid)
+JOIN LATERAL (
+    SELECT s.account_id, true AS handed FROM sessions s WHERE s.pod_uid = asked.uid
+    UNION ALL SELECT c.account_id, c.state = 'running' FROM claims c WHERE c.pod_uid = asked.uid AND c.state <> 'fenced'
+    ORDER BY handed DESC LIMIT 1
+) held ON true
+JOIN accounts a USING (account_id)
+"""
+ALONE = """
+-- alone: whether no other account holds a Pod, or was ever handed one
+SELECT NOT EXISTS (SELECT FROM claims c WHERE c.state <> 'fenced' AND c.account_id <> %(account_id)s)
+   AND NOT EXISTS (SELECT FROM accounts a WHERE a.account_id <> %(account_id)s
+                   AND EXISTS (SELECT FROM sessions s WHERE s.account_id = a.account_id))
 """
 
 
@@ -205,6 +221,20 @@ class Claims:
         """Which of these Pods hold a claim or have an open session: uid → the account's login."""
         async with self._database.connection() as connection:
             return dict(await (await connection.execute(AT_WORK, [list(pod_uids)])).fetchall())
+
+    async def tenants(self, pod_uids: Sequence[str]) -> dict[str, Tenant]:
+        """Whose these Pods are: claimed for now, or handed a runner at any time. A Pod serves one account in its life."""
+        if not pod_uids:
+            return {}
+        async with self._database.connection() as connection:
+            found = await (await connection.execute(TENANTS, [list(pod_uids)])).fetchall()
+        return {uid: Tenant(account_id, login, handed) for uid, account_id, login, handed in found}
+
+    async def alone(self, account_id: int) -> bool:
+        """Whether this account is the only one that has or ever had a Pod here."""
+        async with self._database.connection() as connection:
+            row = await (await connection.execute(ALONE, {"account_id": account_id})).fetchone()
+        return row is not None and bool(row[0])
 
     async def all(self) -> list[HeldPod]:
         """Every live claim, oldest first."""

@@ -212,6 +212,14 @@ class Claim(Struct, frozen=True, kw_only=True):
         return self.outcome is Outcome.CLAIMED
 
 
+class Tenant(Struct, frozen=True):
+    """Whose a Pod is. `handed` says that it was handed a runner, now or before; otherwise it is only claimed."""
+
+    account_id: int
+    login: str
+    handed: bool
+
+
 class HeldPod(Struct, frozen=True, kw_only=True):
     """A live claim's row, as healing reads it."""
 

@@ -1,7 +1,7 @@
 """What keeps accounts apart that are served by one pool: one tenant a Mac, or Softnet between their VMs. Pure.
 
 Tart's own network keeps VMs of a Mac from speaking with each other, but one can answer for another's address (ARP) and so
-read what it is sent. Softnet stops that.
+read what it is sent. Softnet stops that. On a Mac without it dispatch serves one account at a time (`dispatch.neighbours`).
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,9 @@ def isolated(pool: RunnerPool, serving: Sequence[Node]) -> Condition | None:
         return Condition(type=ISOLATED, status="True", reason="Softnet", message=apart)
     named = ", ".join(without[:_NAMED]) + (f" and {len(without) - _NAMED} more" if len(without) > _NAMED else "")
     message = (
-        f"VMs of two accounts may be on one Mac, and {len(without)} of {len(serving)} Macs ({named}) run without Softnet, so one "
-        "could read the other's traffic: install Softnet (virtual_machines.softnet of the fleet file, --softnet of the agent), "
-        "set spec.isolation to exclusive, or serve one account alone"
+        f"{len(without)} of {len(serving)} Macs ({named}) run VMs without Softnet, so that each of them is given jobs of one account "
+        "at a time, and its other seat stays empty while only other accounts' jobs wait: to fill both, install Softnet "
+        "(--softnet-url, macosFleet.softnet.url of the chart, or virtual_machines.softnet of the fleet file), or set "
+        "spec.isolation to exclusive; a pool that serves one account loses nothing"
     )
-    return Condition(type=ISOLATED, status="False", reason="SoftnetMissing", message=message)
+    return Condition(type=ISOLATED, status="True", reason="OneAccountAtATime", message=message)

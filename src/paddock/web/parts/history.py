@@ -39,5 +39,5 @@ def history_card(now: datetime) -> Node:
                 "The charts need script. The same numbers: ", command("paddock rewind 20m"), ", and /api/v1/history."
             ]
         ],
-        h.details(".marks", hidden=True)[h.summary[""], h.ol],
+        h.details(".marks", hidden=True)[h.summary["Marked on the charts"], h.ol],
     ]

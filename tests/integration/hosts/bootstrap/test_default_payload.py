@@ -3,6 +3,7 @@
 import io
 import json
 import plistlib
+import stat
 import tarfile
 from pathlib import Path
 from typing import cast
@@ -11,11 +12,12 @@ import pytest
 from integration.hosts.bootstrap.rig import Rig
 
 from paddock.hosts.bootstrap import FailureKind, FleetConfig
-from paddock.hosts.bootstrap.agent_bundle import default_fleet, read_bundle
+from paddock.hosts.bootstrap.agent_bundle import SOFTNET, default_fleet, read_bundle
 from paddock.hosts.bootstrap.errors import StepFailedError
 from paddock.hosts.bootstrap.payload_source import PayloadFiles
 from paddock.hosts.bootstrap.steps.payloads import InstalledPayload
 from paddock.hosts.bootstrap.steps.step import StepResult, StepShell
+from paddock.simulator.agent_payload import with_node_agent
 
 LABEL = "dev.paddock.node-agent"
 HOME = "/usr/local/lib/paddock/node-agent"
@@ -142,3 +144,14 @@ async def test_what_an_interrupted_install_left_behind_does_no_harm_and_goes(rig
     await rig.update(fleet=newer)
     assert current(rig) == "2"
     assert len(versions(rig)) == 2
+
+
+async def test_softnet_is_installed_before_the_agent_and_runs_as_root(rig: Rig, tmp_path: Path) -> None:
+    fleet = with_node_agent(default_fleet(None, None), tmp_path)
+    await rig.ready(fleet=fleet)
+    program = rig.mac.disk.at(SOFTNET)
+    assert stat.S_IMODE(program.stat().st_mode) == 0o4755
+    assert rig.mac.disk.owner(SOFTNET)[0] == "root"
+    assert [payload.name for payload in fleet.payloads] == ["softnet", "paddock-node-agent"]
+    plist = plistlib.loads(rig.mac.read(f"/Library/LaunchDaemons/{LABEL}.plist"))
+    assert f"--softnet={SOFTNET}" in plist["ProgramArguments"]

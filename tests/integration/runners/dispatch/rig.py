@@ -27,7 +27,7 @@ from paddock.kube.errors import AlreadyExistsError
 from paddock.kube.informer import Informer
 from paddock.kube.objects import ObjectMeta
 from paddock.kube.resource import Resource
-from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER_LABEL, RunnerPool
+from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER_LABEL, SOFTNET_LABEL, RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch import PATH, DispatchContext, DispatchService
 from paddock.runners.dispatch.identity import PodIdentity
@@ -113,7 +113,9 @@ class Cluster:
         audience: str = AUDIENCE,
         node: str = "",
     ) -> RunnerPod:
-        """A runner Pod with its ServiceAccount and token, as the operator and the node make them."""
+        """A runner Pod with its ServiceAccount and token, as the operator and the node make them; on a Mac of its own unless
+        `node` names one.
+        """
         name = f"runner-{number}"
         account = account or name
         marks = {POOL_LABEL: pool} if pool else {}
@@ -130,7 +132,7 @@ class Cluster:
                     "serviceAccountName": account,
                     "automountServiceAccountToken": False,
                     "containers": [{"name": "runner", "image": image}],
-                    **({"nodeName": node} if node else {}),
+                    "nodeName": node or f"mac-of-{name}",
                 },
             },
             PODS,
@@ -144,13 +146,15 @@ class Cluster:
         )
         return RunnerPod(name, uid, token.reveal())
 
-    async def node(self, name: str, *, cordoned: bool = False) -> None:
+    async def node(self, name: str, *, cordoned: bool = False, softnet: bool = False) -> None:
         """A Node, made or changed."""
         spec = {"unschedulable": cordoned or None}
+        labels = {SOFTNET_LABEL: "true" if softnet else "false"}
+        meta = ObjectMeta(name=name, labels=labels)
         try:
-            await self.client.create(Node(metadata=ObjectMeta(name=name), spec=NodeSpec(unschedulable=cordoned)))
+            await self.client.create(Node(metadata=meta, spec=NodeSpec(unschedulable=cordoned)))
         except AlreadyExistsError:
-            await self.client.merge_patch(Node, name, {"spec": spec})
+            await self.client.merge_patch(Node, name, {"metadata": {"labels": labels}, "spec": spec})
 
     async def seen(self, pod: RunnerPod) -> Pod:
         return await self.client.get(Pod, pod.name, NAMESPACE)

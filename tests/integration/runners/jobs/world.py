@@ -206,6 +206,7 @@ class World:
                             "kubernetes.io/arch": "arm64",
                             "kubernetes.io/hostname": name,
                             "tuist.dev/runtime": "tart",
+                            "tuist.dev/softnet": "true",
                             "tuist.dev/fleet": FLEET,
                         },
                     },

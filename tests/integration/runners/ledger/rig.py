@@ -1,5 +1,6 @@
 """What the ledger's tests are written with: a clock that stands until told, jobs and Pods by number, a look behind the API."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any, LiteralString
 
@@ -61,6 +62,8 @@ class Bench:
         self.clock = clock
         self.dsn = dsn
         self.schema = schema
+        self._asking: psycopg.AsyncConnection[Any] | None = None
+        self._turn = asyncio.Lock()
 
     async def accounts(self, *numbers: int, vcpus: int = 12, memory_mb: int = 28_672) -> None:
         for number in numbers:
@@ -112,9 +115,16 @@ class Bench:
         return connection
 
     async def ask(self, statement: LiteralString, params: Any = ()) -> list[tuple[Any, ...]]:
-        async with await self.connect() as connection:
-            cursor = await connection.execute(statement, params)
+        """By one connection of the test's own: opening one for each question costs more than the question."""
+        if self._asking is None or self._asking.broken:
+            self._asking = await self.connect()
+        async with self._turn:
+            cursor = await self._asking.execute(statement, params)
             return await cursor.fetchall() if cursor.description else []
+
+    async def aclose(self) -> None:
+        if self._asking is not None:
+            await self._asking.close()
 
     async def blank(self) -> None:
         """The ledger as on its first day: the same tables serve many lives, because making them takes longest."""
@@ -123,12 +133,7 @@ class Bench:
 
     async def problems(self) -> list[str]:
         """What in the tables contradicts docs/design/ledger.md; an empty list after anything whatsoever."""
-        async with await self.connect() as connection:
-            return [
-                f"{what}: {row}"
-                for what, statement in _CONTRADICTIONS
-                for row in await (await connection.execute(statement)).fetchall()
-            ]
+        return [f"{what}: {row}" for what, statement in _CONTRADICTIONS for row in await self.ask(statement)]
 
 
 _CONTRADICTIONS: tuple[tuple[str, LiteralString], ...] = (

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -173,8 +173,8 @@ async def test_dying_before_any_statement_of_a_deed_and_doing_it_again_is_doing_
     wanted = await _world(bench)
     before_statement, healthy = 0, bench.ledger
     while True:
-        async with make_pool(bench.dsn, schema=bench.schema, size=2) as pool:
-            scene = Bench(healthy, bench.clock, bench.dsn, bench.schema)
+        scene = Bench(healthy, bench.clock, bench.dsn, bench.schema)
+        async with make_pool(bench.dsn, schema=bench.schema, size=2) as pool, aclosing(scene):
             await scene.blank()
             await _scene(scene)
             doomed = _Doomed(pool, scene, before_statement)

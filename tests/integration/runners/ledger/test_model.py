@@ -284,7 +284,9 @@ def test_random_histories_agree_with_the_model(server: EmbeddedPostgres, histori
             ledger = await stack.enter_async_context(
                 Ledger.open(server.dsn, clock=clock, rng=random.Random(3), schema=schema, size=2)
             )
-            return Bench(ledger, clock, server.dsn, schema)
+            bench = Bench(ledger, clock, server.dsn, schema)
+            stack.push_async_callback(bench.aclose)
+            return bench
 
         BothLedgers.runner = runner
         BothLedgers.bench = runner.run(enter())

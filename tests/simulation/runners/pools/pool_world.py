@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
+from simulation.runners.pools.capacity_bound import CapacityBound
 
 from paddock.base.clock import rfc3339
 from paddock.base.metrics import CollectorRegistry
@@ -58,6 +59,10 @@ from paddock.simulator.process import World
 T = TypeVar("T", bound=KubeObject)
 ADMIN = Secret("pool-world-admin")
 IMAGE = "runner:1"
+BOUND = 15.0
+"""Seconds within which a place that a pool can use has a Pod, or one on its way."""
+BOUND_WITH_LOST_ANSWERS = 60.0
+"""The same where answers are lost: a creation without an answer counts as on its way for `PoolSettings.reservation`."""
 
 
 @dataclass
@@ -167,6 +172,7 @@ class PoolWorld:
 
     `lag` is how many seconds the controller's caches are behind. Beside the controller run healing's own workers on Pods that
     cannot end and on accounts without a Pod; with `healing=None` nobody does, which shows what the controller leaves alone.
+    `bound` is within how many seconds free places of good Nodes are used by pools that lack Pods (see `capacity_bound`).
     """
 
     def __init__(
@@ -177,9 +183,11 @@ class PoolWorld:
         linux: int = 0,
         lag: float = 0.0,
         healing: HealingSettings | None = HealingSettings(),  # noqa: B008 - it is frozen
+        bound: float | None = BOUND,
         **settings: Any,
     ) -> None:
         self.world = world
+        self.bound = CapacityBound(bound, self._is_warm)
         self._lag = lag
         self.clock = world.clock
         given: dict[str, Any] = {"dispatch_url": "http://dispatch", "poller_image": "poller:1", "termination_grace": 5}
@@ -198,6 +206,7 @@ class PoolWorld:
             signing_key=generate_key(),
             definitions=[crd_of(RunnerPool)],
         )
+        self._starts_seen = 0
         self.ready = asyncio.Event()
         world.process("api", self._api)
         self.api = self.client(faults=False)
@@ -271,14 +280,29 @@ class PoolWorld:
         await self.ready.wait()
         client = self.client(faults=False)
         while True:
-            nodes = {node.metadata.name for node in self.store.present(Node)}
-            for pod in self.store.present(Pod):
+            there, pods = self.store.present(Node), self.store.present(Pod)
+            self._look(there, pods)
+            nodes = {node.metadata.name for node in there}
+            for pod in pods:
                 if pod.spec.node_name in nodes:
                     try:
                         await self._tend(client, pod)
                     except KubeError:
                         continue
             await self.clock.sleep(1.0)
+
+    def _look(self, nodes: list[Node], pods: list[Pod]) -> None:
+        operator = self.operator
+        excused = not operator.running or operator.starts != self._starts_seen
+        self._starts_seen = operator.starts
+        self.bound.look(
+            self.store.present(RunnerPool),
+            nodes,
+            pods,
+            bad=frozenset(self.broken),
+            excused=excused,
+            now=self.clock.monotonic(),
+        )
 
     async def _tend(self, client: Client, pod: Pod) -> None:
         meta, phase, uid = pod.metadata, pod.status.phase, pod.metadata.uid
@@ -416,6 +440,7 @@ class PoolWorld:
     def safe(self) -> None:
         assert not self.store.killed, f"deleted while they held a claim: {self.store.killed}"
         assert not self.store.unfenced, f"deleted alive and without a fence: {self.store.unfenced}"
+        assert not self.bound.broken, f"good Macs were idle beside a pool that lacks Pods: {self.bound.broken[:3]}"
 
     async def eventually(self, what: str, holds: Callable[[], bool | Awaitable[bool]], within: float = 300.0) -> None:
         deadline = self.clock.monotonic() + within

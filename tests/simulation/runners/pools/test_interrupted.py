@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from simulation.hosts.interrupting import Kind, from_here, interrupt_everywhere, interrupted_by
-from simulation.runners.pools.pool_world import PoolWorld
+from simulation.runners.pools.pool_world import BOUND_WITH_LOST_ANSWERS, PoolWorld
 
 from paddock.runners.api import RunnerPool
 from paddock.simulator.process import World
 
 
 async def _a_pool_is_filled(world: World) -> None:
-    pools = PoolWorld(world, nodes=1, linux=1)
+    pools = PoolWorld(world, nodes=1, linux=1, bound=BOUND_WITH_LOST_ANSWERS)
     from_here(world)
     await pools.pool("mac", 2)
     await pools.settled("mac", 2)
@@ -23,7 +23,7 @@ def test_filling_a_pool_survives_every_interruption(kinds: Sequence[Kind]) -> No
 
 async def _a_pool_shrinks_while_jobs_arrive(world: World) -> None:
     """One Pod is claimed with an assignment label, one without, one is idle, one has ended: only the last two may go."""
-    pools = PoolWorld(world, nodes=2)
+    pools = PoolWorld(world, nodes=2, bound=BOUND_WITH_LOST_ANSWERS)
     await pools.pool("mac", 4)
     await pools.settled("mac", 4)
     assigned, plain, _, ended = pools.pods("mac")
@@ -51,7 +51,7 @@ def test_shrinking_a_pool_survives_every_interruption(kinds: Sequence[Kind]) -> 
 
 
 async def _a_pool_is_deleted(world: World) -> None:
-    pools = PoolWorld(world, nodes=1)
+    pools = PoolWorld(world, nodes=1, bound=BOUND_WITH_LOST_ANSWERS)
     await pools.pool("mac", 2)
     await pools.settled("mac", 2)
     _, busy = pools.pods("mac")
@@ -73,7 +73,7 @@ def test_deleting_a_pool_survives_every_interruption(kinds: Sequence[Kind]) -> N
 
 
 async def _a_pool_rolls(world: World) -> None:
-    pools = PoolWorld(world, nodes=1, linux=1)
+    pools = PoolWorld(world, nodes=1, linux=1, bound=BOUND_WITH_LOST_ANSWERS)
     await pools.pool("mac", 1)
     await pools.pool("lin", 2, os="linux")
     await pools.settled("mac", 1)

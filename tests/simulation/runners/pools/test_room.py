@@ -76,6 +76,7 @@ async def _holds(pools: PoolWorld, jobs: Jobs, places: int, good: Callable[[str]
         locks += len(jobs.ended)
         await pools.clock.sleep(1.0)
     assert locks, "no job ended, so nothing was seen"
+    assert pools.bound.judged, "the bound of every pool simulation was judged, too"
 
 
 async def _silent(pools: PoolWorld, name: str) -> None:

@@ -1,7 +1,7 @@
 """Everything at once: jobs come and go, sizes and images change, calls fail and the operator dies; nobody loses a job."""
 
 import pytest
-from simulation.runners.pools.pool_world import PoolWorld
+from simulation.runners.pools.pool_world import BOUND_WITH_LOST_ANSWERS, PoolWorld
 
 from paddock.kube.builtin import Pod
 from paddock.kube.errors import KubeError
@@ -44,7 +44,7 @@ async def _dispatch(pools: PoolWorld, seconds: float) -> None:
 @pytest.mark.parametrize("lag", [0.0, pytest.param(5.0, marks=pytest.mark.slow)])
 @simulated(2)
 async def test_no_job_is_lost_in_a_storm_and_all_comes_right_after_it(world: World, lag: float) -> None:
-    pools = PoolWorld(world, nodes=3, linux=2, lag=lag)
+    pools = PoolWorld(world, nodes=3, linux=2, lag=lag, bound=BOUND_WITH_LOST_ANSWERS)
     quick = Provisioning(max_concurrent_per_node=3, start_timeout_seconds=60)
     await pools.pool("mac", 4, provisioning=quick)
     await pools.pool("lin", 4, os="linux", provisioning=quick)

@@ -96,3 +96,23 @@ def test_the_config_is_written_whole_and_for_reading_only(tmp_path) -> None:
     assert (tmp_path / "config").read_text() == JIT
     assert stat.S_IMODE((tmp_path / "config").stat().st_mode) == 0o444
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
+
+
+async def test_a_pod_beside_another_account_has_reached_dispatch_and_rests_as_it_is_told() -> None:
+    blocked = httpx2.Response(503, json={"error": "neighbour", "reason": "…"}, headers={"Retry-After": "25"})
+    away = httpx2.Response(503, json={"error": "unreachable", "reason": "…"}, headers={"Retry-After": "2"})
+    reached: list[float] = []
+    service, clock = Service([away, blocked, blocked, served()]), SteppedClock()
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(service)) as http:
+        client = PollClient(
+            http,
+            "http://dispatch.test",
+            lambda: Secret("t"),
+            clock=clock,
+            rng=random.Random(1),
+            reached=lambda: reached.append(clock.monotonic()),
+        )
+        began = clock.monotonic()
+        assert isinstance(await client.next(), Served)
+    assert len(reached) == 2, "what is away was not reached"
+    assert 52.0 <= clock.monotonic() - began <= 80.0

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from unit.hosts.model import effects, passes
+from unit.hosts.model import effects, passes, work
 from unit.hosts.model.decisions import Rules
 from unit.hosts.model.world import NOBODY, M, Parked, State, initial
 
@@ -28,6 +28,14 @@ class Bounds:
     """Whether the inventory may fall behind; that, too, is paid for like a parking."""
     forced: bool = True
     """Whether Machines are deleted past their finalizer."""
+    jobs: bool = False
+    """Whether jobs run on Macs that are in use."""
+    force: bool = False
+    """Whether a person gives up the jobs of a Machine that is deleted."""
+    moves: int = 0
+    """How often a Machine is moved to another cluster."""
+    restores: int = 0
+    """How often a cluster is lost and restored: one Machine from a backup, and no ledger."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,7 @@ class Explored:
 def explore(bounds: Bounds, rules: Rules, broken: Callable[[State, Rules], str], *, limit: int = 2_000_000) -> Explored:
     """Every state within the bounds, or the first violation. `broken` names what is wrong with a state, if anything is."""
     found = Explored(bounds, rules)
-    start = initial(bounds.hosts, bounds.parkings)
+    start = initial(bounds.hosts, bounds.parkings, bounds.moves, bounds.restores)
     number: dict[State, int] = {start: 0}
     found.states.append(start)
     found.came.append((0, ""))
@@ -122,6 +130,9 @@ _Step = tuple[str, str, State, str]
 
 def _successors(state: State, bounds: Bounds, rules: Rules) -> Iterator[_Step]:
     yield from _people(state, bounds)
+    yield from work.jobs(state) if bounds.jobs else ()
+    yield from work.moves(state)
+    yield from work.restores(state)
     for number, server in enumerate(state.servers):
         if server.wiping:
             clean = server._replace(wiping=False, tenant=None)
@@ -141,6 +152,8 @@ def _successors(state: State, bounds: Bounds, rules: Rules) -> Iterator[_Step]:
         yield "calm", f"parked {_show(item)} is dropped", rest, ""
         for outcome in passes.advance(rest, item, at, rules):
             after = _within(outcome, bounds)
+            if item.foreign:
+                outcome = outcome._replace(next=work.still_sent(outcome.next))
             if after is not None:
                 place = len(rest.parked) if item.stage in _READS else at
                 kept = _park(after, outcome.next, place) if outcome.next is not None else after
@@ -157,6 +170,9 @@ def _people(state: State, bounds: Bounds) -> Iterator[_Step]:
                 after = effects.write_machine(state, slot, M(state.made[slot]))._replace(made=made)
                 yield "fault", f"machine {slot} is made", after, ""
             continue
+        if bounds.force and machine.deleting and not machine.forced:
+            after = effects.write_machine(state, slot, machine._replace(forced=True))
+            yield "fault", f"the jobs of machine {slot} are given up", after, ""
         if not machine.deleting:
             after = effects.write_machine(state, slot, machine._replace(deleting=True))
             yield "delete", f"machine {slot} is deleted", after, ""

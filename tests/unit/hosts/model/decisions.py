@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 
 from unit.hosts.model.world import (
@@ -23,9 +23,11 @@ from unit.hosts.model.world import (
 )
 
 from paddock.clients.scaleway import Gone, Server, Unknown
-from paddock.hosts import claim, delete, orphans, release, sweep, verify
-from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts import claim, cluster_api, delete, disruption, orphans, reinstall, release, sweep, verify
+from paddock.hosts.api import MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.names import Rename
+from paddock.kube.builtin import Node, NodeCondition, NodeSpec, NodeStatus, Pod, PodStatus
+from paddock.kube.objects import Condition, ObjectMeta
 
 Answer = tuple[object, ...]
 """The name of the decision's type, then what of it matters to the model."""
@@ -50,6 +52,18 @@ class Rules:
     """Whether a machine whose missing claim is restored has to have the name read again before it goes on."""
     keep_reads_machine_again: bool = True
     """Whether a proven machine is read again after its Host, before anything is done to the host."""
+    reinstalls: bool = False
+    """Whether hosts are reinstalled in place; part of the product, and left out where it only costs states."""
+    install_settles: bool = True
+    """Whether a new disk is used only when no request for another one can arrive any more."""
+    opening_writes_host: bool = True
+    """Whether the Host is written before a Mac is opened to work again, so that no older read of it records a release."""
+    gates: bool = True
+    """Whether anybody asks who works there before a host is taken."""
+    fences: bool = True
+    """Whether an idle Mac is fenced, and looked at again, before it is taken."""
+    waits_for_report: bool = True
+    """Whether a Mac that came with a move is unknown until its agent has reported."""
 
 
 @cache
@@ -110,6 +124,68 @@ def verification(
 def ending(slot: int, machine: M, number: int, host: H) -> Answer:
     known = real_host(number, host) if number != NOBODY else None
     return (type(delete.ending(real_machine(slot, machine), known, POOL)).__name__,)
+
+
+@cache
+def may_end_jobs(slot: int, machine: M, number: int, host: H) -> bool:
+    known = real_host(number, host) if number != NOBODY else None
+    return delete.may_end_jobs(delete.ending(real_machine(slot, machine), known, POOL))
+
+
+@cache
+def gate(server: S, forced: bool, rules: Rules) -> str:
+    """What the gate says of a Mac: Clear, Cordon or Wait. Its Node is there once its agent has reported."""
+    if not rules.gates:
+        return "Clear"
+    node = _node(server) if server.heard else None
+    pods = [_JOB] if server.job == "here" else []
+    seen = disruption.occupancy(node, pods, NOW)
+    if isinstance(seen, disruption.Idle) and rules.waits_for_report and verify.unheard(_MOVED, node):
+        seen = disruption.Unknown("its agent has not reported", silent=True)
+    if isinstance(seen, disruption.Idle) and not rules.fences:
+        return "Clear"
+    step = disruption.drain_step(seen, node, since=NOW, now=NOW, forced=forced)
+    return type(step).__name__
+
+
+def _node(server: S) -> Node:
+    at = NOW - disruption.FENCE_SETTLES if server.fence == "fenced" else NOW
+    marks = {disruption.CORDONED_AT: at.isoformat()} if server.fence else {}
+    said = [NodeCondition("Ready", "True", last_heartbeat_time=NOW)]
+    if server.job == "another":
+        said.append(NodeCondition("OtherClusterVMs", "True", reason="OneJob"))
+    return Node(
+        metadata=ObjectMeta(name="m", annotations=marks),
+        spec=NodeSpec(unschedulable=bool(server.fence)),
+        status=NodeStatus(conditions=tuple(said)),
+    )
+
+
+_JOB = Pod(
+    metadata=ObjectMeta(name="job", labels={"tuist.dev/runner": "true", "tuist.dev/runner-account": "7"}),
+    status=PodStatus(phase="Running"),
+)
+_MOVED = ScalewayAppleSiliconMachine(
+    metadata=ObjectMeta(name="m", creation_timestamp=NOW),
+    status=MachineStatus(conditions=(Condition(type="Bootstrapped", status="True", reason=verify.RESTORED),)),
+)
+
+
+@cache
+def reinstall_step(slot: int, machine: M, number: int, server: S, settled: bool) -> str:
+    settle = timedelta(0) if settled else timedelta(days=2)  # the last request was a day ago
+    step = reinstall.reinstall_step(real_machine(slot, machine), real_server(number, server), NOW, settle)
+    return type(step).__name__
+
+
+@cache
+def movable(slot: int, machine: M) -> bool:
+    """Whether clusterctl goes on with a move: it waits while anything is under way that the move would lose.
+
+    The spec has the server as soon as the machine has; the model does not tell these two writes apart.
+    """
+    real = real_machine(slot, machine._replace(provider=machine.server))
+    return not cluster_api.lost_in_a_move(real)
 
 
 @cache

@@ -24,11 +24,37 @@ from unit.hosts.model.world import (
     waiting_machine,
 )
 
-_GUARDED_BY_MACHINE = frozenset({"intend", "forget", "bind", "verified", "hostless", "bound-again", "unproven"})
+GUARDED_BY_MACHINE = frozenset(
+    {
+        "intend",
+        "forget",
+        "bind",
+        "verified",
+        "hostless",
+        "bound-again",
+        "unproven",
+        "take-up",
+        "record-install",
+        "ask-install",
+        "install-began",
+        "install-ended",
+    }
+)
 _GUARDED_BY_HOST = frozenset(
     {"record", "write-claim", "restore-claim", "take-back", "freed", "request-wipe", "mark-started"}
 )
-RESTING = frozenset({"claim/look", "verify/look", "release/look", "request-wipe", "send"})
+RESTING = frozenset(
+    {
+        "claim/look",
+        "verify/look",
+        "release/look",
+        "request-wipe",
+        "send",
+        "install/look",
+        "ask-install",
+        "ask-install/gate",
+    }
+)
 """Stages whose next cloud call rests on reads made before: these hold up the waiting times."""
 
 
@@ -112,10 +138,19 @@ def arrive(state: State, item: Parked) -> Outcome:
         server = server._replace(name=to)
         return Outcome(state._replace(servers=swap(state.servers, number, server)), then, f"cloud: named {to}")
     broken, user, wished = "", user_of(state, number), state.hosts[number].release
-    if user is not None and (wished is None or wished.by != user):
+    if user is not None and (wished is None or wished.by != user) and not _installs(state, user, number):
         broken = f"the host in use by machine {user[0]} is wiped"
-    state = state._replace(servers=swap(state.servers, number, server._replace(wiping=True)))
+    elif server.job and (wished is None or not wished.kills):
+        broken = f"a job on host {number} is ended by a wipe that nobody forced"
+    server = server._replace(wiping=True, job="", fence="", heard=True)
+    state = state._replace(servers=swap(state.servers, number, server))
     return Outcome(state, then, "cloud: begins to wipe", broken)
+
+
+def _installs(state: State, user: Uid, number: int) -> bool:
+    """Whether a machine that uses a host has it reinstalled in place itself."""
+    machine = state.machines[user[0]]
+    return machine is not None and machine.server == number and machine.install in {"requested", "started"}
 
 
 def guarded_machine(state: State, item: Parked, older: int, rules: Rules) -> Iterator[Outcome]:
@@ -143,12 +178,27 @@ def guarded_machine(state: State, item: Parked, older: int, rules: Rules) -> Ite
             server = state.servers[number]._replace(tenant=(slot, machine.generation))
             state = state._replace(servers=swap(state.servers, number, server))
         case "hostless":
-            machine = now._replace(server=NOBODY, claiming=NOBODY, verified=False)
+            machine = now._replace(server=NOBODY, claiming=NOBODY, verified=False, provider=NOBODY, install="")
+        case "take-up":
+            machine = now._replace(server=now.provider, verified=False)
+        case "record-install":
+            machine = now._replace(install="recorded")
+        case "ask-install":
+            machine = now._replace(install="requested")
+        case "install-began":
+            machine = now._replace(install="started")
+        case "install-ended":
+            machine = now._replace(install="")
         case _:
             machine = now._replace(verified=False)
     state = write_machine(state, slot, machine)
-    if item.stage in {"bind", "bound-again", "unproven"}:
+    if item.stage in {"bind", "bound-again", "unproven", "take-up"}:
         state = _wait(state, waiting_machine(slot), older)
+    if item.stage == "ask-install":
+        # Whatever was decided before this, and this very request, arrives within `settle` of now, or never.
+        state = _wait(state, waiting_machine(slot), len(state.parked))
+        assert item.then is not None
+        item = item._replace(then=item.then._replace(waits=waiting_machine(slot)))
     if item.stage in {"intend", "forget"}:
         rest = Parked("acquire", slot, NOBODY, True, False, (machine,))
     elif item.then is not None:
@@ -197,9 +247,9 @@ def guarded_host(state: State, item: Parked, older: int, rules: Rules) -> Iterat
     then = item.then
     match item.stage:
         case "record":
-            name, by = cast("tuple[Name, Uid | None]", item.what)
+            name, by, kills = cast("tuple[Name, Uid | None, bool]", item.what)
             wipe = host.release.wipe if host.release else ""  # a merge patch keeps what it does not name
-            state = write_host(state, number, host._replace(release=R(wipe, name, by)))
+            state = write_host(state, number, host._replace(release=R(wipe, name, by, kills)))
         case "write-claim" | "restore-claim":
             machine, epoch = cast("tuple[M, int]", item.what)
             claim = (slot, machine.generation, epoch)
@@ -235,7 +285,7 @@ def without_the_refused(state: State, rules: Rules) -> State:
         item
         for item in state.parked
         if (
-            (item.fresh_machine or item.stage not in _GUARDED_BY_MACHINE)
+            (item.fresh_machine or item.stage not in GUARDED_BY_MACHINE)
             and (item.fresh_host or item.stage not in _GUARDED_BY_HOST)
         )
         or (not rules.acquire_looks_again and item.stage in {"intend", "forget", "bind", "write-claim", "take-back"})

@@ -12,6 +12,7 @@ from typing import cast
 from unit.hosts.model import decisions
 from unit.hosts.model.decisions import Rules
 from unit.hosts.model.effects import (
+    GUARDED_BY_MACHINE,
     Outcome,
     arrive,
     guarded_host,
@@ -21,6 +22,7 @@ from unit.hosts.model.effects import (
     settled_host,
     settled_machine,
     swap,
+    write_host,
     write_machine,
 )
 from unit.hosts.model.world import NOBODY, H, M, Name, Parked, State, Uid
@@ -48,7 +50,24 @@ def advance(state: State, item: Parked, older: int, rules: Rules) -> Iterator[Ou
             if machine is not None and machine.generation == generation and machine.deleting:
                 state = write_machine(state, slot, None)
             yield Outcome(state, None, "finalizer goes")
-        case "intend" | "forget" | "bind" | "verified" | "hostless" | "bound-again" | "unproven":
+        case "gate" | "ask-install/gate":
+            yield from _gate(state, item, rules)
+        case "cordon":
+            server = state.servers[item.host]
+            fenced = server if server.fence or not server.heard else server._replace(fence="settling")
+            yield Outcome(state._replace(servers=swap(state.servers, item.host, fenced)), None, "cordons the Node")
+        case "opened":
+            # The Host is written: older reads of it are void. Then the Node, or the machine.
+            if rules.opening_writes_host:
+                state = write_host(state, item.host, state.hosts[item.host])
+            assert item.then is not None
+            yield Outcome(state, item.then._replace(fresh_machine=item.fresh_machine), "writes the Host")
+        case "reopen":
+            server = state.servers[item.host]._replace(fence="")
+            yield Outcome(state._replace(servers=swap(state.servers, item.host, server)), None, "opens the Node")
+        case "install/look":
+            yield from _install_looks(state, item, rules)
+        case stage if stage in GUARDED_BY_MACHINE:
             yield from guarded_machine(state, item, older, rules)
         case _:
             yield from guarded_host(state, item, older, rules)
@@ -64,8 +83,13 @@ def _machine(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
         end = Parked("finalizer", slot, NOBODY, False, False, (machine.generation,))
         if host is not None and decisions.ending(slot, machine, number, host) == ("RecordRelease",):
             by: Uid = (slot, machine.generation)
-            end = Parked("record", slot, number, False, True, (_shown_name(host), by), end)
+            end = Parked("record", slot, number, False, True, (_shown_name(host), by, False), end)
+        if rules.gates and host is not None and decisions.may_end_jobs(slot, machine, number, host):
+            end = Parked("gate", slot, number, False, end.fresh_host, (machine.forced,), end)
         yield Outcome(state, end, "decides the ending")
+        return
+    if machine.server == NOBODY and machine.provider != NOBODY:
+        yield Outcome(state, item._replace(stage="take-up", host=machine.provider), "takes up the host of its spec")
         return
     if machine.server == NOBODY:
         yield from _acquire(state, item, rules)
@@ -89,14 +113,25 @@ def _machine(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
                 return
             own: Uid = (slot, machine.generation)
             server = state.servers[number]
+            if machine.install:
+                what = (machine, state.hosts[number])
+                yield Outcome(
+                    state, item._replace(stage="install/look", host=number, what=what), "is being reinstalled"
+                )
+                return
             used = state._replace(servers=swap(state.servers, number, server._replace(tenant=own)))
             yield Outcome(used, None, "works on the host", misuse(state, slot, machine))
+            if server.fence:
+                reopen = Parked("reopen", slot, number, False, False, ())
+                yield Outcome(state, Parked("opened", slot, number, False, False, (), reopen), "is well again")
             hostless = item._replace(stage="hostless", host=number)
-            yield Outcome(
-                state,
-                Parked("record", slot, number, item.fresh_machine, True, (_shown_name(host), own), hostless),
-                "gives up on the host",
-            )
+            record = Parked("record", slot, number, item.fresh_machine, True, (_shown_name(host), own, False), hostless)
+            gate = Parked("gate", slot, number, item.fresh_machine, True, (False,), record)
+            yield Outcome(state, gate if rules.gates else record, "gives up on the host")
+            if rules.reinstalls:
+                install = item._replace(stage="record-install", host=number)
+                gate = Parked("gate", slot, number, item.fresh_machine, False, (False,), install)
+                yield Outcome(state, gate, "is to be reinstalled in place")
         case ("KeepBinding",):
             settled = settled_machine(state, slot, rules)
             if decisions.verification(slot, machine, number, _held(host), None, settled) == ("Look",):
@@ -104,6 +139,48 @@ def _machine(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
                     stage="verify/look", host=number, fresh_host=True, what=(machine, state.hosts[number])
                 )
                 yield Outcome(state, look, "the claim is to be verified")
+
+
+def _gate(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
+    """Who works there is read now; the writes behind the gate are guarded by what was read before it."""
+    assert item.then is not None
+    number, forced = item.host, bool(item.what[0])
+    match decisions.gate(state.servers[number], forced, rules):
+        case "Clear":
+            then = item.then._replace(fresh_machine=item.fresh_machine)
+            if then.stage == "record":
+                name, by, _ = then.what
+                kills = forced and bool(state.servers[number].job or not state.servers[number].heard)
+                then = then._replace(fresh_host=item.fresh_host, what=(name, by, kills))
+            yield Outcome(state, then, "nobody works there")
+        case "Cordon":
+            yield Outcome(state, Parked("cordon", NOBODY, number, False, False, ()), "decides to fence")
+        case _:
+            return
+
+
+def _install_looks(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
+    """The server is read, and the next step of a reinstall in place is decided on."""
+    number, slot = item.host, item.slot
+    machine, _ = cast("tuple[M, H]", item.what)
+    write = item._replace(what=(machine,))
+    settled = settled_machine(state, slot, rules) or not rules.install_settles
+    match decisions.reinstall_step(slot, machine, number, state.servers[number], settled):
+        case "AskForReinstall":
+            send = Parked("send", slot, number, False, False, ("reinstall",))
+            ask = write._replace(stage="ask-install", then=send)
+            yield Outcome(
+                state, write._replace(stage="ask-install/gate", what=(False,), then=ask), "is to be asked for"
+            )
+        case "InstallBegan":
+            yield Outcome(state, write._replace(stage="install-began"), "install: seen to begin")
+        case "HostIsNew":
+            ended = write._replace(stage="install-ended")
+            yield Outcome(state, write._replace(stage="opened", then=ended), "install: seen to end")
+        case "ProveAgain":
+            yield Outcome(state, write._replace(stage="unproven"), "install: the name is not its own")
+        case _:
+            return
 
 
 def _shown_name(host: H) -> Name:
@@ -209,4 +286,6 @@ def _sweep_looks(state: State, item: Parked, rules: Rules) -> Iterator[Outcome]:
     if cast("tuple[str, str, str]", found)[0] == "HealLedger":
         yield Outcome(state, item._replace(stage="take-back", what=()), "sweep: decides to take a dead claim back")
     else:
-        yield Outcome(state, item._replace(stage="record", what=(server.name, None)), "sweep: decides to reclaim")
+        record = item._replace(stage="record", what=(server.name, None, False))
+        gate = item._replace(stage="gate", what=(False,), then=record)
+        yield Outcome(state, gate if rules.gates else record, "sweep: decides to reclaim")

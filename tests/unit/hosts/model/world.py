@@ -23,12 +23,14 @@ from paddock.hosts.api import (
     HostStatus,
     MachineSpec,
     MachineStatus,
+    Reinstall,
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
 )
 from paddock.hosts.api import OperatingSystem as HostOS
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.release import fresh_pool_name, release_marker
+from paddock.hosts.verify import provider_id
 from paddock.kube.objects import ObjectMeta
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,44 +52,61 @@ Shown = tuple[Name, bool, str]
 
 
 class M(NamedTuple):
-    """A Machine object. `claiming` and `server` are numbers of hosts."""
+    """A Machine object. `claiming`, `server` and `provider` are numbers of hosts; `provider` is what a spec brought along
+    from another cluster, or from a backup. `install` is how far a reinstall in place is, `forced` that a person does not
+    wait for jobs.
+    """
 
     generation: int
     deleting: bool = False
     claiming: int = NOBODY
     server: int = NOBODY
     verified: bool = False
+    provider: int = NOBODY
+    install: str = ""
+    forced: bool = False
 
 
 class R(NamedTuple):
-    """A recorded release; `by` is the Machine that wished it, None for the sweep."""
+    """A recorded release; `by` is the Machine that wished it, None for the sweep; `kills`: a person gave its jobs up."""
 
     wipe: str
     cloud_name: Name
     by: Uid | None
+    kills: bool = False
 
 
 class H(NamedTuple):
-    """A Host object. `shown` is what the inventory mirrored before it fell behind; None while it keeps up."""
+    """A Host object. `shown` is what the inventory mirrored before it fell behind; None while it keeps up. `lost`: it was made
+    anew after the ledger was lost.
+    """
 
     claim: tuple[int, int, int] | None
     release: R | None
     epoch: int
     shown: Shown | None = None
+    lost: bool = False
 
 
 class S(NamedTuple):
-    """A server. `tenant` is whose traces are on its disk; None when it is clean."""
+    """A server. `tenant` is whose traces are on its disk; None when it is clean. The rest is who works there: `job` (of a Pod
+    `here`, or of `another` cluster), whether its Node is fenced (`settling`, then `fenced`), and whether its agent has
+    reported to this cluster.
+    """
 
     name: Name
     wiping: bool
     tenant: Uid | None
+    job: str = ""
+    fence: str = ""
+    heard: bool = True
 
 
 class Parked(NamedTuple):
     """A pass that stopped half-way: `slot` and `host` are what it is about; `fresh_*` whether its guards still hold.
 
-    `waits` are the waiting times that are not over while this is parked (see `waiting_host`, `waiting_machine`).
+    `waits` are the waiting times that are not over while this is parked (see `waiting_host`, `waiting_machine`). `foreign` is a
+    pass of a cluster that the machine has left: all it can still do is to reach the cloud.
     """
 
     stage: str
@@ -98,6 +117,7 @@ class Parked(NamedTuple):
     what: tuple[object, ...]
     then: "Parked | None" = None
     waits: int = 0
+    foreign: bool = False
 
 
 class State(NamedTuple):
@@ -109,9 +129,11 @@ class State(NamedTuple):
     parked: tuple[Parked, ...]
     made: tuple[int, ...]
     budget: int
+    moves: int = 0
+    restores: int = 0
 
 
-def initial(hosts: int, budget: int) -> State:
+def initial(hosts: int, budget: int, moves: int = 0, restores: int = 0) -> State:
     """Every host clean, pooled, and seen by the inventory; no Machine."""
     pooled: Name = ("pool", 0)
     return State(
@@ -121,6 +143,8 @@ def initial(hosts: int, budget: int) -> State:
         (),
         (0,) * SLOTS,
         budget,
+        moves,
+        restores,
     )
 
 
@@ -207,15 +231,29 @@ def real_machine(slot: int, machine: M, settled: bool = True) -> ScalewayAppleSi
             uid=uid(slot, machine.generation),
             deletion_timestamp=NOW if machine.deleting else None,
         ),
-        spec=MachineSpec(type="M2-L", zone="fr-par-1", os="Tahoe"),
+        spec=MachineSpec(
+            type="M2-L",
+            zone="fr-par-1",
+            os="Tahoe",
+            provider_id=provider_id("fr-par-1", server_id(machine.provider)) if machine.provider != NOBODY else "",
+        ),
         status=MachineStatus(
             claiming=server_id(machine.claiming) if machine.claiming != NOBODY else "",
             server_id=server_id(machine.server) if bound else "",
             host_name=server_id(machine.server) if bound else "",
             bound_at=(NOW - SETTLE if settled else NOW) if bound else None,
             claim_verified=machine.verified,
+            reinstall=_reinstall(machine.install),
         ),
     )
+
+
+def _reinstall(install: str) -> Reinstall | None:
+    """Asked long ago: whether to ask again rests on the cloud alone, which allows more than the real wait does."""
+    if not install:
+        return None
+    wipe = "" if install == "recorded" else install
+    return Reinstall(since=NOW, wipe=wipe, asked=1, asked_at=NOW - timedelta(days=1))  # pyright: ignore[reportArgumentType]
 
 
 @cache

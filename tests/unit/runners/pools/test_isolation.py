@@ -64,7 +64,7 @@ def test_an_exclusive_pool_has_a_place_only_where_nobody_is() -> None:
 def test_a_shared_pool_without_softnet_says_which_macs_and_what_to_do() -> None:
     found = isolated(SHARED, [with_softnet("n1"), node("n2"), with_softnet("n3", "false")])
     assert found is not None
-    assert (found.status, found.reason) == ("False", "SoftnetMissing")
+    assert (found.status, found.reason) == ("True", "OneAccountAtATime")
     assert "2 of 3 Macs (n2, n3)" in found.message
     assert "exclusive" in found.message
 

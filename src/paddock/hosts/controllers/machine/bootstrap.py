@@ -151,7 +151,9 @@ class BootstrapHost:
 
     async def _succeeded(self, machine: Machine, host: Host, outcome: Bootstrapped) -> Machine:
         context, now = self._context, self._context.clock.now()
-        # Before the write that ends the bootstrap: died in between, it is bootstrapped again, and opened again.
+        # Before the write that ends the bootstrap: died in between, it is bootstrapped again, and opened again. The Host is
+        # written first: whoever saw an idle Mac, and stalled, can no longer record its release.
+        await context.count(host, bootstraps=1)
         await self._gate.reopen(machine)
         await context.note_bootstrapped(machine, host, outcome.config_hash)
         message = f"host {host.metadata.name} is bootstrapped"
@@ -168,7 +170,6 @@ class BootstrapHost:
         status = replace(status, conditions=without_condition(status.conditions, "Drained"))
         machine = await context.save(machine, status)
         context.say(machine, "Normal", "Bootstrapped", message)
-        await context.count(host, bootstraps=1)
         return machine
 
     # Credentials
@@ -267,7 +268,8 @@ class BootstrapHost:
         await context.count(host, bootstrap_failures=1)
         if not isinstance(decision, Retry):
             # Its agent may have registered during the bootstrap, and work may have come: then this tier waits, and the
-            # next attempt does not even begin before the Mac is idle.
+            # next attempt does not even begin before the Mac is idle. The Host is read before the gate.
+            host = await context.fresh_host(host.metadata.name) or host
             gated = await self._gate.clear(machine, "reboot" if isinstance(decision, Reboot) else "release")
             if isinstance(gated, RequeueAfter):
                 return gated
@@ -334,14 +336,17 @@ class BootstrapHost:
     async def give_back(
         self, machine: Machine, host: Host, prefix: str, why: str, *, reason: str = "BootstrapExhausted"
     ) -> RequeueAfter:
-        """Record the release first; only then forget the host. Died in between: the record makes us let go of it."""
+        """Record the release first; only then forget the host. Died in between: the record makes us let go of it.
+
+        `host` was read before the gate, and the release is recorded in that very version of it: a Mac that was opened to
+        work since has another.
+        """
         context = self._context
-        fresh = await context.fresh_host(host.metadata.name)
-        if fresh is None or fresh.spec.claim is None or fresh.spec.claim.machine_uid != machine.metadata.uid:
+        if host.spec.claim is None or host.spec.claim.machine_uid != machine.metadata.uid:
             return RequeueAfter(1.0)  # it is not ours any more: the next pass sees why
         await record_release(
             context,
-            fresh,
+            host,
             policy="pool",
             prefix=prefix,
             family=machine.spec.os,

@@ -60,7 +60,8 @@ class ReinstallHost:
         if work is None:
             return machine
         try:
-            step = reinstall_step(machine, await context.look(host), context.clock.now())
+            seen = await context.look(host)
+            step = reinstall_step(machine, seen, context.clock.now(), context.settings.settle)
             match step:
                 case None:
                     return machine

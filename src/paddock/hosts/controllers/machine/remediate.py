@@ -33,6 +33,7 @@ from paddock.hosts.remediation import (
     WaitForHost,
     next_step,
     proven_dead,
+    reboot_may_come,
     trouble_of,
     with_power,
 )
@@ -45,6 +46,7 @@ Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
 _SOON = 60.0
 _AT_ONCE = 0.1
+_WHEN_WELL = 30.0
 _DOING = {SOFT_REBOOT: "reboot", REBOOT: "reboot", REINSTALL: "reinstall", GIVE_BACK: "release"}
 
 
@@ -67,12 +69,7 @@ class RemediateHost:
         known = machine.status.remediation
         trouble = trouble_of(node, host, known, now, missing=missing)
         if trouble is None:
-            if known is not None:
-                machine = await context.save(machine, replace(machine.status, remediation=None))
-                # A tier may have cordoned it, and somebody has helped it since.
-                await self._gate.reopen(machine)
-                context.say(machine, "Normal", "HostRecovered", f"host {host.metadata.name} is well again")
-            return machine
+            return machine if known is None else await self._recovered(machine, host, known)
         if known is None and trouble.urgent:
             begun = Remediation(since=trouble.since)
             machine = await context.save(machine, replace(machine.status, remediation=begun))
@@ -95,6 +92,21 @@ class RemediateHost:
                 return await self._disrupt(machine, host, trouble, REINSTALL, message)
             case GiveUp(message):
                 return await self._disrupt(machine, host, trouble, GIVE_BACK, message)
+
+    async def _recovered(self, machine: Machine, host: Host, known: Remediation) -> RequeueAfter | Machine:
+        """A tier may have cordoned it: open it again. Died in between, all of this is repeated.
+
+        The Host is written before: whoever saw that nobody works there, and stalled, can no longer record a release.
+        """
+        context, now = self._context, self._context.clock.now()
+        if reboot_may_come(known, now):
+            message = "it is well again; it takes work when no reboot can come any more"
+            await context.save(machine, ready(machine.status, False, "HostInTrouble", message, now))
+            return RequeueAfter(_WHEN_WELL)
+        await context.count(host, recoveries=1)
+        await self._gate.reopen(machine)
+        context.say(machine, "Normal", "HostRecovered", f"host {host.metadata.name} is well again")
+        return await context.save(machine, replace(machine.status, remediation=None))
 
     async def _restart(self, machine: Machine, host: Host) -> RequeueAfter:
         credentials = await self._prepare.login(machine, host)
