@@ -45,11 +45,13 @@ THEIRS: Final = {
     "namespace",
     "node",
     "secrets",
+    "pod",
     "pods",
     "secret",
     "service",
 }
 FLAGS: Final = {
+    "cordon": set(),
     "drain": {"--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout"},
     "annotate": {"--overwrite"},
     "apply": {"-f", "--server-side", "--force-conflicts"},
@@ -119,6 +121,8 @@ def kubectl(words: Sequence[str]) -> None:
     unknown = flags - FLAGS[plain[0]] - _GLOBAL
     assert not unknown, f"kubectl {plain[0]} has no {unknown}"
     named = plain[2] if plain[0] == "rollout" else plain[1] if len(plain) > 1 else ""
+    if plain[0] in ("cordon", "drain"):
+        named = ""  # the name of a Node, of which no kind is said
     for kind in re.split(r"[/.]", named)[0].split(",") if named else ():
         assert kind in OURS | THEIRS | {"KIND"}, f"there is no kind {kind}"
     for path in (word for flag, word in itertools.pairwise(words) if flag == "-f"):
