@@ -21,6 +21,7 @@ _KEPT: Final = frozenset(
         "PADDOCK_SIM_AT_MOST",
         "PADDOCK_SIM_SEED",
         "PADDOCK_SIM_SEEDS",
+        "PADDOCK_WRITE_INCIDENTS",
         "PADDOCK_WRITE_OPERATIONS",
         "PADDOCK_WRITE_RECORDING",
         # Where programs for tests were built once; no kubeconfig and no secret is there.

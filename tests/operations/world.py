@@ -59,9 +59,12 @@ _KEY = throwaway_app_key()
 class OperationsWorld:
     """One cluster with one fleet of `macs` Macs of two VMs each, and `spare` more in the pool of hosts."""
 
-    def __init__(self, world: World, dsn: str, schema: str, *, macs: int, spare: int = 0) -> None:
+    def __init__(
+        self, world: World, dsn: str, schema: str, *, macs: int, spare: int = 0, expect_nodes: bool = False
+    ) -> None:
         self.world, self.clock = world, world.clock
         self._dsn, self._schema = dsn, schema
+        self._expect_nodes = expect_nodes
         self.size = self.wanted = macs
         """How many Macs the fleet should have: operations that scale change it."""
         self.store = GlassStore()
@@ -84,6 +87,7 @@ class OperationsWorld:
         self.registries: list[CollectorRegistry] = []
         """Of every life of every process, so that no count is lost with the process that counted."""
         self.service: RunnerService | None = None
+        self.hosts: HostOperator | None = None
         self._dispatch_app: Any = Starlette()
         self._lives = 0
         world.process("api", self._api)
@@ -167,7 +171,9 @@ class OperationsWorld:
         await self.ready.wait()
         rng, metrics = self._rng("operator"), self._metrics()
         client = self.client()
-        settings = HostSettings(default_adopt_pool_prefix=HOST_POOL, claim_name_prefix=f"{FLEET}-")
+        settings = HostSettings(
+            default_adopt_pool_prefix=HOST_POOL, claim_name_prefix=f"{FLEET}-", expect_nodes=self._expect_nodes
+        )
         at_cloud = replace(self.cloud.settings(), request_timeout=settings.request_timeout)
         way = self.world.transport(self.cloud.app, latency=(0.05, 0.4), faults=False, purpose="cloud")
         cloud = ScalewayClient(at_cloud, self.clock, rng, transport=way)
@@ -175,7 +181,7 @@ class OperationsWorld:
         retirement = HttpRetirementApi("http://dispatch", token, transport=self._to_dispatch(), clock=self.clock)
         manager = Manager(clock=self.clock, rng=rng, metrics=metrics)
         bootstrap = InstallingBootstrap(self.macs, self.fakes)
-        HostOperator(
+        self.hosts = HostOperator(
             manager, client, cloud, bootstrap, settings,
             clock=self.clock, rng=rng, metrics=metrics, work=DispatchWord(retirement),
         )  # fmt: skip

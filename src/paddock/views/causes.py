@@ -1,7 +1,8 @@
 """Which problem is the cause of which: the root is told first, and what hangs on it below it.  (pure)
 
 A problem hangs on another only where the second explains the first: a pool is short because Macs are not ready, jobs wait
-because the pool is short. Where Pods are warm, waiting jobs are not the Macs' fault, and nothing is blamed on them.
+because the pool is short. Where Pods are warm, waiting jobs are not the Macs' fault, and nothing is blamed on them. A Mac is
+blamed only for its own fleet's pools and its own Pods, and a missing host only for machines that have none.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,19 +23,28 @@ class Known:
     """Machines that wait for a host to be free."""
 
 
-_Fits = Callable[[Known], bool]
+_Fits = Callable[[Problem, Problem, Known], bool]
+"""Whether the first may be the cause of the second, of one and the same fleet."""
 
 
-def _always(_: Known) -> bool:
+def _always(_cause: Problem, _symptom: Problem, _known: Known) -> bool:
     return True
 
 
-def _no_pod_is_warm(known: Known) -> bool:
+def _no_pod_is_warm(_cause: Problem, _symptom: Problem, known: Known) -> bool:
     return not known.warm
 
 
-def _machines_lack_hosts(known: Known) -> bool:
+def _machines_lack_hosts(_cause: Problem, _symptom: Problem, known: Known) -> bool:
     return known.without_host > 0
+
+
+def _it_lacks_a_host(_cause: Problem, symptom: Problem, _known: Known) -> bool:
+    return symptom.ties.lacks_host
+
+
+def _it_needs_the_cloud(_cause: Problem, symptom: Problem, _known: Known) -> bool:
+    return not symptom.ties.was_in_service
 
 
 # From a cause to its symptom, by what a problem is about. Nearer causes first: jobs hang on their pool, which hangs on Macs.
@@ -43,6 +53,7 @@ _EDGES: tuple[tuple[str, str, _Fits], ...] = (
     ("dispatch", "pool", _always),
     ("dispatch", "pod", _always),
     ("pool", "queue", _no_pod_is_warm),
+    ("pod", "queue", _no_pod_is_warm),
     ("pod", "pool", _no_pod_is_warm),
     ("machine", "pool", _always),
     ("machine", "pod", _always),
@@ -50,10 +61,10 @@ _EDGES: tuple[tuple[str, str, _Fits], ...] = (
     ("fleet", "pool", _always),
     ("machine", "queue", _no_pod_is_warm),
     ("fleet", "queue", _no_pod_is_warm),
-    ("host", "machine", _machines_lack_hosts),
+    ("host", "machine", _it_lacks_a_host),
     ("host", "fleet", _machines_lack_hosts),
     ("paddock", "host", _always),
-    ("paddock", "machine", _always),
+    ("paddock", "machine", _it_needs_the_cloud),
     ("paddock", "fleet", _always),
 )
 
@@ -84,13 +95,22 @@ def by_cause(found: Sequence[Problem], known: Known, aside: int) -> tuple[Proble
 
 
 def _cause_of(index: int, live: Sequence[Problem], known: Known) -> int | None:
-    mine = _subject(live[index])
-    for cause, symptom, fits in _EDGES:
-        if symptom == mine and fits(known):
+    symptom = live[index]
+    if symptom.ties.by_itself:
+        return None
+    for cause, mine, fits in _EDGES:
+        if mine == _subject(symptom):
             for other, problem in enumerate(live):
-                if other != index and _subject(problem) == cause:
+                if _subject(problem) == cause and _tied(problem, symptom) and fits(problem, symptom, known):
                     return other
     return None
+
+
+def _tied(cause: Problem, symptom: Problem) -> bool:
+    """Whether they are about the same fleet and the same Mac, as far as either says so."""
+    of, about = cause.ties, symptom.ties
+    same_fleet = not of.fleet or not about.fleet or of.fleet == about.fleet
+    return same_fleet and (not of.node or not about.node or of.node == about.node)
 
 
 def _root(index: int, above: dict[int, int | None]) -> int:

@@ -6,13 +6,14 @@ once, however young: a host that no machine owns, jobs that no runner runs, a sp
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from paddock.base.explanation import Explanation, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.node_health import troubles
 from paddock.hosts.orphans import HostState
 from paddock.hosts.why import why_host, why_machine
 from paddock.kube.builtin import Node, Pod
@@ -20,9 +21,10 @@ from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import QueueSummary
+from paddock.runners.pools.nodes import unready_since
 from paddock.views.causes import Known, by_cause
 from paddock.views.idle_capacity import idle_beside_jobs, lost_runners
-from paddock.views.problem import Problem
+from paddock.views.problem import Problem, Ties
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "survey"]
 
@@ -40,6 +42,9 @@ _WAITS = timedelta(minutes=1)
 _WAITS_TOO_LONG = timedelta(minutes=10)
 _YOUNG_REASONS = frozenset({"", "Adopting", "Bootstrapping", "HostNotReady"})
 _POOL_UNDER_WAY = frozenset({"Starting", "Draining", "Rolling", "ScalingDown"})
+_OUT_OF_SERVICE = frozenset({"HostInTrouble", "NodeMissing"})
+"""Why a machine that was Ready is not."""
+_WRITTEN_WRONG = frozenset({"InvalidConfiguration", "AmbiguousDispatchLabel"})
 _POOL_GRACE = timedelta(minutes=1)
 _RUNBOOKS = {"NoAvailableHost": "PaddockNoAvailableHost"}
 
@@ -86,6 +91,7 @@ class _Found:
     why: Callable[[], Explanation]
     ask: str
     runbook: str = ""
+    ties: Ties = field(default_factory=Ties)
 
 
 def survey(
@@ -130,7 +136,7 @@ def survey(
         *_of_lost_runners(pods, nodes),
         *(Problem(_TOLD, "paddock", sentence) for sentence in told),
         *_of_fleets(fleets),
-        *_folded(_of_machines(machines, hosts, now), "machines"),
+        *_folded([*_of_machines(machines, hosts, now), *_of_nodes(machines, nodes or (), now)], "machines"),
         *_folded(_of_hosts(hosts, machines, now), "hosts"),
         *_of_pools(pools, now),
         *_folded(_of_pods(pods, now), "pods"),
@@ -209,6 +215,18 @@ def _of_capacity(
             doing="they are queued as soon as a pool offers their labels",
             commands=("paddock get jobs", "paddock get pools -o wide"),
             runbook="PaddockJobsUnserved",
+            ties=Ties(by_itself=True),
+        )
+    if summary.resting and summary.resting_since is not None and now - summary.resting_since > _WAITS:
+        said = f"{summary.resting} job{' waits' if summary.resting == 1 else 's wait'} because GitHub makes no runner"
+        yield Problem(
+            _UNSERVED,
+            "github",
+            f"{said}: {summary.resting_why}" if summary.resting_why else said,
+            since=summary.resting_since,
+            doing="asked again by itself, with growing pauses",
+            commands=("paddock get jobs", "paddock doctor"),
+            runbook="PaddockJobsWaitTooLong",
         )
     for source in summary.job_sources:
         if trouble := source.trouble(now):
@@ -223,6 +241,7 @@ def _of_capacity(
                 else "asked again by itself; GitHub keeps its messages",
                 commands=(f"paddock why pool {source.pool}", "paddock doctor"),
                 runbook="PaddockJobSourceRefused" if refused else "PaddockJobSourceLost",
+                ties=Ties(by_itself=True),
             )
     for found in idle_beside_jobs(pools, nodes or (), pods, summary):
         yield Problem(
@@ -232,6 +251,7 @@ def _of_capacity(
             since=now - found.waited,
             commands=(f"paddock why pool {found.pool}", "paddock get jobs", "paddock get pods"),
             runbook="PaddockIdleBesideJobs",
+            ties=Ties(by_itself=True),
         )
 
 
@@ -267,6 +287,7 @@ def _of_fleets(fleets: Sequence[MacFleet]) -> Iterable[Problem]:
                 since=_since(fleet.status.conditions),
                 commands=(f"paddock why fleet {name}",),
                 runbook="PaddockFleetBelowSize",
+                ties=Ties(fleet=name),
             )
 
 
@@ -279,7 +300,7 @@ def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: dateti
         reason = ready.reason if ready is not None else ""
         since = meta.deletion_timestamp or _since(status.conditions) or meta.creation_timestamp
         young = since is None or now - since < _UNDER_WAY
-        under_way = meta.deletion_timestamp is not None or reason in _YOUNG_REASONS
+        under_way = meta.deletion_timestamp is not None or (reason in _YOUNG_REASONS and not status.bootstrap_attempts)
         if young and under_way and not status.failure_reason:
             continue
         yield _Found(
@@ -289,7 +310,26 @@ def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: dateti
             partial(why_machine, machine, hosts, machines, now),
             f"paddock why machine {meta.name}",
             "PaddockMachineFailed" if status.failure_reason else _RUNBOOKS.get(reason, "PaddockFleetBelowSize"),
+            Ties(
+                fleet=machine.spec.fleet_name,
+                node=meta.name,
+                lacks_host=not status.host_name,
+                was_in_service=reason in _OUT_OF_SERVICE,
+            ),
         )
+
+
+def _of_nodes(machines: Sequence[Machine], nodes: Sequence[Node], now: datetime) -> Iterable[_Found]:
+    """Macs whose machine and Node are Ready, and which take no job all the same, such as for want of disk."""
+    up = {node.metadata.name: node for node in nodes if unready_since(node) is None}
+    for machine in machines:
+        name = machine.metadata.name
+        if not machine.status.ready or name not in up or PAUSED in machine.metadata.annotations:
+            continue
+        if wrong := [trouble.sentence for trouble in troubles(up[name], now) if trouble.urgent]:
+            said = Explanation(about=f"machine {name}", sentence="; ".join(wrong))
+            ties = Ties(fleet=machine.spec.fleet_name, node=name, was_in_service=True)
+            yield _Found(_NOT_READY, "", None, partial(_same, said), f"paddock why machine {name}", ties=ties)
 
 
 def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime) -> Iterable[_Found]:
@@ -334,6 +374,7 @@ def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
             doing=_message(pool.status.conditions, "Autoscaled"),
             commands=(f"paddock why pool {name}", f"paddock describe pool {name}"),
             runbook="PaddockJobsWaitTooLong",
+            ties=Ties(fleet=pool.spec.fleet_selector, by_itself=ready.reason in _WRITTEN_WRONG),
         )
 
 
@@ -349,6 +390,7 @@ def _refused_fields(pool: RunnerPool) -> Iterable[Problem]:
                 said.message,
                 since=said.last_transition_time,
                 commands=(f"paddock why pool {name}", f"paddock describe pool {name}"),
+                ties=Ties(by_itself=True),
             )
 
 
@@ -358,14 +400,18 @@ def _of_pods(pods: Sequence[Pod], now: datetime) -> Iterable[_Found]:
         if meta.labels.get(RUNNER_LABEL) != "true":
             continue
         about, ask = f"pod {meta.name}", f"paddock why pod {meta.name}"
+        ties = Ties(node=pod.spec.node_name)
         gone, made = meta.deletion_timestamp, meta.creation_timestamp
         if gone is not None and now - gone > _POD_ENDS:
             said = Explanation(about=about, sentence=f"has been deleting for {span(now - gone)}")
-            yield _Found(_POD, "deleting", gone, partial(_same, said), ask)
+            yield _Found(_POD, "deleting", gone, partial(_same, said), ask, ties=ties)
         elif gone is None and pod.status.phase == "Pending" and made is not None and now - made > _POD_STARTS:
             where = f"on {pod.spec.node_name}" if pod.spec.node_name else "and has no Node"
-            said = Explanation(about=about, sentence=f"has been starting for {span(now - made)} {where}")
-            yield _Found(_POD, "starting", made, partial(_same, said), ask)
+            why = next(
+                (f": {each.message}" for each in pod.status.conditions if each.type == "Ready" and each.message), ""
+            )
+            said = Explanation(about=about, sentence=f"has been starting for {span(now - made)} {where}{why}")
+            yield _Found(_POD, "starting", made, partial(_same, said), ask, ties=ties)
 
 
 def _same(said: Explanation) -> Explanation:
@@ -386,7 +432,18 @@ def _folded(found: Iterable[_Found], plural: str) -> Iterable[Problem]:
             told,
             about=f"{len(alike)} {plural}",
             sentence=f"{kind or 'not ready'}, such as {told.about}: {told.sentence}",
+            ties=_shared([one.ties for one in alike]),
         )
+
+
+def _shared(ties: Sequence[Ties]) -> Ties:
+    """What is true of many as of one: a name only where it is everybody's."""
+    fleets = {each.fleet for each in ties}
+    return Ties(
+        fleet=fleets.pop() if len(fleets) == 1 else "",
+        lacks_host=any(each.lacks_host for each in ties),
+        was_in_service=all(each.was_in_service for each in ties),
+    )
 
 
 def _age(found: _Found) -> tuple[bool, float]:
@@ -396,7 +453,7 @@ def _age(found: _Found) -> tuple[bool, float]:
 def _told(found: _Found) -> Problem:
     said = found.why()
     commands = (found.ask, *(command for command in said.commands if command != found.ask))
-    return Problem(found.impact, said.about, said.sentence, found.since, said.next, commands, found.runbook)
+    return Problem(found.impact, said.about, said.sentence, found.since, said.next, commands, found.runbook, found.ties)
 
 
 def _since(conditions: Sequence[Condition]) -> datetime | None:

@@ -3,7 +3,22 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "Ties"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """What decides whether one problem may be the cause of another. An empty name fits every other."""
+
+    fleet: str = ""
+    node: str = ""
+    """The Mac that it is about, or on."""
+    lacks_host: bool = False
+    """It is a machine that waits for a host."""
+    was_in_service: bool = False
+    """It is a machine whose Mac ran and does not now: whether the cloud answers has no part in that."""
+    by_itself: bool = False
+    """Nothing else explains it, such as what a person wrote into a pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,5 +33,6 @@ class Problem:
     doing: str = ""
     commands: tuple[str, ...] = ()
     runbook: str = ""
+    ties: Ties = Ties()
     symptoms: "tuple[Problem, ...]" = ()
     """What would not be wrong without this, worst first."""

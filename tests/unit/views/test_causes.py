@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from unit.hosts.made import NOW, OTHER_ID, SERVER_ID, claim, host, machine, release
-from unit.views.test_health import CALM, LONG_AGO, look, pod, pool, said
+from unit.views.test_health import CALM, LONG_AGO, look, mac, pod, pool, said
 
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetStatus
+from paddock.kube.builtin import NodeCondition, PodSpec
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.ledger.views import QueueSummary
 from paddock.views.health import FleetHealth
@@ -96,6 +97,60 @@ def test_what_hangs_on_a_cause_is_below_it_and_nowhere_else():
 def test_waiting_jobs_are_not_blamed_on_a_broken_mac_while_pods_are_warm():
     health = look(**INCIDENTS["jobs wait beside warm Pods while a Mac is broken"][0])
     assert [(one.about, one.symptoms) for one in health.problems] == [("queue", ()), ("machine blue-1", ())]
+
+
+def roots(**seen: Any) -> list[str]:
+    return [problem.about for problem in look(**seen).problems]
+
+
+def test_a_mac_that_went_dark_is_not_blamed_on_a_cloud_that_is_away_or_on_an_orphan():
+    assert set(roots(told=[AWAY], machines=[BROKEN])) == {"paddock", "machine blue-1"}
+    seen = look(hosts=[ORPHAN], machines=[BROKEN, NO_HOST])
+    assert {root.about: [one.about for one in root.symptoms] for root in seen.problems} == {
+        f"host {OTHER_ID}": ["machine blue-2"],
+        "machine blue-1": [],
+    }
+
+
+def test_a_mac_is_not_blamed_for_another_fleets_pool():
+    green = machine("green-1", spec={"fleet_name": "green"}, host_name=SERVER_ID, conditions=said("HostInTrouble"))
+    assert set(roots(machines=[green], pools=[SHORT])) == {"pool macs", "machine green-1"}
+    blue = machine("blue-1", spec={"fleet_name": "blue"}, host_name=SERVER_ID, conditions=said("HostInTrouble"))
+    assert roots(machines=[blue], pools=[SHORT]) == ["machine blue-1"]
+
+
+def test_a_mac_is_not_blamed_for_pods_on_other_macs():
+    elsewhere = replace(STUCK, spec=PodSpec(node_name="blue-7"))
+    assert set(roots(machines=[BROKEN], pods=[elsewhere])) == {"machine blue-1", "pod runner-9"}
+    there = replace(STUCK, spec=PodSpec(node_name="blue-1"))
+    assert roots(machines=[BROKEN], pods=[there]) == ["machine blue-1"]
+
+
+def test_labels_that_nobody_offers_are_blamed_on_no_mac():
+    unserved = replace(CALM, unserved=2, unserved_why="gpu")
+    assert roots(machines=[BROKEN], pools=[SHORT], summary=unserved) == ["queue", "machine blue-1"]
+
+
+def test_a_field_that_a_person_wrote_wrong_is_blamed_on_no_mac():
+    refused = pool(conditions=said("InvalidConfiguration", "no Pod is created: spec.image"))
+    assert roots(machines=[BROKEN], pools=[refused]) == ["pool macs", "machine blue-1"]
+
+
+def test_a_bootstrap_that_has_failed_before_is_told_while_it_is_tried_again():
+    young = said("Bootstrapping", since=NOW - timedelta(minutes=5))
+    assert roots(machines=[machine(conditions=young)]) == []
+    assert roots(machines=[machine(conditions=young, bootstrap_attempts=2)]) == ["machine m-1"]
+
+
+def test_a_ready_mac_whose_node_takes_no_job_is_told():
+    full = NodeCondition(type="DiskPressure", status="True", message="8 GB are free; make room", reason="DiskIsShort")
+    good = mac("blue-1")
+    short = replace(good, status=replace(good.status, conditions=(*good.status.conditions, full)))
+    ready = machine("blue-1", ready=True, host_name=SERVER_ID)
+    assert roots(machines=[ready], nodes=[good]) == []
+    health = look(machines=[ready], nodes=[short], summary=WAITING)
+    assert health.sentence.startswith("Not healthy: machine blue-1: DiskPressure: 8 GB are free")
+    assert [one.about for one in health.problems[0].symptoms] == ["queue"]
 
 
 def test_nothing_is_lost_or_told_twice():

@@ -49,20 +49,21 @@ WITH line AS (
 ), repositories AS (
     SELECT account_id, platform, repository_id, repository, count(*) FILTER (WHERE NOT rests) AS jobs,
            count(*) FILTER (WHERE rests) AS resting, max(vcpus) AS vcpus, max(memory_mb) AS memory_mb,
-           min(enqueued_at) FILTER (WHERE NOT rests) AS oldest
+           min(enqueued_at) FILTER (WHERE NOT rests) AS oldest, min(enqueued_at) FILTER (WHERE rests) AS rested
     FROM line GROUP BY account_id, platform, repository_id, repository
 ), accounts_in_line AS (
     SELECT r.account_id, r.platform, coalesce(sum(r.jobs) FILTER (WHERE is_ok), 0) AS all_jobs,
            coalesce(sum(least(r.jobs, room.jobs)) FILTER (WHERE is_ok), 0) AS jobs,
            coalesce(sum(r.resting) FILTER (WHERE is_ok), 0) AS resting,
            coalesce(sum(r.jobs + r.resting) FILTER (WHERE NOT is_ok), 0) AS not_allowed, max(r.vcpus) AS vcpus,
-           max(r.memory_mb) AS memory_mb, min(r.oldest) FILTER (WHERE is_ok AND room.jobs IS DISTINCT FROM 0) AS oldest
+           max(r.memory_mb) AS memory_mb, min(r.oldest) FILTER (WHERE is_ok AND room.jobs IS DISTINCT FROM 0) AS oldest,
+           min(r.rested) FILTER (WHERE is_ok) AS rested
     FROM repositories r CROSS JOIN LATERAL is_allowed(r.account_id, r.repository_id, r.repository) is_ok
     LEFT JOIN LATERAL (SELECT greatest(0, least(own.vcpus / r.vcpus, own.memory_mb / r.memory_mb)) AS jobs
                        FROM repository_room(r.account_id, r.repository_id, r.platform) own) room ON true
     GROUP BY r.account_id, r.platform
 ), room AS (
-    SELECT a.all_jobs, a.jobs, a.resting, a.not_allowed, a.oldest, greatest(0, coalesce(least(
+    SELECT a.all_jobs, a.jobs, a.resting, a.not_allowed, a.oldest, a.rested, greatest(0, coalesce(least(
                (l.vcpus - coalesce(used.vcpus, 0)) / a.vcpus,
                (l.memory_mb - coalesce(used.memory_mb, 0)) / a.memory_mb), 0)) AS headroom
     FROM accounts_in_line a LEFT JOIN limits l USING (account_id, platform)
@@ -83,7 +84,10 @@ SELECT coalesce(extract(epoch FROM %(now)s - min(oldest) FILTER (WHERE headroom 
        (SELECT count(*) FROM jobs WHERE status = 'unserved')::integer AS unserved,
        coalesce((SELECT changed_why FROM jobs WHERE status = 'unserved' ORDER BY changed_at, job_id LIMIT 1), '')
            AS unserved_why,
-       (SELECT min(changed_at) FROM jobs WHERE status = 'unserved') AS unserved_since
+       (SELECT min(changed_at) FROM jobs WHERE status = 'unserved') AS unserved_since,
+       min(rested) AS resting_since,
+       coalesce((SELECT s.why FROM setbacks s WHERE s.not_before > %(now)s ORDER BY s.not_before DESC LIMIT 1), '')
+           AS resting_why
 FROM room
 """
 IN_LINE = """

@@ -79,6 +79,9 @@ class QueueSummary(Struct, frozen=True):
     unserved: int = 0
     unserved_why: str = ""
     unserved_since: datetime | None = None
+    resting_since: datetime | None = None
+    resting_why: str = ""
+    """Since when the oldest of the resting jobs waits, and what GitHub said when it made no runner."""
     dispatchable_by_pool: dict[str, int] = {}
     oldest_by_pool: dict[str, float] = {}
     """Of each pool: how many jobs may run now, and how long the oldest of them has waited since it may."""
