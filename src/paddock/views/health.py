@@ -361,21 +361,30 @@ def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
     for pool in pools:
         yield from _refused_fields(pool)
         ready = get_condition(pool.status.conditions, "Ready")
-        if ready is None or ready.status == "True" or ready.reason in _POOL_UNDER_WAY:
+        if ready is None or ready.status == "True" or (ready.reason in _POOL_UNDER_WAY and not _none_starts(pool, now)):
             continue
         if ready.last_transition_time is not None and now - ready.last_transition_time < _POOL_GRACE:
             continue  # a runner that has just ended is being replaced: that is how pools live
-        name = pool.metadata.name
+        name, message = pool.metadata.name, ready.message or ready.reason
+        if ready.reason in _POOL_UNDER_WAY and ready.last_transition_time is not None:
+            message = f"none of its Pods has got ready for {span(now - ready.last_transition_time)}: {message}"
         yield Problem(
             _POOL if not pool.status.idle else _SHORT,
             f"pool {name}",
-            ready.message or ready.reason,
+            message,
             since=ready.last_transition_time,
             doing=_message(pool.status.conditions, "Autoscaled"),
             commands=(f"paddock why pool {name}", f"paddock describe pool {name}"),
             runbook="PaddockJobsWaitTooLong",
             ties=Ties(fleet=pool.spec.fleet_selector, by_itself=ready.reason in _WRITTEN_WRONG),
         )
+
+
+def _none_starts(pool: RunnerPool, now: datetime) -> bool:
+    """Whether all its Pods have been starting for so long that each of them was given up at least once."""
+    ready, status = get_condition(pool.status.conditions, "Ready"), pool.status
+    since = ready.last_transition_time if ready is not None and ready.reason == "Starting" else None
+    return since is not None and now - since > _POD_STARTS and status.starting == status.replicas > 0
 
 
 def _refused_fields(pool: RunnerPool) -> Iterable[Problem]:

@@ -63,7 +63,7 @@ def idle_beside_jobs(
         # As many Pods as there are jobs are starting: that is what can be done, and it takes as long as a VM boots.
         covered = jobs <= pool.status.starting and not warm
         if jobs and waited > _HANDED_OVER.total_seconds() and (warm or places) and not covered:
-            yield IdleBesideJobs(name, timedelta(seconds=waited), jobs, warm, places, _cause(pool))
+            yield IdleBesideJobs(name, timedelta(seconds=waited), jobs, warm, places, _cause(pool, pods))
 
 
 def _on_their_way(pool: RunnerPool, pods: Iterable[Pod]) -> int:
@@ -75,8 +75,18 @@ def _on_their_way(pool: RunnerPool, pods: Iterable[Pod]) -> int:
     )
 
 
-def _cause(pool: RunnerPool) -> str:
+def _warm_of(pool: RunnerPool, pods: Sequence[Pod]) -> int | None:
+    """How many Pods of the pool's live and have no job; None where none of its Pods is known, dead or alive."""
+    mine = [pod for pod in pods if pod.metadata.name.startswith(f"{pool.metadata.name}-")]
+    living = [pod for pod in mine if pod.status.phase not in ("Succeeded", "Failed")]
+    return sum(OWNER_LABEL not in pod.metadata.labels for pod in living) if mine else None
+
+
+def _cause(pool: RunnerPool, pods: Sequence[Pod]) -> str:
     spec, status = pool.spec, pool.status
+    there = _warm_of(pool, pods)
+    if there is not None and there < status.idle:
+        return f"the pool counts {status.idle} warm Pods and has {there}, so nobody keeps it: is the operator running?"
     ready, scaled = get_condition(status.conditions, "Ready"), get_condition(status.conditions, "Autoscaled")
     if pool.metadata.deletion_timestamp is not None:
         return "the pool is being deleted"

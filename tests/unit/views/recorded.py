@@ -19,7 +19,30 @@ from paddock.views.health import FleetHealth, survey
 __all__ = ["Recorded", "recordings"]
 
 _FOLDER = Path(__file__).parent / "incidents"
-_UNREAD = frozenset({"containers", "volumes", "initContainers", "ownerReferences", "nodeInfo", "images", "addresses"})
+_UNREAD = frozenset(
+    [
+        "containers",
+        "volumes",
+        "initContainers",
+        "ownerReferences",
+        "nodeInfo",
+        "images",
+        "addresses",
+        "managedFields",
+        "resourceVersion",
+        "finalizers",
+        "taints",
+        "tolerations",
+        "affinity",
+        "nodeSelector",
+        "containerStatuses",
+        "capacity",
+        "generateName",
+        "template",
+        "lastHeartbeatTime",
+        "env",
+    ]
+)
 """Nothing of this is ever looked at by the survey; the files are smaller without it."""
 
 

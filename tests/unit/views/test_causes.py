@@ -142,6 +142,26 @@ def test_a_bootstrap_that_has_failed_before_is_told_while_it_is_tried_again():
     assert roots(machines=[machine(conditions=young, bootstrap_attempts=2)]) == ["machine m-1"]
 
 
+def test_pods_that_are_given_up_and_made_again_for_ever_are_their_pools_problem():
+    starting = pool(conditions=said("Starting", "4 start", since=NOW - timedelta(minutes=9)))
+    none = replace(starting, status=replace(starting.status, replicas=4, starting=4))
+    some = replace(starting, status=replace(starting.status, replicas=4, starting=3))
+    assert roots(pools=[some]) == []
+    health = look(pools=[none], summary=WAITING)
+    assert health.sentence.startswith("Not healthy: pool macs: none of its Pods has got ready for 9 min: 4 start")
+    assert [one.about for one in health.problems[0].symptoms] == ["queue"]
+
+
+def test_a_github_that_makes_no_runners_is_named_once_a_job_has_waited_for_it():
+    resting = replace(CALM, resting=3, resting_why="GitHub answered 500", resting_since=NOW - timedelta(seconds=20))
+    assert roots(summary=resting) == []
+    health = look(machines=[BROKEN], summary=replace(resting, resting_since=LONG_AGO))
+    assert health.sentence.startswith(
+        "Not healthy: github: 3 jobs wait because GitHub makes no runner: GitHub answered"
+    )
+    assert [root.about for root in health.problems] == ["github", "machine blue-1"]
+
+
 def test_a_ready_mac_whose_node_takes_no_job_is_told():
     full = NodeCondition(type="DiskPressure", status="True", message="8 GB are free; make room", reason="DiskIsShort")
     good = mac("blue-1")
