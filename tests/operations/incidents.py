@@ -12,6 +12,7 @@ from typing import Any
 from operations.macs import Mac
 from operations.world import FLEET, LABEL, POOL, OperationsWorld
 
+from paddock.embedded.store.interface import Key
 from paddock.hosts.api import MacFleet
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.kube.builtin import Node
@@ -22,6 +23,7 @@ from paddock.simulator.github import SimulatedJob
 from paddock.simulator.github.faults import Fault as GitHubFault
 from paddock.simulator.github.faults import FaultKind as GitHubFaultKind
 from paddock.simulator.pods import Hang
+from paddock.simulator.tart import SimulatedRunner
 from paddock.simulator.tart.guest import Mishap
 
 __all__ = ["INCIDENTS", "Incident", "Stage"]
@@ -112,8 +114,6 @@ async def force_delete(stage: Stage) -> str:
     mac = stage.macs[0]
     name = mac.machine.metadata.name
     store = stage.world.store
-    from paddock.embedded.store.interface import Key
-
     key = Key(f"{Machine.RESOURCE.plural}.{Machine.RESOURCE.group}", "default", name)
     found = await store.get(key)
     assert found is not None
@@ -310,7 +310,8 @@ async def vms_never_ready(stage: Stage) -> str:
 def _runners(kind: Hang) -> _Strike:
     async def strike(stage: Stage) -> str:
         for mac in stage.macs:
-            mac.tart._runner.runner_faults.next = [kind] * 1000  # pyright: ignore[reportAttributeAccessIssue]
+            assert isinstance(mac.tart._runner, SimulatedRunner)
+            mac.tart._runner.runner_faults.next = [kind] * 1000
         return "pod"
 
     return strike
