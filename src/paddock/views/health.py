@@ -21,7 +21,6 @@ from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import QueueSummary
-from paddock.runners.pools.nodes import unready_since
 from paddock.views.causes import Known, by_cause
 from paddock.views.idle_capacity import idle_beside_jobs, lost_runners
 from paddock.views.problem import Problem, Ties
@@ -321,7 +320,11 @@ def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: dateti
 
 def _of_nodes(machines: Sequence[Machine], nodes: Sequence[Node], now: datetime) -> Iterable[_Found]:
     """Macs whose machine and Node are Ready, and which take no job all the same, such as for want of disk."""
-    up = {node.metadata.name: node for node in nodes if unready_since(node) is None}
+    up = {
+        node.metadata.name: node
+        for node in nodes
+        if any(said.type == "Ready" and said.status == "True" for said in node.status.conditions)
+    }
     for machine in machines:
         name = machine.metadata.name
         if not machine.status.ready or name not in up or PAUSED in machine.metadata.annotations:
