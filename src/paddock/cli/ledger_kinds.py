@@ -52,14 +52,22 @@ async def jobs(reached: Reached, _: str = "") -> list[Row]:
 async def ended_jobs(reached: Reached, _: str = "") -> list[Row]:
     """What ended last, with what it took: how long it waited and ran, how long it had its Mac, and what that cost."""
     from paddock.hosts.api import ScalewayAppleSiliconHost
+    from paddock.runners.api import RunnerPool
 
-    recent, hosts = await asyncio.gather(
-        rows(reached, f"recent?limit={_MOST}"), reached.client.list(ScalewayAppleSiliconHost)
+    recent, hosts, pools = await asyncio.gather(
+        rows(reached, f"recent?limit={_MOST}"),
+        reached.client.list(ScalewayAppleSiliconHost),
+        reached.client.list(RunnerPool),
     )
     prices = [price for host in hosts.items if (price := _price(host.status.price_per_hour))]
     an_hour = sum(prices) / len(prices) if prices else None
+    shares = {pool.metadata.name: pool.share_of_mac for pool in pools.items}
     return [
-        {**job, "mac_minutes": _minutes(job.get("pod_seconds")), "euros": _euros(job.get("pod_seconds"), an_hour)}
+        {
+            **job,
+            "mac_minutes": _minutes(job.get("pod_seconds")),
+            "euros": _euros(job.get("pod_seconds"), an_hour, shares.get(job.get("pool", ""), 0.5)),
+        }
         for job in recent
     ]
 
@@ -96,9 +104,9 @@ def _minutes(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds / 60, 1)
 
 
-def _euros(seconds: float | None, an_hour: float | None) -> float | None:
-    """At the mean price of the fleet's Macs: which of them ran it is not kept."""
-    return None if seconds is None or an_hour is None else round(seconds / 3600 * an_hour, 4)
+def _euros(seconds: float | None, an_hour: float | None, share: float) -> float | None:
+    """The job's share of a Mac, at the mean price of the fleet's Macs."""
+    return None if seconds is None or an_hour is None or not share else round(seconds / 3600 * an_hour * share, 4)
 
 
 def _listing(path: str) -> Callable[[Reached, str], Awaitable[Sequence[Row]]]:

@@ -270,15 +270,15 @@ def _record(host: Host) -> str:
     """What happened to the host in all its lives, and what that means for its next one."""
     past = host.status.history
     told = [
-        f"{count} {what}"
-        for count, what in (
-            (past.bootstraps, "bootstraps"),
-            (past.bootstrap_failures, "failed bootstraps"),
-            (past.reboots, "recovery reboots"),
-            (past.reinstalls, "reinstalls in place"),
-            (past.recoveries, "recoveries"),
-            (past.releases, "releases"),
-            (past.quarantines, "quarantines"),
+        f"{count} {one if count == 1 else many}"
+        for count, one, many in (
+            (past.bootstraps, "bootstrap", "bootstraps"),
+            (past.bootstrap_failures, "failed bootstrap", "failed bootstraps"),
+            (past.reboots, "recovery reboot", "recovery reboots"),
+            (past.reinstalls, "reinstall in place", "reinstalls in place"),
+            (past.recoveries, "recovery", "recoveries"),
+            (past.releases, "release", "releases"),
+            (past.quarantines, "quarantine", "quarantines"),
         )
         if count
     ]

@@ -334,7 +334,8 @@ async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage 
         if job.pod_name and job.pod_uid:
             there = find_pod(seen, job.pod_uid)
             related.append(Related("pod", job.pod_name, "" if there is not None else "gone"))
-        node, cost = await _cost(page, job_id, ledger, seen.now)
+        share = next((pool.share_of_mac for pool in seen.pools if pool.metadata.name == job.pool), 0.5)
+        node, cost = await _cost(page, job_id, share, ledger, seen.now)
         related += [Related("machine", node)] if node else []
         facts.append(("cost", cost))
     return ObjectPage(
@@ -379,8 +380,8 @@ def _floor(deletable_at: datetime | None, now: datetime) -> str:
     return f"for {span(deletable_at - now)} more" if deletable_at > now else "over: it may be given back at any time"
 
 
-async def _cost(page: JobPage, job_id: int, ledger: LedgerReader, now: datetime) -> tuple[str, str]:
-    """The Node that a job ran on, and what it cost: the price of the Mac for as long as its runner was there."""
+async def _cost(page: JobPage, job_id: int, share: float, ledger: LedgerReader, now: datetime) -> tuple[str, str]:
+    """The Node that a job ran on, and what it cost: its share of the Mac for as long as its runner was there."""
     session = _session(page, job_id)
     if session is None:
         return "", ""
@@ -389,5 +390,7 @@ async def _cost(page: JobPage, job_id: int, ledger: LedgerReader, now: datetime)
     except LedgerError:
         return "", ""  # the rest of the page says that the ledger is away
     length = (session.ended_at or now) - session.started_at
-    cost = f"{cost_of(length, price):.3f} EUR: {span(length)} of a Mac at {price:.2f} an hour" if price else ""
-    return node, cost
+    if not price or not share:
+        return node, ""
+    part = "a Mac" if share == 1 else "one of the two places of a Mac"
+    return node, f"{cost_of(length, price * share):.3f} EUR: {span(length)} of {part} at {price:.2f} an hour"

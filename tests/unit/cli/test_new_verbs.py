@@ -67,10 +67,10 @@ def test_jobs_that_ended_are_summed_by_account_and_by_repository(scene: Scene):
     scene.ledger.json["recent"] = jobs
 
     lines = [line.split()[:5] for line in scene.type("get", "jobs", "--ended", "--by", "account").output.splitlines()]
-    assert lines[1:] == [["acme", "2", "1", "90.0", "0.43"], ["bob", "2", "1", "10.0", "0.05"]]
+    assert lines[1:] == [["acme", "2", "1", "90.0", "0.22"], ["bob", "2", "1", "10.0", "0.02"]]
     by_repository = scene.type("get", "jobs", "--ended", "--by", "repository", "-o", "json").output
     sums = {one["name"]: (one["jobs"], one["mac_minutes"], one["euros"]) for one in json.loads(by_repository)["items"]}
-    assert sums == {"acme/web": (1, 60.0, 0.29), "acme/app": (1, 30.0, 0.145), "bob/toy": (2, 10.0, 0.0483)}
+    assert sums == {"acme/web": (1, 60.0, 0.145), "acme/app": (1, 30.0, 0.0725), "bob/toy": (2, 10.0, 0.0242)}
     outcome = scene.type("get", "jobs", "--by", "account")
     assert (outcome.exit_code, "paddock get jobs --ended --by account" in outcome.output) == (2, True)
 

@@ -228,6 +228,11 @@ class RunnerPool(KubeObject, frozen=True, kw_only=True):
         return 2 if self.spec.isolation == "exclusive" else 1
 
     @property
+    def share_of_mac(self) -> float:
+        """How much of a Mac a job of this pool pays for: one of its two places, or both; nothing where it runs on Linux."""
+        return self.vm_seats / 2 if self.spec.os == "darwin" else 0.0
+
+    @property
     def vcpus(self) -> int:
         """What a Pod counts as: partial cores count whole, so that admission never counts too little."""
         return -(-self.spec.pod_cpu_milli // 1000)
