@@ -12,6 +12,7 @@ class ModelJob:
     account: int
     order: int
     status: str = "queued"
+    was_held: bool = False  # GitHub holds a job back once in its life: a second word of that is late or replayed
     pod: str | None = None  # the Pod whose claim it is bound to
     generation: int | None = None
     runner: str | None = None
@@ -43,9 +44,12 @@ class Model:
 
     def enqueue(self, number: int, account: int, *, held: bool = False) -> None:
         if number not in self.jobs and number not in self.finished:
-            self.jobs[number] = ModelJob(account, number, "waiting" if held else "queued")
-        elif number in self.jobs and self.jobs[number].status in ("queued", "waiting"):
-            self.jobs[number].status = "waiting" if held else "queued"
+            self.jobs[number] = ModelJob(account, number, "waiting" if held else "queued", was_held=held)
+        elif number in self.jobs and (known := self.jobs[number]).status in ("queued", "waiting"):
+            if not held:
+                known.status = "queued"
+            elif not known.was_held:
+                known.status, known.was_held = "waiting", True
 
     def next_job(self) -> int | None:
         """The account with the smallest share of its limit first, then who was served longest ago, then the oldest."""

@@ -223,6 +223,7 @@ class BothLedgers(RuleBasedStateMachine):
             del self.model.claims[pod]
         known.status, known.pod, known.generation, known.runner = ("waiting" if held else "queued"), None, None, None
         known.resting = False
+        known.was_held = known.was_held or held
 
     @rule(number=pods)
     def stopped(self, number: int) -> None:
