@@ -6,8 +6,8 @@ UV = .tools/bin/uv
 UV_VERSION = 0.13.7
 BIN = .venv/bin
 RUN_ARGS ?=
-# One test process a core; WORKERS=0 runs everything in one, for a debugger.
-WORKERS ?= auto
+# One test process a core and one more, because some tests wait; WORKERS=0 runs everything in one, for a debugger.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .PHONY: help install run bundle wheel image chart test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording operations format clean
 .DEFAULT_GOAL := help
@@ -15,7 +15,7 @@ WORKERS ?= auto
 help:
 	@echo "make install    put the command paddock into .venv/bin"
 	@echo "make run        start Paddock on this machine with a simulated cloud (RUN_ARGS='--hosts 50' for options)"
-	@echo "make test       run the tests of every change: about twelve minutes on two cores"
+	@echo "make test       run the tests of every change: about ten minutes on two cores"
 	@echo "make test-slow  run the exhaustive grids, the long storms and many seeds"
 	@echo "make test-all   run all tests: test, test-slow, test-kube and test-browser"
 	@echo "make check      formatter, linter, type checker and import rules"
