@@ -21,6 +21,7 @@ from simulation.hosts.test_drain import Work
 from paddock.base.clock import rfc3339
 from paddock.hosts.api import BOOTSTRAPPED
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.hosts.reinstall import ASK_AT_MOST
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition, is_true
 from paddock.simulator.cloud.faults import Fault, FaultKind
@@ -189,6 +190,37 @@ async def test_an_install_that_the_cloud_cannot_do_ends_in_another_host(world: W
         return (await fleet.machines())[0].status.server_id not in ("", first)
 
     await fleet.eventually("it has another host", elsewhere, within=3600)
+    assert not work.killed
+
+
+@simulated(seeds=1)
+async def test_a_host_whose_reinstall_was_refused_is_not_given_back_under_a_job_that_came_meanwhile(
+    world: World,
+) -> None:
+    fleet, work = await _running(world)
+    (machine,) = await fleet.machines()
+    first = machine.status.server_id
+    await _says(fleet, "Unknown")
+    fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("reinstall",), times=None))
+
+    async def asked_for_the_last_time() -> bool:
+        (one,) = await fleet.machines()
+        return one.status.reinstall is not None and one.status.reinstall.asked == ASK_AT_MOST
+
+    await fleet.eventually("the cloud refused each request", asked_for_the_last_time, within=3 * 3600)
+    # Somebody opened the Node by hand, and a job came.
+    await fleet.api.merge_patch(Node, "m-1", {"spec": {"unschedulable": False}})
+    await work.pod("job-1", "m-1")
+    await fleet.clock.sleep(1800)
+    (machine,) = await fleet.machines()
+    assert machine.status.server_id == first, "a job runs there"
+    assert not work.killed
+    await work.end("job-1")
+
+    async def elsewhere() -> bool:
+        return (await fleet.machines())[0].status.server_id not in ("", first)
+
+    await fleet.eventually("it has another host once the job has ended", elsewhere, within=3600)
     assert not work.killed
 
 

@@ -31,6 +31,7 @@ _WHEN_THE_CLOUD_FAILS = 30.0
 _WHEN_SEALED = 60.0
 _WHEN_UNKNOWN_KEY = 60.0
 _WHEN_HALTED = 60.0
+_WITHOUT_A_POOL = 60.0
 _AT_THE_GATES = 0.1
 _USER = "m1"  # on every Mac of the provider
 _DIAGNOSTIC_LOOKS = 20  # the provider takes about 20 s
@@ -358,6 +359,15 @@ class BootstrapHost:
         await context.count(host, failed_lives=1)
         await forget_host(context, machine, "HostReleased", why)
         return RequeueAfter(1.0)
+
+    async def give_back_in_trouble(self, machine: Machine, host: Host, why: str) -> RequeueAfter:
+        """The same for a host that ran, where there is a pool to give it to. The caller has asked the gate."""
+        context = self._context
+        prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+        if not prefix:
+            context.say(machine, "Warning", "GiveBackImpossible", "no pool is set, so the host stays as it is")
+            return RequeueAfter(_WITHOUT_A_POOL)
+        return await self.give_back(machine, host, prefix, why, reason="HostInTrouble")
 
 
 @dataclass(slots=True)

@@ -81,7 +81,7 @@ class ReinstallHost:
                     await context.save(machine, unproven, guarded=True)
                     return RequeueAfter(_AT_ONCE)
                 case GiveHostBack(message):
-                    return await self._give_back(machine, host, message)
+                    return await self._give_back(machine, host, work, message)
         except ScalewayError as error:
             context.say(machine, "Warning", "ReinstallFailed", str(error))
             again = f"it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s"
@@ -185,14 +185,15 @@ class ReinstallHost:
         context.say(machine, "Normal", "ReinstallCancelled", message)
         await context.save(machine, replace(machine.status, reinstall=None), guarded=True)
 
-    async def _give_back(self, machine: Machine, host: Host, message: str) -> RequeueAfter:
-        context = self._context
-        prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
-        if not prefix:
-            context.say(machine, "Warning", "GiveBackImpossible", "no pool is set, so the host stays as it is")
-            return RequeueAfter(_WHEN_THE_CLOUD_FAILS)
+    async def _give_back(self, machine: Machine, host: Host, work: Reinstall, message: str) -> RequeueAfter:
+        """The gate once more while the old disk may be there: the requests took minutes, and work may have come."""
+        if work.wipe != "started" and not work.dead:
+            gated = await self._gate.clear(machine, "release", lost=True)
+            if isinstance(gated, RequeueAfter):
+                return gated
+            machine, _ = gated
         why = f"it could not be reinstalled in place ({message}): the host is given back and wiped"
-        return await self._prepare.give_back(machine, host, prefix, why, reason="HostInTrouble")
+        return await self._prepare.give_back_in_trouble(machine, host, why)
 
     async def _tell(self, machine: Machine, work: Reinstall, message: str) -> None:
         now = self._context.clock.now()

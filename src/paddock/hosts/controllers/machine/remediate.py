@@ -146,7 +146,7 @@ class RemediateHost:
             case 4:
                 return RequeueAfter(_AT_ONCE)
             case _:
-                return await self._give_back(machine, host, message)
+                return await self._prepare.give_back_in_trouble(machine, host, message)
 
     async def _soft_reboot(self, machine: Machine, host: Host) -> RequeueAfter:
         """Died before, or the Mac did not answer: nothing happened, and the cloud reboots it after the pause."""
@@ -172,14 +172,6 @@ class RemediateHost:
         context.bootstrapper.forgive(host)
         await context.count(host, reboots=1)
         return RequeueAfter(_SOON)
-
-    async def _give_back(self, machine: Machine, host: Host, message: str) -> RequeueAfter:
-        context = self._context
-        prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
-        if not prefix:
-            context.say(machine, "Warning", "GiveBackImpossible", "no pool is set, so the host stays as it is")
-            return RequeueAfter(_SOON)
-        return await self._prepare.give_back(machine, host, prefix, message, reason="HostInTrouble")
 
     async def _begin(
         self, machine: Machine, trouble: Trouble, tier: int, message: str, record: Reinstall | None = None
