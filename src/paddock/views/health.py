@@ -4,9 +4,8 @@ What is under way and young is no problem: a Mac that boots, a Pod that starts. 
 once, however young: a host that no machine owns, jobs that no runner runs, a spec that cannot work.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -22,6 +21,7 @@ from paddock.kube.objects import Condition
 from paddock.runners.api import RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import QueueSummary
 from paddock.views.causes import Known, by_cause
+from paddock.views.folding import Found, folded, same
 from paddock.views.idle_capacity import idle_beside_jobs, lost_runners
 from paddock.views.problem import Problem, Ties
 
@@ -30,8 +30,6 @@ __all__ = ["ASIDE", "FleetHealth", "Numbers", "survey"]
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 
-_FOLDED_FROM = 3
-"""So many problems of one kind are told as one."""
 _UNDER_WAY = timedelta(minutes=20)
 """A step of a Mac's life that takes longer than this is looked at; a reinstall may take half an hour."""
 _WIPING = timedelta(minutes=45)
@@ -80,19 +78,6 @@ class FleetHealth:
     """Causes, the worst first, each with what hangs on it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A problem that is explained only if it is told: a fleet without hosts has a thousand alike."""
-
-    impact: int
-    kind: str
-    since: datetime | None
-    why: Callable[[], Explanation]
-    ask: str
-    runbook: str = ""
-    ties: Ties = field(default_factory=Ties)
-
-
 def survey(
     *,
     hosts: Sequence[Host],
@@ -135,10 +120,10 @@ def survey(
         *_of_lost_runners(pods, nodes),
         *(Problem(_TOLD, "paddock", sentence) for sentence in told),
         *_of_fleets(fleets),
-        *_folded([*_of_machines(machines, hosts, now), *_of_nodes(machines, nodes or (), now)], "machines"),
-        *_folded(_of_hosts(hosts, machines, now), "hosts"),
+        *folded([*_of_machines(machines, hosts, now), *_of_nodes(machines, nodes or (), now)], "machines"),
+        *folded(_of_hosts(hosts, machines, now), "hosts"),
         *_of_pools(pools, now),
-        *_folded(_of_pods(pods, now), "pods"),
+        *folded(_of_pods(pods, now), "pods"),
     ]
     known = Known(warm=numbers.warm, without_host=sum(not machine.status.host_name for machine in machines))
     problems = by_cause(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)), known, ASIDE)
@@ -290,7 +275,7 @@ def _of_fleets(fleets: Sequence[MacFleet]) -> Iterable[Problem]:
             )
 
 
-def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: datetime) -> Iterable[_Found]:
+def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: datetime) -> Iterable[Found]:
     for machine in machines:
         meta, status = machine.metadata, machine.status
         if status.ready or PAUSED in meta.annotations:
@@ -302,7 +287,7 @@ def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: dateti
         under_way = meta.deletion_timestamp is not None or (reason in _YOUNG_REASONS and not status.bootstrap_attempts)
         if young and under_way and not status.failure_reason:
             continue
-        yield _Found(
+        yield Found(
             _FAILED if status.failure_reason else _NOT_READY,
             status.failure_reason or ("Deleting" if meta.deletion_timestamp else reason),
             since,
@@ -318,7 +303,7 @@ def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: dateti
         )
 
 
-def _of_nodes(machines: Sequence[Machine], nodes: Sequence[Node], now: datetime) -> Iterable[_Found]:
+def _of_nodes(machines: Sequence[Machine], nodes: Sequence[Node], now: datetime) -> Iterable[Found]:
     """Macs whose machine and Node are Ready, and which take no job all the same, such as for want of disk."""
     up = {
         node.metadata.name: node
@@ -332,10 +317,10 @@ def _of_nodes(machines: Sequence[Machine], nodes: Sequence[Node], now: datetime)
         if wrong := [trouble.sentence for trouble in troubles(up[name], now) if trouble.urgent]:
             said = Explanation(about=f"machine {name}", sentence="; ".join(wrong))
             ties = Ties(fleet=machine.spec.fleet_name, node=name, was_in_service=True)
-            yield _Found(_NOT_READY, "", None, partial(_same, said), f"paddock why machine {name}", ties=ties)
+            yield Found(_NOT_READY, "", None, partial(same, said), f"paddock why machine {name}", ties=ties)
 
 
-def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime) -> Iterable[_Found]:
+def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime) -> Iterable[Found]:
     for host in hosts:
         release, made = host.spec.release, partial(_host_found, host, machines, now)
         if host.spec.quarantine:
@@ -355,9 +340,9 @@ def _host_found(
     kind: str,
     runbook: str = "",
     since: datetime | None = None,
-) -> _Found:
+) -> Found:
     began, why = since or _since(host.status.conditions), partial(why_host, host, machines, now)
-    return _Found(impact, kind, began, why, f"paddock why host {host.metadata.name}", runbook)
+    return Found(impact, kind, began, why, f"paddock why host {host.metadata.name}", runbook)
 
 
 def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
@@ -406,7 +391,7 @@ def _refused_fields(pool: RunnerPool) -> Iterable[Problem]:
             )
 
 
-def _of_pods(pods: Sequence[Pod], now: datetime) -> Iterable[_Found]:
+def _of_pods(pods: Sequence[Pod], now: datetime) -> Iterable[Found]:
     for pod in pods:
         meta = pod.metadata
         if meta.labels.get(RUNNER_LABEL) != "true":
@@ -416,56 +401,14 @@ def _of_pods(pods: Sequence[Pod], now: datetime) -> Iterable[_Found]:
         gone, made = meta.deletion_timestamp, meta.creation_timestamp
         if gone is not None and now - gone > _POD_ENDS:
             said = Explanation(about=about, sentence=f"has been deleting for {span(now - gone)}")
-            yield _Found(_POD, "deleting", gone, partial(_same, said), ask, ties=ties)
+            yield Found(_POD, "deleting", gone, partial(same, said), ask, ties=ties)
         elif gone is None and pod.status.phase == "Pending" and made is not None and now - made > _POD_STARTS:
             where = f"on {pod.spec.node_name}" if pod.spec.node_name else "and has no Node"
             why = next(
                 (f": {each.message}" for each in pod.status.conditions if each.type == "Ready" and each.message), ""
             )
             said = Explanation(about=about, sentence=f"has been starting for {span(now - made)} {where}{why}")
-            yield _Found(_POD, "starting", made, partial(_same, said), ask, ties=ties)
-
-
-def _same(said: Explanation) -> Explanation:
-    return said
-
-
-def _folded(found: Iterable[_Found], plural: str) -> Iterable[Problem]:
-    """Many of one kind as one problem, told by the one that has lasted longest. Only what is told is explained."""
-    kinds: dict[tuple[str, int], list[_Found]] = defaultdict(list)
-    for one in found:
-        kinds[one.kind, one.impact].append(one)
-    for (kind, _), alike in kinds.items():
-        if len(alike) < _FOLDED_FROM:
-            yield from (_told(one) for one in alike)
-            continue
-        told = _told(min(alike, key=_age))
-        yield replace(
-            told,
-            about=f"{len(alike)} {plural}",
-            sentence=f"{kind or 'not ready'}, such as {told.about}: {told.sentence}",
-            ties=_shared([one.ties for one in alike]),
-        )
-
-
-def _shared(ties: Sequence[Ties]) -> Ties:
-    """What is true of many as of one: a name only where it is everybody's."""
-    fleets = {each.fleet for each in ties}
-    return Ties(
-        fleet=fleets.pop() if len(fleets) == 1 else "",
-        lacks_host=any(each.lacks_host for each in ties),
-        was_in_service=all(each.was_in_service for each in ties),
-    )
-
-
-def _age(found: _Found) -> tuple[bool, float]:
-    return (found.since is None, found.since.timestamp() if found.since is not None else 0.0)
-
-
-def _told(found: _Found) -> Problem:
-    said = found.why()
-    commands = (found.ask, *(command for command in said.commands if command != found.ask))
-    return Problem(found.impact, said.about, said.sentence, found.since, said.next, commands, found.runbook, found.ties)
+            yield Found(_POD, "starting", made, partial(same, said), ask, ties=ties)
 
 
 def _since(conditions: Sequence[Condition]) -> datetime | None:
