@@ -1,6 +1,16 @@
 """Operations are tried on a real Postgres, whose answers take no virtual time."""
 
+from collections.abc import Iterator
+
+import pytest
 from integration.conftest import schemas, server
+from operations.instant_postgres import pools_closed_at_the_end
 from simulation.conftest import quiet_logs
 
 __all__ = ["quiet_logs", "schemas", "server"]
+
+
+@pytest.fixture(autouse=True)
+def _closed_pools() -> Iterator[None]:
+    with pools_closed_at_the_end():
+        yield

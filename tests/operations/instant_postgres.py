@@ -7,9 +7,9 @@ the ledger are for that. A process that is killed loses its connections, and wit
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, ClassVar
 
 import psycopg
 from psycopg import pq, sql, waiting
@@ -21,7 +21,7 @@ from paddock.runners.ledger.errors import LedgerUnavailableError
 from paddock.runners.ledger.notifications import EVERY_POOL, Notifications
 from paddock.simulator.process_life import current_life, require_alive
 
-__all__ = ["Hints", "InstantListener", "InstantPool", "ledger_of"]
+__all__ = ["Hints", "InstantListener", "InstantPool", "ledger_of", "pools_closed_at_the_end"]
 
 
 class InstantConnection(psycopg.AsyncConnection[Any]):
@@ -34,12 +34,15 @@ class InstantConnection(psycopg.AsyncConnection[Any]):
 
 
 class InstantPool:
-    """What `Database` needs of a pool. The database can be `away`, and then nobody gets a connection."""
+    """What `Database` needs of a pool. It ends with the process that opened it, and at the latest with the test."""
+
+    open: ClassVar[set["InstantPool"]] = set()
 
     def __init__(self, dsn: str, schema: str) -> None:
         self._dsn, self._schema = dsn, schema
         self._free: list[InstantConnection] = []
         self._all: list[InstantConnection] = []
+        self.open.add(self)
         life = current_life()
         if life is not None:
             life.on_end(self.close)
@@ -71,6 +74,17 @@ class InstantPool:
             connection.pgconn.finish()
         self._all.clear()
         self._free.clear()
+        self.open.discard(self)
+
+
+@contextmanager
+def pools_closed_at_the_end() -> Iterator[None]:
+    """A pool of no process (a person's, a judge's) has none to end with: without this each test would leave its connections."""
+    try:
+        yield
+    finally:
+        for pool in tuple(InstantPool.open):
+            pool.close()
 
 
 class Hints:
