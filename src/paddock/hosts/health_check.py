@@ -129,7 +129,7 @@ def standing(
     if handed_over(core):
         return Standing(
             "Replacing",
-            OWNER_REMEDIATED,
+            "OwnerRemediates",
             f"no tier helped: the owner of Machine {name} was asked to replace it ({OWNER_REMEDIATED}=False), and deletes it next",
         )
     paused = get_condition(machine.status.conditions, "Paused")
@@ -147,8 +147,8 @@ def standing(
             "Waiting", "BeingSetUp", f"no tier is tried while its Mac is being set up, or it is well: {said}"
         )
     if isinstance(step, WaitForHost):
-        word = "Exhausted" if step.exhausted else "Waiting"
-        return Standing(word, word, step.message, not step.exhausted)
+        reason = "Exhausted" if step.exhausted else "TierNotDue"
+        return Standing("Exhausted" if step.exhausted else "Waiting", reason, step.message, not step.exhausted)
     return Standing("Remediating", "Remediating", step.message)
 
 
