@@ -94,7 +94,7 @@ class Watch:
                 continue
             asked = now
             health = await status(self.world)
-            for problem in health.problems:
+            for problem in (*health.problems, *health.going_on):
                 said = f"{problem.about}: {problem.sentence}"
                 if said not in self._cost.said:
                     self._cost.said.append(said)

@@ -58,7 +58,9 @@ class _Look:
 
 @click.command("status")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
-@click.option("--all", "everything", is_flag=True, help="Show every problem, not only the worst five.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show every problem and everything that goes on, not only five of each."
+)
 @click.option("--watch", "-w", is_flag=True, help="Look again every two seconds, until Ctrl-C.")
 @reach_flags
 def command(output: str, everything: bool, watch: bool, reach: Reach) -> None:
@@ -187,6 +189,13 @@ def _screen(look: _Look, now: datetime, *, most: int | None) -> str:
         lines += [f"  type:    {command}" for command in problem.commands[:2]]
     if most is not None and len(health.problems) > most:
         lines += ["", f"… and {len(health.problems) - most} more: paddock status --all"]
+    if health.going_on:
+        lines += ["", "going on:"]
+        for one in health.going_on[:most]:
+            since = f"  ({ago(one.since, now)})" if one.since is not None else ""
+            lines.append(f"  {one.about}: {one.sentence}{since}")
+        if most is not None and len(health.going_on) > most:
+            lines.append(f"  … and {len(health.going_on) - most} more: paddock status --all")
     if look.silence:
         lines += ["", look.silence]
     said = ", ".join(f"{count} {_of(count, what)}" for what, count in look.changes.items())
