@@ -88,13 +88,15 @@ def survey(
     now: datetime,
     healed_last_day: int | None = None,
     live_jobs_killed: int | None = None,
+    live_jobs_forced: int = 0,
     told: Sequence[str] = (),
     runners: bool = True,
     nodes: Sequence[Node] | None = None,
 ) -> FleetHealth:
     """How everything is at this moment. `nodes` is None where they were not read: then nothing is said of them.
 
-    `summary` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
+    `summary` is None where the ledger did not answer; `live_jobs_forced` is how many of the jobs that were killed a person, or
+    a limit that a person set, gave up: they are shown, and are no problem; `told` are sentences of processes about themselves, such as a watch
     that stalls; `runners` is False where there is no runner subsystem, and then its ledger is not missed.
     """
     ours = [host for host in hosts if host.status.state not in (HostState.FOREIGN, "gone")]
@@ -114,7 +116,7 @@ def survey(
         unserved=summary.unserved if summary is not None else None,
     )
     found = [
-        *_of_the_ledger(summary, pools, live_jobs_killed, now, runners=runners),
+        *_of_the_ledger(summary, pools, (live_jobs_killed or 0) - live_jobs_forced, now, runners=runners),
         *_of_capacity(summary, pools, pods, nodes, now),
         *_of_lost_runners(pods, nodes),
         *(Problem(_TOLD, "paddock", sentence) for sentence in told),
@@ -143,9 +145,9 @@ def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
 
 
 def _of_the_ledger(
-    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int | None, now: datetime, *, runners: bool
+    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int, now: datetime, *, runners: bool
 ) -> Iterable[Problem]:
-    if killed:
+    if killed > 0:
         yield Problem(
             _KILLED,
             "healing",
