@@ -54,7 +54,7 @@ __all__ = ["HostOperator"]
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 _CATALOGUE_EVERY = 600.0
-_REQUESTS_EVERY = 15.0
+_REQUESTS_EVERY = 60.0
 _REVOKED_EVERY = 1800.0
 
 

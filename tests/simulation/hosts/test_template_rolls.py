@@ -1,5 +1,6 @@
 """A changed template of a MacFleet: nothing by default, one drained machine after the other on request."""
 
+import pytest
 from simulation.hosts.interrupting import small_fleet
 from simulation.hosts.test_drain import Work
 
@@ -82,6 +83,7 @@ async def test_a_roll_replaces_one_machine_at_a_time_and_waits_for_its_jobs(worl
     assert not work.killed
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_a_template_that_cannot_work_costs_one_machine_and_is_named(world: World) -> None:
     fleet, _ = await _fleet(world)

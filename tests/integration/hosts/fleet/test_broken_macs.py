@@ -124,6 +124,7 @@ class SpoilFirst:
             mac.break_with(1.0, (self._kind,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
