@@ -367,3 +367,42 @@ async def test_a_mac_that_is_proven_dead_is_not_waited_for(world: World) -> None
         return _reboots(fleet) >= 1
 
     await fleet.eventually("it is rebooted although a Pod is bound there", rebooted, within=3600)
+
+
+@simulated(seeds=1)
+async def test_a_mac_that_was_proven_dead_and_came_back_with_a_job_is_not_asked_to_be_reinstalled_again(
+    world: World,
+) -> None:
+    """The first request failed; what was proven before it proves nothing about the next one."""
+    fleet, work = await _running(world)
+    (machine,) = await fleet.machines()
+    first = machine.status.server_id
+    await work.pod("job-1", "m-1")
+    await _says(fleet, "Unknown")
+    fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("reinstall",), times=None))
+    fleet.cloud.set_power(first, on=False)
+
+    async def asked() -> bool:
+        (one,) = await fleet.machines()
+        fleet.cloud.set_power(first, on=False)  # no reboot helps
+        return one.status.reinstall is not None and one.status.reinstall.asked == 1
+
+    await fleet.eventually("the cloud refused the first request", asked, within=3 * 3600)
+    (machine,) = await fleet.machines()
+    assert machine.status.reinstall is not None
+    assert machine.status.reinstall.dead
+    fleet.cloud.set_power(first, on=True)
+    work.killed.clear()  # the power cut was the test's own
+    await _says(fleet, "True")
+    fleet.cloud.heal()
+    await fleet.clock.sleep(1800)
+    assert not work.killed, "a job runs there"
+    assert "waits for 1 job: job-1" in await _message(fleet)
+    await work.end("job-1")
+
+    async def installed() -> bool:
+        (one,) = await fleet.machines()
+        return one.status.reinstalled_at is not None
+
+    await fleet.eventually("it is reinstalled when its job has ended", installed, within=3600)
+    assert not work.killed
