@@ -142,11 +142,13 @@ class Tokens:
         """
         text = _plausible(token)
         claims, key_id = self._claims(text, audience)
-        await self._allowed(text, claims, key_id)
-        return await self._asked(text, audience)
+        stranger = await self._allowed(text, claims, key_id)
+        return await self._asked(text, audience, stranger=stranger)
 
-    async def _allowed(self, text: str, claims: dict[str, Any], key_id: str) -> None:
-        """Whether this token may cost the cluster a question. Cheap: a signature is checked here, with keys that are kept."""
+    async def _allowed(self, text: str, claims: dict[str, Any], key_id: str) -> bool:
+        """Raises where this token may not cost the cluster a question; gives whether it is a stranger's, for whom no key
+        speaks. Cheap: a signature is checked here, with keys that are kept.
+        """
         try:
             key = await self._keys.of(key_id)
         except KeysUnavailableError:
@@ -160,14 +162,15 @@ class Tokens:
                 self._limits.holder(str(claims["sub"]), _said(claims).pod_uid)
         except TooManyReviewsError:
             raise Unreachable(_TOO_MANY) from None
+        return key is None
 
-    async def _asked(self, text: str, audience: str) -> Principal:
+    async def _asked(self, text: str, audience: str, *, stranger: bool = False) -> Principal:
         review = TokenReview(
             api_version="authentication.k8s.io/v1",
             kind="TokenReview",
             spec=TokenReview.Spec(token=text, audiences=(audience,)),
         )
-        self._limits.asked()
+        self._limits.asked(stranger=stranger)
         try:
             status = (await self._client.create(review, timeout=_REVIEW_TIMEOUT)).status
         except KubeError as error:
@@ -257,7 +260,7 @@ class Tokens:
             self._limits.stranger()
         except TooManyReviewsError:
             raise Unreachable(_TOO_MANY) from None
-        return _bound(await self._asked(text, self._audience))
+        return _bound(await self._asked(text, self._audience, stranger=True))
 
     def _reviewed_now(self, digest: bytes, claims: dict[str, Any], review: "asyncio.Task[_Said]") -> None:
         self._reviews.pop(digest, None)
