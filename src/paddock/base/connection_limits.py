@@ -130,6 +130,8 @@ def with_limits(
 
         def on_headers_complete(self) -> None:
             self._head = None
+            if strangers is not None:
+                strangers.request_begins(self)
             self._limit_time("body_seconds", limits.body_seconds)
             super().on_headers_complete()
 
@@ -184,6 +186,10 @@ def with_limits(
             self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
         # What Strangers asks of a connection
+
+        @property
+        def dribbles(self) -> bool:
+            return bool(self._head)
 
         def stop_reading(self) -> None:
             if not self._stopped and not self.flow.read_paused:

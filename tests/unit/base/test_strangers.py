@@ -245,6 +245,7 @@ class FakeGuest:
         self.pending: bytes | None = None
         self.held: asyncio.Future[None] | None = None
         self.stopped = False
+        self.dribbles = False
         self.ended = ""
 
     def parse(self, data: bytes) -> None:
@@ -271,6 +272,39 @@ async def test_in_one_turn_of_the_loop_few_strangers_are_read_and_the_rest_in_th
         await asyncio.sleep(0)
         assert len(order) == expected
     assert order == [f"{number}:x" for number in range(10)]
+
+
+async def test_in_one_turn_few_requests_of_strangers_begin_whatever_is_read() -> None:
+    strangers, order = Strangers(StrangerLimits(reads_a_turn=100, requests_a_turn=2)), []
+
+    class Asking(FakeGuest):
+        def parse(self, data: bytes) -> None:
+            super().parse(data)
+            strangers.request_begins(self)
+
+    for number in range(5):
+        strangers.read(Asking(str(number), order), b"x")
+    assert len(order) == 2
+    await asyncio.sleep(0)
+    assert len(order) == 4
+
+
+async def test_whoever_sends_a_head_in_pieces_comes_after_those_who_do_not_and_comes_all_the_same() -> None:
+    strangers, order = Strangers(StrangerLimits(reads_a_turn=8)), []
+    for number in range(8):
+        strangers.read(FakeGuest(f"first-{number}", order), b"x")
+    for number in range(20):
+        guest = FakeGuest(f"slow-{number}", order)
+        guest.dribbles = True
+        strangers.read(guest, b"x")
+    for number in range(10):
+        strangers.read(FakeGuest(f"whole-{number}", order), b"x")
+    del order[:]
+    await asyncio.sleep(0)
+    assert [name.partition("-")[0] for name in order] == ["whole"] * 7 + ["slow"]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert len(order) == 30
 
 
 async def test_what_waits_in_line_stays_whole_and_is_not_read_further() -> None:

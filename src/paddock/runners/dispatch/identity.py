@@ -181,7 +181,7 @@ class Tokens:
             raise Unauthenticated("the cluster does not accept the token")
         if audience not in status.audiences:
             # A server that knows no audiences answers without any, and would let every token in.
-            raise Unauthenticated("the token is not meant for us")
+            raise _meant_for_others(audience)
         extra = status.user.extra
         return Principal(
             status.user.username,
@@ -242,7 +242,7 @@ class Tokens:
         if begins > now + _CLOCKS_DIFFER:
             raise Unauthenticated("the token is not valid yet")
         if audience not in meant:
-            raise Unauthenticated("the token is not meant for us")
+            raise _meant_for_others(audience)
         return claims, str(key_id)
 
     async def _reviewed_once(self, digest: bytes, text: str, claims: dict[str, Any]) -> _Said:
@@ -308,6 +308,10 @@ class Tokens:
             raise _unreachable(error) from None
         if pod is None or pod.metadata.deletion_timestamp is not None:
             raise NotAllowed("the token's Pod is gone")
+
+
+def _meant_for_others(audience: str) -> Unauthenticated:
+    return Unauthenticated(f"the token is not meant for us: ask for one with the audience {audience}")
 
 
 def _plausible(token: Secret) -> str:
