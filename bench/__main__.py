@@ -30,6 +30,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     ),
     "node": ("node:resting", "node:jobs", "node:bundle"),
     "startup": ("starting:starting",),
+    "page": ("page:front",),
 }
 _LONGEST_PART = 240.0
 _ROOT = Path(__file__).resolve().parent.parent

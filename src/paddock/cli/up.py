@@ -20,6 +20,7 @@ from paddock.cli.start_errors import why_it_cannot_start
 
 if TYPE_CHECKING:
     from paddock.all_in_one.start import Options
+    from paddock.base.event_loop import run_measured
     from paddock.runners.api.settings import DispatchSettings
 
 __all__ = ["command"]
@@ -153,7 +154,7 @@ def command(**flags: Any) -> None:
         ssh_port=flags["ssh_port"],
         settings=host_settings(flags, lease_duration=0.0, expect_nodes=expect_nodes, **pace),
     )
-    sys.exit(asyncio.run(_run(options)))
+    sys.exit(run_measured(_run(options)))
 
 
 def _addresses(flags: dict[str, Any]) -> dict[str, Any]:

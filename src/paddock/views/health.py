@@ -322,14 +322,14 @@ def _of_nodes(machines: Sequence[Machine], nodes: Sequence[Node], now: datetime)
 
 def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime) -> Iterable[Found]:
     for host in hosts:
-        release, made = host.spec.release, partial(_host_found, host, machines, now)
+        release = host.spec.release
         if host.spec.quarantine:
-            yield made(ASIDE, "quarantined")
+            yield _host_found(host, machines, now, ASIDE, "quarantined")
         elif release is not None:
-            if release.requested_at is not None and now - release.requested_at > _WIPING:
-                yield made(_POD, "being given back", "PaddockPoolRunningDry", release.requested_at)
+            if (asked := release.requested_at) is not None and now - asked > _WIPING:
+                yield _host_found(host, machines, now, _POD, "being given back", "PaddockPoolRunningDry", asked)
         elif host.status.state == HostState.ORPHANED:
-            yield made(_ORPHANED, "stranded", "PaddockStrandedHosts")
+            yield _host_found(host, machines, now, _ORPHANED, "stranded", "PaddockStrandedHosts")
 
 
 def _host_found(
@@ -396,9 +396,10 @@ def _of_pods(pods: Sequence[Pod], now: datetime) -> Iterable[Found]:
         meta = pod.metadata
         if meta.labels.get(RUNNER_LABEL) != "true":
             continue
-        about, ask = f"pod {meta.name}", f"paddock why pod {meta.name}"
-        ties = Ties(node=pod.spec.node_name)
         gone, made = meta.deletion_timestamp, meta.creation_timestamp
+        if gone is None and pod.status.phase != "Pending":
+            continue  # as nearly all of thousands are: nothing is made for them
+        about, ask, ties = f"pod {meta.name}", f"paddock why pod {meta.name}", Ties(node=pod.spec.node_name)
         if gone is not None and now - gone > _POD_ENDS:
             said = Explanation(about=about, sentence=f"has been deleting for {span(now - gone)}")
             yield Found(_POD, "deleting", gone, partial(same, said), ask, ties=ties)
