@@ -12,6 +12,7 @@ from functools import partial
 from paddock.base.explanation import Explanation, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.listing import unlisted_zones
 from paddock.hosts.node_health import troubles
 from paddock.hosts.orphans import HostState
 from paddock.hosts.why import why_host, why_machine
@@ -24,6 +25,7 @@ from paddock.views.causes import Known, by_cause
 from paddock.views.folding import Found, folded, same
 from paddock.views.idle_capacity import idle_beside_jobs, lost_runners
 from paddock.views.problem import Problem, Ties
+from paddock.views.runner_troubles import of_runners
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "survey"]
 
@@ -118,7 +120,8 @@ def survey(
         *_of_the_ledger(summary, pools, live_jobs_killed, now, runners=runners),
         *_of_capacity(summary, pools, pods, nodes, now),
         *_of_lost_runners(pods, nodes),
-        *(Problem(_TOLD, "paddock", sentence) for sentence in told),
+        *of_runners(summary, impact=_POOL, unheard=_UNSERVED),
+        *_of_processes(told, hosts),
         *_of_fleets(fleets),
         *folded([*_of_machines(machines, hosts, now), *_of_nodes(machines, nodes or (), now)], "machines"),
         *folded(_of_hosts(hosts, machines, now), "hosts"),
@@ -256,6 +259,16 @@ def _of_lost_runners(pods: Sequence[Pod], nodes: Sequence[Node] | None) -> Itera
         doing="GitHub fails such a job ten minutes after it last heard of its runner; the Pods are let go once that is proven",
         commands=("paddock get pods", f"paddock why pod {first.pod}"),
     )
+
+
+def _of_processes(told: Sequence[str], hosts: Sequence[Host]) -> Iterable[Problem]:
+    """What processes say about themselves; of zones that are not listed, what a Host says where nobody else does."""
+    zones = {one.zone: one for one in unlisted_zones(hosts)}
+    for sentence in told:
+        zone = next((zone for zone in zones if sentence.startswith(f"zone {zone} ")), None)
+        yield Problem(_TOLD, "paddock", sentence, since=zones.pop(zone).since if zone is not None else None)
+    for one in zones.values():
+        yield Problem(_TOLD, "paddock", one.sentence, since=one.since, commands=("paddock doctor",))
 
 
 def _of_fleets(fleets: Sequence[MacFleet]) -> Iterable[Problem]:
