@@ -20,7 +20,6 @@ from paddock.cli.start_errors import why_it_cannot_start
 
 if TYPE_CHECKING:
     from paddock.all_in_one.start import Options
-    from paddock.base.event_loop import run_measured
     from paddock.runners.api.settings import DispatchSettings
 
 __all__ = ["command"]
@@ -110,6 +109,7 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
 def command(**flags: Any) -> None:
     """Run everything on this machine: database, Kubernetes-compatible API, controllers and the page."""
     from paddock.all_in_one.start import Options
+    from paddock.base.event_loop import run_measured
 
     # One process leads by itself, so there is no lease to outlive; a simulated cloud answers at once.
     pace = (
