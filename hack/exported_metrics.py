@@ -26,6 +26,7 @@ _KINDS: Final = {
     "Counter": "counter",
     "CounterMetricFamily": "counter",
     "Histogram": "histogram",
+    "HistogramMetricFamily": "histogram",
 }
 
 

@@ -16,6 +16,7 @@ _SUFFIXES: Final = {
     "Counter": ("_total",),
     "CounterMetricFamily": ("_total",),
     "Histogram": ("_bucket", "_count", "_sum"),
+    "HistogramMetricFamily": ("_bucket", "_count", "_sum"),
 }
 _NAME: Final = re.compile(r"\b(?:paddock|scaleway)_[a-z_]+")
 _WITH_LABELS: Final = re.compile(r"\b((?:paddock|scaleway)_[a-z_]+)\s*\{([^}]*)\}")
