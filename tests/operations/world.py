@@ -189,12 +189,10 @@ class OperationsWorld:
         manager = Manager(clock=self.clock, rng=rng, metrics=metrics)
         bootstrap = InstallingBootstrap(self.macs, self.fakes)
         self.hosts = HostOperator(
-            manager, client, cloud, bootstrap, settings,
-            clock=self.clock, rng=rng, metrics=metrics, work=DispatchWord(retirement),
+            manager, client, cloud, bootstrap, settings, work=DispatchWord(retirement),
         )  # fmt: skip
         RunnerOperator(
             manager, client, retirement, PoolSettings(dispatch_url="http://dispatch"),
-            clock=self.clock, rng=rng, metrics=metrics,
         )  # fmt: skip
         await manager.run()
 

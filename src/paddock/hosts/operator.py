@@ -4,11 +4,9 @@
 """
 
 import math
-import random
 from collections.abc import Callable
 from typing import Any
 
-from paddock.base.clock import Clock
 from paddock.base.metrics import live_kills
 from paddock.clients.scaleway import Cloud
 from paddock.hosts.api import (
@@ -48,7 +46,6 @@ from paddock.kube.controller import Controller, Reconcile, Request, its_controll
 from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
-from paddock.kube.metrics import KubeMetrics
 from paddock.kube.reader import FreshReader
 from paddock.kube.store import CacheChange
 
@@ -58,7 +55,7 @@ Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 RemediationObject = ScalewayAppleSiliconRemediation
 _CATALOGUE_EVERY = 600.0
-_REQUESTS_EVERY = 15.0
+_REQUESTS_EVERY = 60.0
 _REVOKED_EVERY = 1800.0
 
 
@@ -73,11 +70,9 @@ class HostOperator:
         bootstrapper: Bootstrapper,
         settings: HostSettings,
         *,
-        clock: Clock,
-        rng: random.Random,
-        metrics: KubeMetrics,
         work: WorkLedger | None = None,
     ) -> None:
+        clock, rng, metrics = manager.clock, manager.rng, manager.metrics
         self._settings = settings
         self._clock, self._rng, self._metrics = clock, rng, metrics
         # Another release in this cluster has a ledger of its own, of the same servers: to us it is a rival's, not ours.

@@ -12,6 +12,7 @@ from functools import partial
 from paddock.base.explanation import Explanation, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.listing import unlisted_zones
 from paddock.hosts.node_health import troubles
 from paddock.hosts.orphans import HostState
 from paddock.hosts.why import why_host, why_machine
@@ -24,6 +25,7 @@ from paddock.views.causes import Known, by_cause
 from paddock.views.folding import Found, folded, same
 from paddock.views.idle_capacity import idle_beside_jobs, lost_runners
 from paddock.views.problem import Problem, Ties
+from paddock.views.runner_troubles import of_runners
 from paddock.views.under_way import POOL_UNDER_WAY, is_young, under_way
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "survey"]
@@ -119,7 +121,8 @@ def survey(
         *_of_the_ledger(summary, pools, (live_jobs_killed or 0) - live_jobs_forced, now, runners=runners),
         *_of_capacity(summary, pools, pods, nodes, now),
         *_of_lost_runners(pods, nodes),
-        *(Problem(_TOLD, "paddock", sentence) for sentence in told),
+        *of_runners(summary, impact=_POOL, unheard=_UNSERVED),
+        *_of_processes(told, hosts),
         *_of_fleets(fleets),
         *folded([*_of_machines(machines, hosts, now), *_of_nodes(machines, nodes or (), now)], "machines"),
         *folded(_of_hosts(hosts, machines, now), "hosts"),
@@ -260,6 +263,16 @@ def _of_lost_runners(pods: Sequence[Pod], nodes: Sequence[Node] | None) -> Itera
     )
 
 
+def _of_processes(told: Sequence[str], hosts: Sequence[Host]) -> Iterable[Problem]:
+    """What processes say about themselves; of zones that are not listed, what a Host says where nobody else does."""
+    zones = {one.zone: one for one in unlisted_zones(hosts)}
+    for sentence in told:
+        zone = next((zone for zone in zones if sentence.startswith(f"zone {zone} ")), None)
+        yield Problem(_TOLD, "paddock", sentence, since=zones.pop(zone).since if zone is not None else None)
+    for one in zones.values():
+        yield Problem(_TOLD, "paddock", one.sentence, since=one.since, commands=("paddock doctor",))
+
+
 def _of_fleets(fleets: Sequence[MacFleet]) -> Iterable[Problem]:
     """Only what their machines do not tell: that there are too few of them."""
     for fleet in fleets:
@@ -322,14 +335,14 @@ def _of_nodes(machines: Sequence[Machine], nodes: Sequence[Node], now: datetime)
 
 def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime) -> Iterable[Found]:
     for host in hosts:
-        release, made = host.spec.release, partial(_host_found, host, machines, now)
+        release = host.spec.release
         if host.spec.quarantine:
-            yield made(ASIDE, "quarantined")
+            yield _host_found(host, machines, now, ASIDE, "quarantined")
         elif release is not None:
-            if release.requested_at is not None and now - release.requested_at > _WIPING:
-                yield made(_POD, "being given back", "PaddockPoolRunningDry", release.requested_at)
+            if (asked := release.requested_at) is not None and now - asked > _WIPING:
+                yield _host_found(host, machines, now, _POD, "being given back", "PaddockPoolRunningDry", asked)
         elif host.status.state == HostState.ORPHANED:
-            yield made(_ORPHANED, "stranded", "PaddockStrandedHosts")
+            yield _host_found(host, machines, now, _ORPHANED, "stranded", "PaddockStrandedHosts")
 
 
 def _host_found(
@@ -396,9 +409,10 @@ def _of_pods(pods: Sequence[Pod], now: datetime) -> Iterable[Found]:
         meta = pod.metadata
         if meta.labels.get(RUNNER_LABEL) != "true":
             continue
-        about, ask = f"pod {meta.name}", f"paddock why pod {meta.name}"
-        ties = Ties(node=pod.spec.node_name)
         gone, made = meta.deletion_timestamp, meta.creation_timestamp
+        if gone is None and pod.status.phase != "Pending":
+            continue  # as nearly all of thousands are: nothing is made for them
+        about, ask, ties = f"pod {meta.name}", f"paddock why pod {meta.name}", Ties(node=pod.spec.node_name)
         if gone is not None and now - gone > _POD_ENDS:
             said = Explanation(about=about, sentence=f"has been deleting for {span(now - gone)}")
             yield Found(_POD, "deleting", gone, partial(same, said), ask, ties=ties)

@@ -84,6 +84,7 @@ async def test_a_roll_replaces_one_machine_at_a_time_and_waits_for_its_jobs(worl
     assert not work.killed
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_a_template_that_cannot_be_applied_is_held_with_its_reason_and_costs_nothing(world: World) -> None:
     fleet, work = await _fleet(world)
