@@ -15,9 +15,9 @@ from paddock.kube.objects import ObjectMeta
 JUST_NOW = NOW - timedelta(minutes=3)
 
 
-def node(name: str = "m-1", *, cordoned: bool = True, **annotations: str) -> Node:
+def node(*, cordoned: bool = True, annotations: dict[str, str] | None = None) -> Node:
     ready = NodeCondition(type="Ready", status="True", last_transition_time=NOW)
-    meta = ObjectMeta(name=name, annotations=annotations)
+    meta = ObjectMeta(name="m-1", annotations=annotations or {})
     return Node(
         metadata=meta,
         spec=NodeSpec(unschedulable=cordoned),
@@ -73,7 +73,7 @@ def test_many_alike_are_told_as_one():
     ],
 )
 def test_a_cordoned_node_is_named_with_who_cordoned_it(annotations: dict[str, str], expected: str):
-    (one,) = told(machines=[machine(ready=True)], nodes=[node(**annotations)])
+    (one,) = told(machines=[machine(ready=True)], nodes=[node(annotations=annotations)])
     assert expected in one
 
 
