@@ -78,12 +78,14 @@ def test_a_cordoned_node_is_named_with_who_cordoned_it(annotations: dict[str, st
 
 
 def test_a_pool_that_rolls_or_is_deleted_says_so():
-    rolls = pool(idle=1, conditions=said("Rolling", "2 of 4 Pods have the old image", status="True", since=JUST_NOW))
+    busy = pool(conditions=said("AllReady", "0 of 4 Pods wait for a job, 4 run one", status="True", since=JUST_NOW))
+    rolls = replace(busy, status=replace(busy.status, replicas=4, stale=2))
     drains = pool(conditions=said("Draining", "the pool is being deleted: 1 job runs", since=JUST_NOW))
     gone = replace(drains, metadata=replace(drains.metadata, name="old", deletion_timestamp=JUST_NOW))
     assert told(pools=[rolls, gone]) == [
         "pool old: the pool is being deleted: 1 job runs",
-        "pool macs: 2 of 4 Pods have the old image",
+        "pool macs: 2 of 4 Pods are of an older image or shape and are replaced when idle: "
+        "0 of 4 Pods wait for a job, 4 run one",
     ]
 
 
