@@ -339,7 +339,7 @@ CHAPTERS: dict[str, tuple[Operation, ...]] = {
             says="pool is being deleted",
             empty_for=1200,
         ),
-        Operation("the same, with minutes in between", replace_pool, says="no pool offers", empty_for=1200),
+        Operation("the same, with minutes in between", replace_pool, says="pool is being deleted", empty_for=1200),
         Operation("delete a RunnerPool", delete_pool),
         Operation(
             "a limit too low for what runs, back after 5 min",
