@@ -59,15 +59,7 @@ async def runners_subsystem(application: Application, manager: Manager) -> Runne
         namespace=application.options.dispatch.namespace,
         poller_image="paddock",
     )
-    operator = RunnerOperator(
-        manager,
-        application.client,
-        service.retirement,
-        pools,
-        clock=application.clock,
-        rng=application.rng,
-        metrics=application.metrics,
-    )
+    operator = RunnerOperator(manager, application.client, service.retirement, pools)
     await _accounts_principal(application)
     if view is not None:
         await first_limits(service.ledger, view.accounts, application.options.hosts)

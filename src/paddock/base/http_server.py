@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.concurrency import run_in_threadpool
 
 from paddock.base.client_certificate import with_client_certificate
 from paddock.base.clock import Clock
@@ -145,6 +146,8 @@ async def listening(
         backlog=_ACCEPTED_AT_ONCE,
     )
     config.load()
+    # Loads what streamed answers need, which takes a tenth of a second: not when the first of them is asked for.
+    await run_in_threadpool(bool)
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[sock]))
     renewing = asyncio.create_task(_renewed(config.ssl, tls)) if tls is not None and config.ssl is not None else None

@@ -105,6 +105,7 @@ def command(
     The GitHub App is read from PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY (or _FILE) and
     PADDOCK_GITHUB_WEBHOOK_SECRET (or _FILE). Any number of these processes may share one database.
     """
+    from paddock.base.event_loop import run_measured
     from paddock.runners.api.settings import DispatchSettings, HealingSettings
     from paddock.runners.healing.kinds import KINDS
 
@@ -129,7 +130,7 @@ def command(
         raise click.UsageError("--internal-bind-address needs --tls-cert-file and --tls-key-file")
     certificate = (tls_cert_file, tls_key_file) if tls_cert_file is not None and tls_key_file is not None else None
     listeners = _Listeners(bind_address, metrics_bind_address, internal_bind_address, certificate)
-    sys.exit(asyncio.run(_run(dsn, settings, kubeconfig, listeners, page_host)))
+    sys.exit(run_measured(_run(dsn, settings, kubeconfig, listeners, page_host)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,7 @@ async def _run(
     from starlette.routing import Mount
 
     from paddock.base.clock import SystemClock
+    from paddock.base.event_loop import report_turns
     from paddock.base.garbage import collect_rarely, oldest_left_alone
     from paddock.base.http_server import Tls, bind, listening, serving_when_there
     from paddock.base.logs import get_logger
@@ -169,6 +171,7 @@ async def _run(
 
     clock, rng, registry = SystemClock(), unseeded(), CollectorRegistry()
     metrics = KubeMetrics(registry)
+    report_turns(registry, "dispatch")
     try:
         async with AsyncExitStack() as stack:
             stack.enter_context(oldest_left_alone())

@@ -58,11 +58,13 @@ def idle_beside_jobs(
     for pool in pools:
         name = pool.metadata.name
         jobs, waited = summary.dispatchable_by_pool.get(name, 0), summary.oldest_by_pool.get(name, 0.0)
+        if not jobs or waited <= _HANDED_OVER.total_seconds():
+            continue
         places = max(0, free_places(pool, nodes, pods) - _on_their_way(pool, pods))
         warm = pool.status.idle
         # As many Pods as there are jobs are starting: that is what can be done, and it takes as long as a VM boots.
         covered = jobs <= pool.status.starting and not warm
-        if jobs and waited > _HANDED_OVER.total_seconds() and (warm or places) and not covered:
+        if (warm or places) and not covered:
             yield IdleBesideJobs(name, timedelta(seconds=waited), jobs, warm, places, _cause(pool, pods))
 
 

@@ -1,7 +1,7 @@
 """The ledger of CI jobs as one object: a part for each thing it keeps."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -31,6 +31,7 @@ from paddock.runners.ledger.recovery import Recovery
 from paddock.runners.ledger.rerouting import Rerouting
 from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.runner_logs import RunnerLogs
+from paddock.runners.ledger.runner_troubles import RunnerTroubles
 from paddock.runners.ledger.samples import Samples
 from paddock.runners.ledger.scale_sets import ScaleSetRows
 from paddock.runners.ledger.sessions import Sessions
@@ -50,10 +51,17 @@ class Ledger:
     ledger at once; everything that must not happen twice is settled by the database.
     """
 
-    def __init__(self, pool: Pool, clock: Clock, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        clock: Clock,
+        rng: random.Random | None = None,
+        *,
+        notifications: Callable[[Database], Notifications] = Notifications,
+    ) -> None:
         rng = rng or unseeded()
         database = Database(pool)
-        self.notifications = Notifications(database)
+        self.notifications = notifications(database)
         self.accounts = Accounts(database, clock)
         self.limits = Limits(database, clock)
         self.allow_list = AllowList(database, clock, self.notifications)
@@ -71,6 +79,7 @@ class Ledger:
         self.signals = Signals(database, clock)
         self.overview = Overview(database, clock)
         self.progress = Progress(database, clock)
+        self.runner_troubles = RunnerTroubles(database, clock)
         self.runner_logs = RunnerLogs(database, clock)
         self.heals = Heals(database, clock)
         self.history = History(database)

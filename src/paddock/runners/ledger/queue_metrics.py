@@ -72,6 +72,8 @@ class QueueCollector(Collector):
             dispatchable_by_pool={pool: signals.queued for pool, signals in self.signals.items() if signals.queued},
             oldest_by_pool={pool: self._oldest(pool) for pool, signals in self.signals.items() if signals.queued},
             job_sources=await self._ledger.scale_sets.views(),
+            runner_troubles=await self._ledger.runner_troubles.now(),
+            not_installed=await self._ledger.runner_troubles.not_installed(),
         )
 
     def _oldest(self, pool: str) -> float:
