@@ -107,4 +107,5 @@ def test_the_command_shows_them(looked_at: Scene) -> None:
 
 def test_a_queue_that_cannot_be_read_is_unknown_and_not_passed(scene: Scene) -> None:
     scene.ledger.json["strip"] = {"running": 0, "dispatchable": 0}
+    scene.ledger.json.pop("queue")
     assert checks(scene)["waiting jobs"]["state"] == "unknown"
