@@ -274,13 +274,10 @@ async def _run(
                 cloud,
                 bootstrapper,
                 settings,
-                clock=clock,
-                rng=rng,
-                metrics=metrics,
                 work=DispatchWord(retirement) if retirement is not None else None,
             )
             if retirement is not None:
-                _add_runners(manager, client, retirement, runners, clock, rng, metrics)
+                _add_runners(manager, client, retirement, runners)
                 _add_certificate(manager, client, runners, settings.namespace, clock)
             apps = {
                 "--metrics-bind-address": metrics_app(metrics.registry),
@@ -306,9 +303,6 @@ def _add_runners(
     client: "Client",
     retirement: "RetirementApi",
     runners: _Runners,
-    clock: "Clock",
-    rng: "random.Random",
-    metrics: "KubeMetrics",
 ) -> None:
     """Pools and their autoscaler, with the dispatch process's books: no live Pod is deleted without its leave."""
     from paddock.runners.pools.settings import PoolSettings
@@ -321,7 +315,7 @@ def _add_runners(
         docker_image=runners.docker_image,
         vm_runtime_classes=runners.vm_runtime_classes,
     )
-    RunnerOperator(manager, client, retirement, settings, clock=clock, rng=rng, metrics=metrics)
+    RunnerOperator(manager, client, retirement, settings)
 
 
 def _add_certificate(manager: "Manager", client: "Client", runners: _Runners, namespace: str, clock: "Clock") -> None:

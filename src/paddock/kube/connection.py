@@ -50,6 +50,8 @@ class KubeConnection:
         """What the newest answer said of the server's clock; None where it said nothing."""
         self._pool = pool
         self._http: httpx2.AsyncClient | None = None
+        self._usual: list[tuple[str, str]] = []
+        """What the client says with each request: what it understands, and who it is."""
         self._shown: tuple[str, Secret | None] = ("", None)
         self._retired: list[httpx2.AsyncClient] = []
 
@@ -71,7 +73,7 @@ class KubeConnection:
             async with asyncio.timeout(timeout):
                 for may_retry in (True, False):
                     request = await self._request(
-                        method, path, params, body, content_type, httpx2.Timeout(timeout), headers
+                        method, path, params, body, content_type, _waits(timeout, timeout), headers
                     )
                     response = await self._client().send(request)
                     code = str(response.status_code)
@@ -99,7 +101,7 @@ class KubeConnection:
         """An open answer whose chunks arrive without end. The caller bounds how long it waits for each chunk; only
         connecting and the answer's headers are bounded here. Network failures come out as TransportError.
         """
-        timeout = httpx2.Timeout(connect_timeout, read=None)
+        timeout = _waits(connect_timeout, None)
         try:
             async with asyncio.timeout(connect_timeout):
                 request = await self._request("GET", path, params, None, "", timeout)
@@ -145,7 +147,7 @@ class KubeConnection:
         params: Mapping[str, str] | None,
         body: bytes | None,
         content_type: str,
-        timeout: httpx2.Timeout,
+        timeout: dict[str, float | None],
         more: Sequence[tuple[str, str]] = (),
     ) -> httpx2.Request:
         identity = await self.config.credentials.current()
@@ -153,6 +155,7 @@ class KubeConnection:
             if self._http is not None:
                 self._retired.append(self._http)  # calls in flight end on the old one
             self._http = self._open(identity)
+            self._usual = [each for each in self._http.headers.items() if each[0].lower() != "accept"]
             self._shown = (identity.certificate, identity.key)
         # As kubectl: some documents (the keys of tokens) are JSON under another name, and JSON alone is refused there.
         headers = [("Accept", "application/json, */*"), *self.config.impersonate, *more]
@@ -164,16 +167,18 @@ class KubeConnection:
             headers.append(("Authorization", f"Bearer {token}"))
         if body is not None:
             headers.append(("Content-Type", content_type))
-        extensions: dict[str, Any] = {}
+        extensions: dict[str, Any] = {"timeout": timeout}
         if self.config.tls_server_name:
             extensions["sni_hostname"] = self.config.tls_server_name
         try:
-            return self._http.build_request(
+            address = _address(self.config.server + path, tuple(params.items()) if params else ())
+            # Made here and not by the client, whose merging of headers and cookies costs more than all the rest of it.
+            headers = [("Host", address.netloc.decode("ascii")), *self._usual, *headers]
+            return httpx2.Request(
                 method,
-                _address(self.config.server + path, tuple(params.items()) if params else ()),
+                address,
+                headers=httpx2.Headers(headers, encoding="utf-8"),
                 content=body,
-                headers=headers,
-                timeout=timeout,
                 extensions=extensions,
             )
         except httpx2.InvalidURL as error:
@@ -203,10 +208,22 @@ def _address(url: str, params: tuple[tuple[str, str], ...]) -> httpx2.URL:
     return httpx2.URL(url, params=params) if params else httpx2.URL(url)
 
 
+def _waits(connect: float, read: float | None) -> dict[str, float | None]:
+    """How long each part of an exchange may take, in the transport's words."""
+    return {"connect": connect, "read": read, "write": connect, "pool": connect}
+
+
 def _date_of(response: httpx2.Response) -> datetime | None:
+    text = next((value for name, value in response.headers.raw if name.lower() == b"date"), b"")
+    return _date(text.decode("latin-1")) if text else None
+
+
+@functools.lru_cache(maxsize=8)
+def _date(text: str) -> datetime | None:
+    """Read once a second: many answers carry the same one."""
     try:
-        said = parsedate_to_datetime(response.headers["date"])
-    except (KeyError, ValueError):
+        said = parsedate_to_datetime(text)
+    except ValueError:
         return None
     return said if said.tzinfo is not None else None
 

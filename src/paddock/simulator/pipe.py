@@ -21,6 +21,11 @@ class Pipe:
         self._error: Exception | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
+    @property
+    def ready(self) -> bool:
+        """Whether `get` answers at once."""
+        return bool(self._chunks) or self._ended
+
     async def put(self, chunk: bytes) -> None:
         """Hand over one chunk, waiting for room. After `close` it is dropped, for no reader is left."""
         while len(self._chunks) >= self._room and not self._ended:
@@ -60,6 +65,8 @@ class Pipe:
         await waiting
 
     def _changed(self) -> None:
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():

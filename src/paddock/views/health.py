@@ -26,21 +26,18 @@ from paddock.views.folding import Found, folded, same
 from paddock.views.idle_capacity import idle_beside_jobs, lost_runners
 from paddock.views.problem import Problem, Ties
 from paddock.views.runner_troubles import of_runners
+from paddock.views.under_way import POOL_UNDER_WAY, is_young, under_way
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "survey"]
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 
-_UNDER_WAY = timedelta(minutes=20)
-"""A step of a Mac's life that takes longer than this is looked at; a reinstall may take half an hour."""
 _WIPING = timedelta(minutes=45)
 _POD_STARTS = timedelta(minutes=5)
 _POD_ENDS = timedelta(minutes=10)
 _WAITS = timedelta(minutes=1)
 _WAITS_TOO_LONG = timedelta(minutes=10)
-_YOUNG_REASONS = frozenset({"", "Adopting", "Bootstrapping", "HostNotReady"})
-_POOL_UNDER_WAY = frozenset({"Starting", "Draining", "Rolling", "ScalingDown"})
 _OUT_OF_SERVICE = frozenset({"HostInTrouble", "NodeMissing"})
 """Why a machine that was Ready is not."""
 _WRITTEN_WRONG = frozenset({"InvalidConfiguration", "AmbiguousDispatchLabel"})
@@ -78,6 +75,8 @@ class FleetHealth:
     numbers: Numbers
     problems: tuple[Problem, ...]
     """Causes, the worst first, each with what hangs on it."""
+    going_on: tuple[Problem, ...] = ()
+    """What is under way and no problem, the oldest first: why something waits."""
 
 
 def survey(
@@ -91,13 +90,15 @@ def survey(
     now: datetime,
     healed_last_day: int | None = None,
     live_jobs_killed: int | None = None,
+    live_jobs_forced: int = 0,
     told: Sequence[str] = (),
     runners: bool = True,
     nodes: Sequence[Node] | None = None,
 ) -> FleetHealth:
     """How everything is at this moment. `nodes` is None where they were not read: then nothing is said of them.
 
-    `summary` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
+    `summary` is None where the ledger did not answer; `live_jobs_forced` is how many of the jobs that were killed a person, or
+    a limit that a person set, gave up: they are shown, and are no problem; `told` are sentences of processes about themselves, such as a watch
     that stalls; `runners` is False where there is no runner subsystem, and then its ledger is not missed.
     """
     ours = [host for host in hosts if host.status.state not in (HostState.FOREIGN, "gone")]
@@ -117,7 +118,7 @@ def survey(
         unserved=summary.unserved if summary is not None else None,
     )
     found = [
-        *_of_the_ledger(summary, pools, live_jobs_killed, now, runners=runners),
+        *_of_the_ledger(summary, pools, (live_jobs_killed or 0) - live_jobs_forced, now, runners=runners),
         *_of_capacity(summary, pools, pods, nodes, now),
         *_of_lost_runners(pods, nodes),
         *of_runners(summary, impact=_POOL, unheard=_UNSERVED),
@@ -132,7 +133,8 @@ def survey(
     problems = by_cause(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)), known, ASIDE)
     # What a person set aside on purpose is listed, and is no reason for alarm.
     wrong = [problem for problem in problems if problem.impact > ASIDE]
-    return FleetHealth(not wrong, _sentence(wrong, numbers), numbers, problems)
+    going_on = under_way(machines, hosts, nodes or (), pools, summary, now)
+    return FleetHealth(not wrong, _sentence(wrong, numbers), numbers, problems, going_on)
 
 
 def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
@@ -146,9 +148,9 @@ def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
 
 
 def _of_the_ledger(
-    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int | None, now: datetime, *, runners: bool
+    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int, now: datetime, *, runners: bool
 ) -> Iterable[Problem]:
-    if killed:
+    if killed > 0:
         yield Problem(
             _KILLED,
             "healing",
@@ -296,9 +298,7 @@ def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: dateti
         ready = get_condition(status.conditions, "Ready")
         reason = ready.reason if ready is not None else ""
         since = meta.deletion_timestamp or _since(status.conditions) or meta.creation_timestamp
-        young = since is None or now - since < _UNDER_WAY
-        under_way = meta.deletion_timestamp is not None or (reason in _YOUNG_REASONS and not status.bootstrap_attempts)
-        if young and under_way and not status.failure_reason:
+        if is_young(machine, now):
             continue
         yield Found(
             _FAILED if status.failure_reason else _NOT_READY,
@@ -362,12 +362,12 @@ def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
     for pool in pools:
         yield from _refused_fields(pool)
         ready = get_condition(pool.status.conditions, "Ready")
-        if ready is None or ready.status == "True" or (ready.reason in _POOL_UNDER_WAY and not _none_starts(pool, now)):
+        if ready is None or ready.status == "True" or (ready.reason in POOL_UNDER_WAY and not _none_starts(pool, now)):
             continue
         if (began := _pool_since(pool)) is not None and now - began < _POOL_GRACE:
             continue  # a runner that has just ended is being replaced: that is how pools live
         name, message = pool.metadata.name, ready.message or ready.reason
-        if ready.reason in _POOL_UNDER_WAY and ready.last_transition_time is not None:
+        if ready.reason in POOL_UNDER_WAY and ready.last_transition_time is not None:
             message = f"none of its Pods has got ready for {span(now - ready.last_transition_time)}: {message}"
         yield Problem(
             _POOL if not pool.status.idle else _SHORT,
@@ -404,7 +404,7 @@ def _refused_fields(pool: RunnerPool) -> Iterable[Problem]:
     name = pool.metadata.name
     for kind in ("WarmWindows", "Profiles"):
         said = get_condition(pool.status.conditions, kind)
-        if said is not None and said.status == "False" and said.reason not in _POOL_UNDER_WAY:
+        if said is not None and said.status == "False" and said.reason not in POOL_UNDER_WAY:
             yield Problem(
                 _SHORT,
                 f"pool {name}",

@@ -158,6 +158,9 @@ def test_a_silent_ledger_is_the_worst_unless_there_are_no_runners():
 
 def test_a_killed_job_is_worse_than_anything():
     assert abouts(look(summary=None, live_jobs_killed=1))[0] == "healing"
+    forced = look(live_jobs_killed=2, live_jobs_forced=2)
+    assert (forced.ok, forced.numbers.live_jobs_killed) == (True, 2), "a person gave them up: told, and no fault"
+    assert "1 live job was killed by healing" in look(live_jobs_killed=3, live_jobs_forced=2).problems[0].sentence
 
 
 def test_a_fleet_whose_machines_are_not_even_made_is_told():

@@ -333,6 +333,7 @@ class Dispatcher:
                 task.cancel()
         await _ended(set(self._lines.values()), min(5.0, self._settings.serve_deadline))
         await _ended(set(self._served), self._settings.serve_deadline)
+        await self._handover.settle()
         await self._pending_releases.settle()
 
 

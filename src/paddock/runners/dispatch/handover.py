@@ -23,6 +23,7 @@ from paddock.clients.github.contract import GitHub, MintedRunner
 from paddock.kube.errors import KubeError
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.dispatch.account_labels import AccountLabels
 from paddock.runners.dispatch.assignment import Assigned, Assignments
 from paddock.runners.dispatch.cluster import Observations
 from paddock.runners.dispatch.identity import IdentityError, Tokens, Unreachable
@@ -102,6 +103,7 @@ class Handover:
         self._scale_sets = scale_sets
         self._tokens = tokens
         self._assignments = assignments
+        self._account_labels = AccountLabels(assignments, context.clock)
         self._observations = context.observations
         self._pending_releases = context.pending_releases
         self._clock = context.clock
@@ -122,8 +124,9 @@ class Handover:
             queued = (claim.claimed_at - claim.enqueued_at).total_seconds()
             self._metrics.stage.labels("queued").observe(max(0.0, queued))
         try:
-            async with self._timed("serve"), asyncio.timeout(self._deadline):
-                runner = await self._prepare(waiter, claim, progress)
+            with self._account_labels.serving():
+                async with self._timed("serve"), asyncio.timeout(self._deadline):
+                    runner = await self._prepare(waiter, claim, progress)
         except GivenUpError as ending:
             await self._undo_shielded(waiter, claim, progress, ending)
             return ending.answer
@@ -139,9 +142,12 @@ class Handover:
         answer = PollAnswer(200, "handed", handed=HandedJob(runner.config, claim.login, claim.job_id))
         # It is committed, so the answer gets out before anything else can go wrong; no component needs the label that soon.
         waiter.settle(answer)
-        async with self._timed("label"):
-            await self._assignments.name_account(waiter.pod, claim)
+        self._account_labels.after(waiter.pod, claim)
         return answer
+
+    async def settle(self) -> None:
+        """At the end, when nothing is served any more: what was put off is done."""
+        await self._account_labels.settle()
 
     async def _prepare(self, waiter: Waiter, claim: Claim, progress: _Progress) -> MintedRunner:
         pool, account, whole = await self._look(waiter, claim, progress)

@@ -116,7 +116,9 @@ class Tokens:
         self._audience = audience
         self._clock = clock
         self._limits = limits or ReviewLimits(clock)
-        self._known: dict[bytes, tuple[_Said, float]] = {}
+        self._known: dict[bytes, tuple[_Said, float, str]] = {}
+        """By the token's digest: what it says, until when that counts, and the key whose signature was found good; without
+        one the API server vouched for it."""
         self._reviews: dict[bytes, asyncio.Task[_Said]] = {}
 
     async def waiting(self, token: Secret) -> PodIdentity:
@@ -142,16 +144,18 @@ class Tokens:
         """
         text = _plausible(token)
         claims, key_id = self._claims(text, audience)
-        await self._allowed(text, claims, key_id)
-        return await self._asked(text, audience)
+        stranger = await self._allowed(text, claims, key_id)
+        return await self._asked(text, audience, stranger=stranger)
 
-    async def _allowed(self, text: str, claims: dict[str, Any], key_id: str) -> None:
-        """Whether this token may cost the cluster a question. Cheap: a signature is checked here, with keys that are kept."""
+    async def _allowed(self, text: str, claims: dict[str, Any], key_id: str) -> bool:
+        """Raises where this token may not cost the cluster a question; gives whether it is a stranger's, for whom no key
+        speaks. Cheap: a signature is checked here, with keys that are kept.
+        """
         try:
             key = await self._keys.of(key_id)
         except KeysUnavailableError:
             key = None
-        if key is not None:
+        if key is not None and not self._signed(text, key_id):
             self._check_signature(text, key)
         try:
             if key is None:
@@ -160,14 +164,15 @@ class Tokens:
                 self._limits.holder(str(claims["sub"]), _said(claims).pod_uid)
         except TooManyReviewsError:
             raise Unreachable(_TOO_MANY) from None
+        return key is None
 
-    async def _asked(self, text: str, audience: str) -> Principal:
+    async def _asked(self, text: str, audience: str, *, stranger: bool = False) -> Principal:
         review = TokenReview(
             api_version="authentication.k8s.io/v1",
             kind="TokenReview",
             spec=TokenReview.Spec(token=text, audiences=(audience,)),
         )
-        self._limits.asked()
+        self._limits.asked(stranger=stranger)
         try:
             status = (await self._client.create(review, timeout=_REVIEW_TIMEOUT)).status
         except KubeError as error:
@@ -178,7 +183,7 @@ class Tokens:
             raise Unauthenticated("the cluster does not accept the token")
         if audience not in status.audiences:
             # A server that knows no audiences answers without any, and would let every token in.
-            raise Unauthenticated("the token is not meant for us")
+            raise _meant_for_others(audience)
         extra = status.user.extra
         return Principal(
             status.user.username,
@@ -190,10 +195,10 @@ class Tokens:
     # How a token is read
 
     async def _verified(self, text: str) -> _Said:
-        # A Pod that waits shows the same token every half a minute: what was verified lately is not verified again. That
-        # it still speaks for the Pod is asked anew at the moment of a claim.
+        # A Pod that waits shows the same token every half a minute: a signature that was good is good for as long as the
+        # token lasts and the cluster publishes its key. That it still speaks for the Pod is asked anew at the moment of a claim.
         digest = hashlib.sha256(text.encode()).digest()
-        if (known := self._recalled(digest)) is not None:
+        if (known := await self._recalled(digest)) is not None:
             return known
         claims, key_id = self._claims(text, self._audience)
         try:
@@ -212,7 +217,7 @@ class Tokens:
             return await self._reviewed_once(digest, text, claims)
         self._check_signature(text, key)
         said = _said(claims)
-        self._remember(digest, said, claims)
+        self._remember(digest, said, claims, key_id)
         return said
 
     def _check_signature(self, text: str, key: VerifyingKey) -> None:
@@ -239,7 +244,7 @@ class Tokens:
         if begins > now + _CLOCKS_DIFFER:
             raise Unauthenticated("the token is not valid yet")
         if audience not in meant:
-            raise Unauthenticated("the token is not meant for us")
+            raise _meant_for_others(audience)
         return claims, str(key_id)
 
     async def _reviewed_once(self, digest: bytes, text: str, claims: dict[str, Any]) -> _Said:
@@ -257,25 +262,37 @@ class Tokens:
             self._limits.stranger()
         except TooManyReviewsError:
             raise Unreachable(_TOO_MANY) from None
-        return _bound(await self._asked(text, self._audience))
+        return _bound(await self._asked(text, self._audience, stranger=True))
 
     def _reviewed_now(self, digest: bytes, claims: dict[str, Any], review: "asyncio.Task[_Said]") -> None:
         self._reviews.pop(digest, None)
         if not review.cancelled() and review.exception() is None:
             self._remember(digest, review.result(), claims)
 
-    def _recalled(self, digest: bytes) -> _Said | None:
-        known = self._known.get(digest)
-        return known[0] if known is not None and self._clock.monotonic() < known[1] else None
+    async def _recalled(self, digest: bytes) -> _Said | None:
+        said, until, key_id = self._known.get(digest, (None, 0.0, ""))
+        if said is None or self._clock.monotonic() >= until:
+            return None
+        if key_id:
+            try:
+                if await self._keys.of(key_id) is None:
+                    return None  # the cluster has withdrawn the key
+            except KeysUnavailableError:
+                return None
+        return said
 
-    def _remember(self, digest: bytes, said: _Said, claims: dict[str, Any]) -> None:
-        """For a minute, and never past the token's end."""
+    def _signed(self, text: str, key_id: str) -> bool:
+        """Whether this very token's signature by this key was found good before."""
+        return self._known.get(hashlib.sha256(text.encode()).digest(), (None, 0.0, ""))[2] == key_id != ""
+
+    def _remember(self, digest: bytes, said: _Said, claims: dict[str, Any], key_id: str = "") -> None:
+        """To the token's end if its signature was checked; what the API server said, for a minute at most."""
         now = self._clock.monotonic()
         left = float(claims["exp"]) - self._clock.now().timestamp()
         if len(self._known) >= _MOST_REMEMBERED:
             self._known = {key: kept for key, kept in self._known.items() if now < kept[1]}
         if len(self._known) < _MOST_REMEMBERED:
-            self._known[digest] = (said, now + min(_REMEMBERED, left))
+            self._known[digest] = (said, now + (left if key_id else min(_REMEMBERED, left)), key_id)
 
     # Whom it speaks for
 
@@ -305,6 +322,10 @@ class Tokens:
             raise _unreachable(error) from None
         if pod is None or pod.metadata.deletion_timestamp is not None:
             raise NotAllowed("the token's Pod is gone")
+
+
+def _meant_for_others(audience: str) -> Unauthenticated:
+    return Unauthenticated(f"the token is not meant for us: ask for one with the audience {audience}")
 
 
 def _plausible(token: Secret) -> str:

@@ -1,7 +1,7 @@
 """The ledger of CI jobs as one object: a part for each thing it keeps."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -51,10 +51,17 @@ class Ledger:
     ledger at once; everything that must not happen twice is settled by the database.
     """
 
-    def __init__(self, pool: Pool, clock: Clock, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        clock: Clock,
+        rng: random.Random | None = None,
+        *,
+        notifications: Callable[[Database], Notifications] = Notifications,
+    ) -> None:
         rng = rng or unseeded()
         database = Database(pool)
-        self.notifications = Notifications(database)
+        self.notifications = notifications(database)
         self.accounts = Accounts(database, clock)
         self.limits = Limits(database, clock)
         self.allow_list = AllowList(database, clock, self.notifications)

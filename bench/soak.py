@@ -1,0 +1,272 @@
+"""A day of many Macs on virtual time, with faults: no job is lost, by GitHub's own view, and memory stays what it was.
+
+`make bench soak`; SOAK_MACS, SOAK_HOURS and SOAK_JOBS choose another size than 1,000 Macs, 24 hours and 250,000 jobs, which
+takes hours of real time.
+"""
+
+import asyncio
+import gc
+import os
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import psutil
+
+from paddock.base.clock import SystemClock
+from paddock.runners.ledger.database import prepare
+from paddock.simulator.github import SimulatedJob
+from paddock.simulator.instant_postgres import pools_closed_at_the_end
+from paddock.simulator.pods import Hang
+from paddock.simulator.process import World, simulate
+
+from .scratch_postgres import scratch_postgres
+from .soak_world import LABEL, REPOSITORIES, SoakWorld
+from .table import Row, amount
+
+__all__ = ["Size", "Soaked", "judged", "soak", "soaked"]
+
+HOUR = 3600.0
+_SHORTEST, _LONGEST = 120.0, 840.0
+_MISHAPS = 0.01
+"""Of all jobs: so many runners go wrong."""
+_LOOK_EVERY = 60.0
+_COLLECT_EVERY = 600.0
+_FLAT = 1.15
+"""Memory after the last hour, against that after the second: what a day may add."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    macs: int = 1_000
+    hours: float = 24.0
+    jobs: int = 250_000
+
+    @classmethod
+    def asked(cls, quick: bool) -> "Size":
+        usual = cls(20, 0.5, 100) if quick else cls()
+        return cls(
+            int(os.environ.get("SOAK_MACS", usual.macs)),
+            float(os.environ.get("SOAK_HOURS", usual.hours)),
+            int(os.environ.get("SOAK_JOBS", usual.jobs)),
+        )
+
+
+@dataclass(slots=True)
+class Soaked:
+    """What GitHub saw, what was done to us, and what it cost."""
+
+    jobs: int = 0
+    ended: int = 0
+    by_runner: int = 0
+    """Jobs whose runner went away in the middle."""
+    twice: list[int] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    never: list[str] = field(default_factory=list)
+    cancelled: int = 0
+    by_faults: int = 0
+    """Jobs whose runner the faults took away: at most so many may be missing."""
+    mishaps: int = 0
+    power_cuts: int = 0
+    kills_of_us: int = 0
+    restarts: int = 0
+    kills: float = 0.0
+    left: list[str] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    """Megabytes after each hour, the first entry at the beginning; all simulators are in the same process."""
+    seconds: float = 0.0
+
+    @property
+    def lost(self) -> int:
+        """Jobs that ended otherwise than they would have alone, the faults' own victims apart."""
+        return len(self.wrong) + len(self.never) + len(self.twice) + max(0, self.by_runner - self.by_faults)
+
+
+def soak(quick: bool) -> Iterator[Row]:
+    size = Size.asked(quick)
+    found = asyncio.run(_with_postgres(size))
+    what = f"soak: {size.hours:g} h, {size.macs:,} Macs, {found.jobs:,} jobs"
+    done = f"{found.mishaps} runners went wrong, {found.power_cuts} Macs lost power, {found.kills_of_us} processes were killed and {found.restarts} restarted, {found.cancelled} cancelled"
+    missed = "" if size == Size() else "smaller than the goal of 24 h, 1,000 Macs, 250,000 jobs; "
+    yield Row("soak", what, amount(found.seconds), "s of real time", f"{missed}{found.jobs / found.seconds:.1f} jobs/s")
+    yield Row("soak", "  jobs lost, by GitHub's view", str(found.lost), "", f"goal 0; {done}; {_troubles(found)}")
+    each = ", ".join(f"{mb:.0f}" for mb in found.memory)
+    grown = found.memory[-1] / found.memory[min(2, len(found.memory) - 1)]
+    yield Row(
+        "soak", "  memory, last hour", amount(found.memory[-1]), "MB", f"{grown:.2f}× the second; hour by hour {each}"
+    )
+    if problems := judged(found):
+        raise SystemExit("; ".join(problems))
+
+
+def _troubles(found: Soaked) -> str:
+    return "; ".join([*found.wrong[:5], *found.never[:5], *found.left[:5]]) or "nothing is left behind"
+
+
+def judged(found: Soaked) -> list[str]:
+    """What a good soak has none of."""
+    problems = [f"{found.lost} jobs were lost: {_troubles(found)}"] if found.lost else []
+    if found.left:
+        problems.append(f"left behind: {found.left[:5]}")
+    if len(found.memory) > 4 and found.memory[-1] > _FLAT * found.memory[2]:
+        problems.append(f"memory grew from {found.memory[2]:.0f} MB to {found.memory[-1]:.0f} MB")
+    return problems
+
+
+async def _with_postgres(size: Size) -> Soaked:
+    async with scratch_postgres() as server:
+        await prepare(server.dsn, schema="soak", clock=SystemClock())
+        return await asyncio.to_thread(soaked, server.dsn, "soak", size)
+
+
+def soaked(dsn: str, schema: str, size: Size, *, seed: int = 1) -> Soaked:
+    """Run it on a prepared, empty schema."""
+
+    async def scenario(world: World) -> Soaked:
+        return await _Soak(world, SoakWorld(world, dsn, schema, macs=size.macs), size).run()
+
+    with pools_closed_at_the_end():
+        return simulate(scenario, seed=seed, limit=(size.hours + 12) * HOUR).result
+
+
+class _Soak:
+    def __init__(self, world: World, cluster: SoakWorld, size: Size) -> None:
+        self._cluster, self._size = cluster, size
+        self._rng: random.Random = world.rng("soak")
+        self._open: dict[int, SimulatedJob] = {}
+        self._found = Soaked()
+        self._cuts: list[asyncio.Task[None]] = []
+        self._process = psutil.Process()
+
+    async def run(self) -> Soaked:
+        began = perf_counter()
+        cluster, found = self._cluster, self._found
+        await cluster.begin()
+        await cluster.eventually("every place has a Pod that waits", self._all_wait, within=2 * HOUR)
+        behaviour = cluster.github.behaviour
+        behaviour.unsent, behaviour.undelivered, behaviour.repeated = 0.001, 0.003, 0.005
+        behaviour.delayed, behaviour.overtaken, behaviour.slow = 0.01, 0.005, 0.002
+        behaviour.server_error, behaviour.lost_answer = 0.005, 0.001
+        self._weigh()
+        helpers = [asyncio.create_task(each) for each in (self._weather(), self._looking(), self._weighing())]
+        await self._submitting()
+        helpers[0].cancel()
+        await asyncio.gather(*self._cuts)
+        await cluster.eventually("every job has ended", self._all_ended, within=10 * HOUR, every=_LOOK_EVERY)
+        await cluster.eventually("every place has a Pod that waits again", self._all_wait, within=HOUR, every=30.0)
+        for task in helpers:
+            task.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
+        found.never += [f"job {job.id} is {job.status}" for job in self._open.values()]
+        found.left = await self._left()
+        done = cluster.kubelets.faults.done
+        found.by_faults += done[Hang.DIES_IN_JOB] + done[Hang.STANDS_STILL]
+        found.mishaps, found.kills = sum(done.values()), cluster.live_kills()
+        self._weigh()
+        found.seconds = perf_counter() - began
+        return found
+
+    def _all_wait(self) -> bool:
+        service = self._cluster.service
+        return service is not None and len(service.dispatch.waiting) >= 2 * self._size.macs
+
+    def _all_ended(self) -> bool:
+        self._look()
+        return not self._open
+
+    # What happens
+
+    async def _submitting(self) -> None:
+        mean = self._size.hours * HOUR / self._size.jobs
+        for number in range(self._size.jobs):
+            seconds = self._rng.uniform(_SHORTEST, _LONGEST)
+            job = self._cluster.github.submit(
+                self._rng.choice(REPOSITORIES), labels=(LABEL,), duration=seconds, name=f"job {number}"
+            )
+            self._open[job.id] = job
+            self._found.jobs += 1
+            if self._rng.random() < _MISHAPS:
+                self._cluster.kubelets.faults.next.append(self._rng.choice(list(Hang)))
+            if self._rng.random() < _MISHAPS / 2:
+                self._cancel_one()
+            await self._cluster.clock.sleep(self._rng.expovariate(1.0 / mean))
+
+    def _cancel_one(self) -> None:
+        chosen = self._open[self._rng.choice(list(self._open))]
+        if chosen.status != "completed" and chosen.cancelled_at is None:
+            self._found.cancelled += 1
+            self._cluster.github.cancel(chosen.id)
+
+    async def _weather(self) -> None:
+        """Every hour a Mac loses its power and a process is restarted, dispatch and the operator in turn; every sixth time it is
+        killed instead. (What a killed process had in memory stays there: the simulator never takes its tasks apart.)
+        """
+        cluster, turn = self._cluster, 0
+        while True:
+            await cluster.clock.sleep(HOUR / 2)
+            process = (cluster.dispatch, cluster.operator)[turn % 2]
+            if turn % 12 in (0, 7):
+                process.crash()
+                self._found.kills_of_us += 1
+            else:
+                await process.stop()
+                process.start()
+                self._found.restarts += 1
+            await cluster.clock.sleep(HOUR / 2)
+            turn += 1
+            # Both of its places may be in the middle of a job.
+            self._found.by_faults += 2
+            self._found.power_cuts += 1
+            cut = cluster.kubelets.power_cut(f"mac-{self._rng.randrange(self._size.macs)}")
+            self._cuts.append(asyncio.create_task(cut))
+
+    # Who judges
+
+    async def _looking(self) -> None:
+        while True:
+            await self._cluster.clock.sleep(_LOOK_EVERY)
+            self._look()
+
+    def _look(self) -> None:
+        """What has ended is judged and forgotten: GitHub keeps the newest twenty thousand jobs only."""
+        self._cluster.github.tick()
+        found = self._found
+        for job in [job for job in self._open.values() if job.status == "completed"]:
+            del self._open[job.id]
+            found.ended += 1
+            if job.starts > 1:
+                found.twice.append(job.id)
+            if job.cancelled_at is not None:
+                continue
+            if job.lost_since is not None:
+                found.by_runner += 1
+            elif job.conclusion != job.planned:
+                found.wrong.append(f"job {job.id} ended as {job.conclusion}")
+
+    async def _weighing(self) -> None:
+        began = last = self._cluster.clock.monotonic()
+        while True:
+            await self._cluster.clock.sleep(_COLLECT_EVERY)
+            gc.collect()  # a simulated run has no collector of its own
+            if self._cluster.clock.monotonic() - last >= HOUR - 1:
+                last = self._cluster.clock.monotonic()
+                self._weigh()
+                hours = (last - began) / HOUR
+                print(
+                    f"soak: {hours:.0f} h, {self._found.jobs:,} jobs submitted, {self._found.ended:,} ended, "
+                    f"{len(self._open)} open, {self._found.memory[-1]:.0f} MB",
+                    file=sys.stderr,
+                    flush=True,
+                )
+
+    def _weigh(self) -> None:
+        gc.collect()
+        self._found.memory.append(self._process.memory_info().rss / 1e6)
+
+    async def _left(self) -> list[str]:
+        """What the ledger still holds though no job runs."""
+        ledger = self._cluster.ledger
+        left = [f"a claim of Pod {claim.pod_name}" for claim in await ledger.claims.all()]
+        return left + [f"a session of Pod {session.pod_uid}" for session in await ledger.sessions.open()]
