@@ -98,6 +98,11 @@ def _pools(pools: Sequence[RunnerPool]) -> Iterable[Problem]:
             told = ready is not None and ready.reason == "Draining"
             message = ready.message if ready is not None and told else "the pool is being deleted"
             yield Problem(_NO_IMPACT, f"pool {name}", message, gone, commands=ask)
+        elif pool.status.stale:
+            # Said of a pool that is full, too: its busy Pods are replaced one by one, as their jobs end.
+            left, said = pool.status.stale, f": {ready.message}" if ready is not None and ready.message else ""
+            what = f"{left} of {pool.status.replicas} Pods are of an older image or shape and are replaced when idle"
+            yield Problem(_NO_IMPACT, f"pool {name}", what + said, commands=ask)
         elif ready is not None and ready.reason in POOL_UNDER_WAY:
             # How long it has rolled is not known: the condition may have been True before for another reason.
             since = ready.last_transition_time if ready.status != "True" else None

@@ -15,9 +15,9 @@ from paddock.kube.objects import ObjectMeta
 JUST_NOW = NOW - timedelta(minutes=3)
 
 
-def node(name: str = "m-1", *, cordoned: bool = True, **annotations: str) -> Node:
+def node(*, cordoned: bool = True, annotations: dict[str, str] | None = None) -> Node:
     ready = NodeCondition(type="Ready", status="True", last_transition_time=NOW)
-    meta = ObjectMeta(name=name, annotations=annotations)
+    meta = ObjectMeta(name="m-1", annotations=annotations or {})
     return Node(
         metadata=meta,
         spec=NodeSpec(unschedulable=cordoned),
@@ -73,18 +73,19 @@ def test_many_alike_are_told_as_one():
     ],
 )
 def test_a_cordoned_node_is_named_with_who_cordoned_it(annotations: dict[str, str], expected: str):
-    (one,) = told(machines=[machine(ready=True)], nodes=[node(**annotations)])
+    (one,) = told(machines=[machine(ready=True)], nodes=[node(annotations=annotations)])
     assert expected in one
 
 
 def test_a_pool_that_rolls_or_is_deleted_says_so():
-    rolls = pool(idle=1, conditions=said("Rolling", "2 of 4 Pods have the old image", status="True", since=JUST_NOW))
+    busy = pool(conditions=said("AllReady", "0 of 4 Pods wait for a job, 4 run one", status="True", since=JUST_NOW))
+    rolls = replace(busy, status=replace(busy.status, replicas=4, stale=2))
     drains = pool(conditions=said("Draining", "the pool is being deleted: 1 job runs", since=JUST_NOW))
     gone = replace(drains, metadata=replace(drains.metadata, name="old", deletion_timestamp=JUST_NOW))
-    assert told(pools=[rolls, gone]) == [
-        "pool old: the pool is being deleted: 1 job runs",
-        "pool macs: 2 of 4 Pods have the old image",
-    ]
+    left, stays = told(pools=[rolls, gone])
+    assert left == "pool old: the pool is being deleted: 1 job runs"
+    assert stays.startswith("pool macs: 2 of 4 Pods are of an older image or shape and are replaced when idle: ")
+    assert stays.endswith("0 of 4 Pods wait for a job, 4 run one")
 
 
 def test_jobs_over_a_limit_are_counted():
