@@ -167,9 +167,9 @@ def with_limits(
             refused(limit)
             if self.transport.is_closing():
                 return
-            stranger = strangers is not None and self.proven_at is None
             # One for which there is no place is not kept: it would be in nobody's count.
-            if stranger and limit != "connections" and not strangers.may_say_why(self):
+            kept = self.proven_at is None and limit != "connections"
+            if kept and strangers is not None and not strangers.may_say_why(self):
                 self._keep_waiting(strangers.limits.kept_seconds)
                 return
             # Uvicorn declares a cycle where there is none before the first request.
