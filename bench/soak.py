@@ -149,6 +149,9 @@ class _Soak:
         behaviour.unsent, behaviour.undelivered, behaviour.repeated = 0.001, 0.003, 0.005
         behaviour.delayed, behaviour.overtaken, behaviour.slow = 0.01, 0.005, 0.002
         behaviour.server_error, behaviour.lost_answer = 0.005, 0.001
+        # What GitHub and the cluster keep of the past is bounded, but a small fleet needs days to fill it: so it is less here.
+        an_hour = 1 + int(self._size.jobs / self._size.hours)
+        behaviour.jobs_kept, behaviour.deliveries_kept = max(100, 2 * an_hour), max(300, 4 * an_hour)
         self._weigh()
         helpers = [asyncio.create_task(each) for each in (self._weather(), self._looking(), self._weighing())]
         await self._submitting()

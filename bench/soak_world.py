@@ -143,7 +143,7 @@ class SoakWorld:
     def __init__(self, world: World, dsn: str, schema: str, *, macs: int) -> None:
         self.world, self.clock, self.macs = world, world.clock, macs
         self._dsn, self._schema = dsn, schema
-        self.store = MemoryStore()
+        self.store = MemoryStore(history_limit=100 * macs)
         self.plane = ControlPlane(
             self.store,
             self.clock,
