@@ -86,7 +86,7 @@ test-browser: .venv/installed-for-development
 	@$(BIN)/pytest tests/browser -q -s
 
 # `make bench` runs all of them, `make bench node` one.
-BENCHES = kube api hosts bootstrap dispatch node startup soak
+BENCHES = kube api hosts bootstrap dispatch node startup soak page
 bench: .venv/installed-for-development
 	@$(BIN)/python -m bench $(filter $(BENCHES),$(MAKECMDGOALS))
 

@@ -32,6 +32,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "node": ("node:resting", "node:jobs", "node:bundle"),
     "startup": ("starting:starting",),
     "soak": ("soak:soak",),
+    "page": ("page:front",),
 }
 _UNASKED = frozenset({"soak"})
 """Only by name: a day of a thousand Macs takes hours."""

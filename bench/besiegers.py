@@ -1,5 +1,8 @@
 """Whoever means dispatch no good, in a process of its own: slow and junk connections, as many as asked for, until its input ends.
 
+It comes after the others at the machine's cores, so that what is measured is the server and not the generator, and says, for
+each line of its input, how much it did so far.
+
 A fifth each: connections that say nothing, that send their head byte by byte, that promise a body and never send it, that send
 rubbish, and that show tokens which somebody made up. Each that is ended by the other side is opened again.
 """
@@ -8,8 +11,10 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
 import sys
 import time
+from collections import Counter
 
 from paddock.runners.api import AUDIENCE
 
@@ -36,20 +41,22 @@ def _made_up(number: int) -> str:
     )
 
 
-async def _one(port: int, number: int, opened: asyncio.Semaphore, counts: dict[str, int]) -> None:
+async def _one(port: int, number: int, opened: asyncio.Semaphore, counts: Counter[str]) -> None:
     while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with opened:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 counts["opened"] += 1
             try:
-                await _misbehave(reader, writer, number)
+                await _misbehave(reader, writer, number, counts)
             finally:
                 writer.close()
         await asyncio.sleep(1.0)
 
 
-async def _misbehave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+async def _misbehave(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int, counts: Counter[str]
+) -> None:
     match number % 5:
         case 0:
             await reader.read()
@@ -71,21 +78,24 @@ async def _misbehave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
             head = f"authorization: Bearer {_made_up(number)}\r\ncontent-length: {len(mark)}\r\n\r\n".encode()
             while not reader.at_eof():
                 writer.write(_HEAD.replace(b"dispatch HTTP", b"pods/progress HTTP") + head + mark)
+                counts["tokens"] += 1
                 await reader.readuntil(b"\r\n\r\n")
                 await asyncio.sleep(1.0)
 
 
 async def main(port: int, count: int) -> None:
     allow_many_sockets()
-    opened, counts = asyncio.Semaphore(_OPENED_AT_ONCE), {"opened": 0}
+    opened, counts = asyncio.Semaphore(_OPENED_AT_ONCE), Counter[str]()
     tasks = [asyncio.create_task(_one(port, number, opened, counts)) for number in range(count)]
     while counts["opened"] < count:
         await asyncio.sleep(0.1)
     print("there", flush=True)
-    await asyncio.to_thread(sys.stdin.read)
+    while await asyncio.to_thread(sys.stdin.readline):
+        print(json.dumps({"connections": counts["opened"], "made-up tokens": counts["tokens"]}), flush=True)
     for task in tasks:
         task.cancel()
 
 
 if __name__ == "__main__":
+    os.nice(10)
     asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -5,6 +5,7 @@ Prints one line of JSON when it serves; the Pods' tokens are in a file, because 
 
 import asyncio
 import json
+import random
 import resource
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from paddock.base import logs
-from paddock.base.clock import SystemClock
+from paddock.base.clock import Clock, SystemClock
+from paddock.base.garbage import collect_rarely, oldest_left_alone
 from paddock.base.http_server import bind, listening
 from paddock.base.rng import seeded
 from paddock.kube.builtin import Pod
@@ -38,7 +40,17 @@ def allow_many_sockets() -> int:
 async def main(folder: Path, pods: int) -> None:
     clock, rng = SystemClock(), seeded(1)
     allow_many_sockets()
-    async with scratch_postgres() as server, runner_rig(server.dsn, clock, rng, DispatchSettings()) as rig:
+    with oldest_left_alone():  # as `paddock dispatch` does
+        await _serve(folder, pods, clock, rng)
+
+
+async def _serve(folder: Path, pods: int, clock: Clock, rng: random.Random) -> None:
+    async with (
+        scratch_postgres() as server,
+        runner_rig(server.dsn, clock, rng, DispatchSettings()) as rig,
+        asyncio.TaskGroup() as group,
+    ):
+        garbage = group.create_task(collect_rarely(clock))
         tokens = await rig.pods(pods, rng=rng)
         (folder / "tokens").write_text("\n".join(tokens), encoding="utf-8")
 
@@ -53,10 +65,11 @@ async def main(folder: Path, pods: int) -> None:
         app = Starlette(
             routes=[*rig.service.routes, Route("/bench/waiting", waiting), Route("/bench/stamped", assigned)]
         )
-        async with listening(app, sock), at_work(rig):
+        async with listening(app, sock, strangers=rig.service.door), at_work(rig):
             print(json.dumps({"port": sock.getsockname()[1], "dsn": server.dsn}), flush=True)
             await asyncio.to_thread(sys.stdin.read)
             await rig.service.stop()
+            garbage.cancel()
 
 
 if __name__ == "__main__":

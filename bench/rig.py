@@ -72,7 +72,7 @@ async def rig(hosts: int, *, inventory_interval: float, sweep_interval: float = 
         metrics = KubeMetrics(CollectorRegistry())
         manager = Manager(clock=clock, rng=rng, metrics=metrics)
         bootstrap = FakeBootstrap(clock, FakeMacs(seconds=0.0), cloud)
-        operator = HostOperator(manager, client, seen, bootstrap, settings, clock=clock, rng=rng, metrics=metrics)
+        operator = HostOperator(manager, client, seen, bootstrap, settings)
         yield Rig(cloud, store, client, manager, operator)
 
 

@@ -8,7 +8,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,16 +26,16 @@ FOLDER: Final = ROOT / "docs" / "reference"
 _MADE: Final = "Written by `make reference` from {source}; change it there.\n"
 
 
-def files() -> dict[str, str]:
-    """The text of every generated page, by its name."""
+def pages() -> dict[str, Callable[[], str]]:
+    """What writes each generated page, by its name."""
     return {
-        "commands.md": commands(),
-        "chart-values.md": chart_values(),
-        "metrics.md": metrics_page(),
-        "conditions.md": conditions(),
-        "kinds.md": kinds(),
-        "fleet-file.md": fleet_page(),
-        "http-routes.md": http_routes(),
+        "commands.md": commands,
+        "chart-values.md": chart_values,
+        "metrics.md": metrics_page,
+        "conditions.md": conditions,
+        "kinds.md": kinds,
+        "fleet-file.md": fleet_page,
+        "http-routes.md": http_routes,
     }
 
 
@@ -181,6 +181,7 @@ def values_of(text: str) -> Iterator[tuple[str, str, str]]:
 
 _SHOWN_BY: Final = {
     "base": "both",
+    "base/strangers": "dispatch",
     "hosts": "operator",
     "kube": "both",
     "node": "node-agent",
@@ -373,8 +374,8 @@ def http_routes() -> str:
 
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, text in files().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    for name, page in pages().items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
         print(FOLDER / name)
 
 

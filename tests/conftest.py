@@ -4,8 +4,10 @@ are busy with other tests.
 
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import httpcore2
 import pytest
 import structlog
 from hypothesis import HealthCheck, configuration, settings
@@ -25,6 +27,15 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fixtures of a wider scope than a test see the empty folder and home, too: this one comes before them all."""
     with pytest.MonkeyPatch.context() as patch:
         isolate(patch, tmp_path_factory.mktemp("nobody"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def authorities_read_once() -> Iterator[None]:
+    """Each client of a test would read the authorities of the whole web first, which takes longer than most tests."""
+    read = cache(httpcore2.default_ssl_context)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", read)
         yield
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -15,23 +16,22 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from unit.web.page_fixture import fixture_pages, page_data
 
 from paddock.base.clock import SystemClock
+from paddock.base.event_loop import report_turns, run_measured
 from paddock.base.http_server import bind, listening
 from paddock.base.metrics import CollectorRegistry
 from paddock.web.app import create_app
+from paddock.web.page_data import PageData
 
 _TURN = 0.5
 _TURNS = 30
 
 
-async def main(port: int, hosts: int, pods: int) -> None:
-    # Made beforehand: what is measured is the page, and not the fixture. A real process holds one world and not thirty,
-    # so the collector of garbage does not go through the others.
-    now = SystemClock().now()
-    worlds = [page_data(hosts, pods, now, turn=turn) for turn in range(_TURNS)]
-    gc.freeze()
+async def main(port: int, worlds: Sequence[PageData]) -> None:
     turn = 0
-    pages = fixture_pages(lambda: worlds[turn % _TURNS])
-    app = create_app(pages, CollectorRegistry(), healthy=lambda: None)
+    pages = fixture_pages(lambda: worlds[turn % len(worlds)])
+    registry = CollectorRegistry()
+    report_turns(registry, "fixture")
+    app = create_app(pages, registry, healthy=lambda: None)
     running = asyncio.create_task(pages.live.run())
     async with listening(app, bind(port, "PORT")):
         while not running.done():
@@ -40,5 +40,15 @@ async def main(port: int, hosts: int, pods: int) -> None:
             pages.live.touch()
 
 
+def fixture_worlds(hosts: int, pods: int) -> list[PageData]:
+    """Made beforehand: what is measured is the page, and not the fixture. A real process holds one world and not thirty, so
+    the collector of garbage does not go through the others.
+    """
+    now = SystemClock().now()
+    worlds = [page_data(hosts, pods, now, turn=turn) for turn in range(_TURNS)]
+    gc.freeze()
+    return worlds
+
+
 if __name__ == "__main__":
-    asyncio.run(main(*(int(word) for word in sys.argv[1:4])))
+    run_measured(main(int(sys.argv[1]), fixture_worlds(int(sys.argv[2]), int(sys.argv[3]))))

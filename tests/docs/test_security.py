@@ -40,6 +40,7 @@ def test_every_attacker_of_the_suite_is_on_the_page():
     assert suites == {
         "test_hostile_job.py",
         "test_hostile_mac.py",
+        "test_hostile_stranger.py",
         "test_hostile_tenant.py",
         "test_hostile_webhook_sender.py",
         "test_stolen_dispatch.py",

@@ -15,7 +15,6 @@ from integration.schemas import Schemas
 
 from paddock.base.clock import SystemClock
 from paddock.embedded.postgres import EmbeddedPostgres
-from paddock.runners.ledger import Ledger
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -55,8 +54,8 @@ async def bench(schemas: Schemas) -> AsyncIterator[Bench]:
     """A ledger whose wall clock stands until it is told to move."""
     clock = StandingClock()
     schema = schemas.take()
-    async with Ledger.open(schemas.dsn, clock=clock, rng=random.Random(7), schema=schema, size=16) as ledger:
-        bench = Bench(ledger, clock, schemas.dsn, schema)
+    async with schemas.ledger(schema, clock, random.Random(7)) as ledger:
+        bench = Bench(ledger, clock, schemas.kept, schema)
         yield bench
         problems = await bench.problems()
         await bench.aclose()

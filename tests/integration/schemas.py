@@ -2,9 +2,17 @@
 
 import asyncio
 import itertools
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
 
 import psycopg
+from integration.kept_connections import KeptConnections, KeptPool
 from psycopg import sql
+
+from paddock.base.clock import Clock
+from paddock.runners.ledger import Ledger, Pool, prepare
 
 _EMPTY = """
 DO $$
@@ -46,7 +54,9 @@ class Schemas:
         self.dsn = dsn
         self._numbers = itertools.count()
         self._clean: list[str] = []
+        self._made: set[str] = set()
         self._layout: object = None
+        self.kept = KeptConnections(dsn)
         # One connection for the whole run: it knows the tables of every schema, where a new one would read them anew.
         self._connection: psycopg.Connection | None = None
 
@@ -54,16 +64,31 @@ class Schemas:
         """A schema without a row: perhaps one without tables yet, which the ledger makes when it opens."""
         return self._clean.pop() if self._clean else f"ledger_{next(self._numbers)}"
 
+    @asynccontextmanager
+    async def ledger(self, schema: str, clock: Clock, rng: random.Random, *, size: int = 16) -> AsyncIterator[Ledger]:
+        """The ledger in that schema, by connections that earlier tests have warmed."""
+        if schema not in self._made:
+            await prepare(self.dsn, schema=schema, clock=clock)
+            self._made.add(schema)
+        pool = KeptPool(self.kept, schema, size=size)
+        try:
+            yield Ledger(cast("Pool", pool), clock, rng)
+        finally:
+            await pool.close()
+
     async def give_back(self, schema: str) -> None:
         """Only a schema that can be emptied is used again: a test may have changed its tables or hold their locks still."""
         try:
             layout = await asyncio.to_thread(self._emptied, schema)
         except psycopg.Error:
-            self.close()
+            self._let_go()
+            self.kept.forget(schema)
             return
         self._layout = self._layout or layout
         if layout == self._layout:
             self._clean.append(schema)
+        else:
+            self.kept.forget(schema)
 
     def _emptied(self, schema: str) -> object:
         if self._connection is None:
@@ -73,6 +98,10 @@ class Schemas:
         return self._connection.execute(_LAYOUT).fetchone()
 
     def close(self) -> None:
+        self.kept.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -225,7 +225,7 @@ async def at_work(where: Site, macs: Macs, **changes: Any) -> AsyncIterator[Worl
             with_node_agent(FleetConfig(), agent),
             sequencing=Sequencing(clock, rng, spread=0.0),
         )
-        HostOperator(manager, client, scaleway, bootstrapper, settings, clock=macs.clock, rng=macs.rng, metrics=metrics)
+        HostOperator(manager, client, scaleway, bootstrapper, settings)
         running = [
             asyncio.create_task(manager.run()),
             asyncio.create_task(agents_of(macs.fleet, client.config.server, macs.clock, macs.rng, speed=2000.0).run()),

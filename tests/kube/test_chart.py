@@ -152,7 +152,7 @@ async def test_the_operator_reconciles_the_charts_fleet_with_the_charts_rights(
             with_node_agent(FleetConfig(), tmp_path / "agent"),
             sequencing=Sequencing(clock, rng, spread=0.0),
         )
-        HostOperator(manager, client, scaleway, bootstrapper, SETTINGS, clock=clock, rng=rng, metrics=metrics)
+        HostOperator(manager, client, scaleway, bootstrapper, SETTINGS)
         running = [
             asyncio.create_task(each)
             for each in (

@@ -3,17 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from unit.deploy.rendering import NAMESPACE, RELEASE
+import yaml
+from unit.deploy.rendering import NAMESPACE, RELEASE, ROOT
 
+from paddock.base.clock import rfc3339
 from paddock.hosts.api import ScalewayAppleSiliconCluster as InfraCluster
+from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as InfraMachine
+from paddock.hosts.api import ScalewayAppleSiliconRemediation as Remediation
+from paddock.hosts.api import ScalewayAppleSiliconRemediationTemplate as RemediationTemplate
+from paddock.hosts.remediation import AFTER, GIVE_BACK
 from paddock.kube.builtin import Node, Pod, SecretObject
 from paddock.kube.conditions import get_condition
+from paddock.kube.errors import InvalidError, NotFoundError
 
 if TYPE_CHECKING:
     from kube.cluster_api_core import Assets
@@ -251,6 +259,97 @@ async def test_a_health_check_without_a_start_up_timeout_leaves_machines_alone_t
         assert not [machine for machine in after if condition(machine, "HealthCheckSucceeded") == "False"]
     finally:
         await world.admin.delete(HEALTH_CHECKS, "macs", NAMESPACE)
+        await world.scale(1)
+
+
+async def _health_check(world: "World") -> dict[str, Any]:
+    """The documented example, for this release; its template is made, and a strategy that does not exist is refused."""
+    from kube.cluster_api_world import HEALTH_CHECKS
+
+    template, check = yaml.safe_load_all((ROOT / "docs" / "examples" / "health-check.yaml").read_text())
+    for each in (template, check):
+        each["metadata"]["namespace"] = NAMESPACE
+    check["spec"]["clusterName"] = RELEASE
+    wrong = template | {"spec": {"template": {"spec": {"strategy": "Explode"}}}}
+    with pytest.raises(InvalidError, match=r'strategy: Unsupported value: "Explode"'):
+        await world.admin.create(wrong, RemediationTemplate.RESOURCE)
+    await world.admin.create(template, RemediationTemplate.RESOURCE)
+    return await world.admin.create(check, HEALTH_CHECKS)
+
+
+async def test_a_health_check_asks_for_remediation_takes_it_back_and_in_the_end_core_replaces_the_machine(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+):
+    """The real MachineHealthCheck, with the documented example. A person's annotation makes it find a Machine unhealthy."""
+    from kube.cluster_api_world import HEALTH_CHECKS, MACHINES
+
+    await world.scale(1)
+    (machine,) = await world.machines()
+    name, uid = machine["metadata"]["name"], machine["metadata"]["uid"]
+    host = world.macs.named(name)
+    assert host is not None
+    install = host.install
+    await _health_check(world)
+
+    async def unhealthy(value: str | None) -> None:
+        marked = {"metadata": {"annotations": {"cluster.x-k8s.io/remediate-machine": value}}}
+        await world.admin.merge_patch(MACHINES, name, marked, NAMESPACE)
+
+    async def asked() -> Remediation | None:
+        try:
+            return await world.admin.get(Remediation, name, NAMESPACE)
+        except NotFoundError:
+            return None
+
+    async def told() -> bool:
+        found = await asked()
+        return found is not None and found.status.phase == "Waiting"
+
+    async def taken_back() -> bool:
+        return await asked() is None
+
+    try:
+        await unhealthy("")
+        await world.until("the health check asks, and is told where it stands", told)
+        found = await asked()
+        assert found is not None
+        assert [owner.uid for owner in found.metadata.owner_references] == [uid]
+        said = get_condition(found.status.conditions, "Progressing")
+        assert said is not None
+        assert said.reason == "TierNotDue"
+        assert said.message.startswith("a MachineHealthCheck asks for remediation")
+        infra = await world.infra(name)
+        assert infra is not None
+        assert infra.status.ready, "to our own eyes it is well"
+        await unhealthy(None)
+        await world.until("the health check takes it back", taken_back)
+        node, infra = await world.admin.get(Node, name), await world.infra(name)
+        assert not node.spec.unschedulable
+        assert infra is not None
+        assert infra.status.remediation is None
+
+        # All tiers but the last were tried, an hour ago; the last one does not wait for its time.
+        monkeypatch.setitem(AFTER, GIVE_BACK, timedelta(0))
+        await unhealthy("")
+        await world.until("the health check asks again", told)
+        before = rfc3339(world.macs.clock.now() - timedelta(hours=1))
+        tried = {"status": {"remediation": {"since": before, "tier": 4, "at": before}, "reinstalledAt": before}}
+        await world.admin.merge_patch(InfraMachine, name, tried, NAMESPACE, subresource="status")
+
+        async def replaced() -> bool:
+            return [each["metadata"]["uid"] for each in await world.machines()] not in ([], [uid]) and (
+                await world.machine(name) is None
+            )
+
+        await world.until("core replaces the Machine", replaced)
+        await world.given_back(host, install)
+        ledger = await world.admin.get(Host, host.id, NAMESPACE)
+        assert ledger.status.history.failed_lives == 1, "it is chosen last from now on"
+        await world.until("the remediation went with its Machine", taken_back)
+        assert world.refused() == {}, "the chart's rights are enough"
+    finally:
+        await world.admin.delete(HEALTH_CHECKS, "macs", NAMESPACE)
+        await world.admin.delete(RemediationTemplate, "macs", NAMESPACE)
         await world.scale(1)
 
 

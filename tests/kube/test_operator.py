@@ -89,7 +89,7 @@ async def test_a_fleet_is_claimed_ready_and_given_back_under_an_elected_leader(c
         elector = LeaderElector(client, election, clock=clock, rng=rng, metrics=metrics)
         manager = Manager(clock=clock, rng=rng, metrics=metrics, elector=elector, grace=1.0)
         macs = FakeBootstrap(clock, FakeMacs(seconds=0.2))
-        HostOperator(manager, client, scaleway, macs, SETTINGS, clock=clock, rng=rng, metrics=metrics)
+        HostOperator(manager, client, scaleway, macs, SETTINGS)
         running = [asyncio.create_task(manager.run()), asyncio.create_task(cloud.run())]
         try:
             template = MacFleetTemplate(spec=MachineSpec(type="M2-L"))

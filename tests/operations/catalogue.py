@@ -8,14 +8,15 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from operations.judges import Watch
+from operations.judges import Watch, kills
 from operations.load import Load
 from operations.macs import Mac
 from operations.world import FLEET, POOL, OperationsWorld
 
 from paddock.hosts.api import MacFleet
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.kube.builtin import Node, Pod
+from paddock.hosts.disruption import FORCE
+from paddock.kube.builtin import Event, Node, Pod
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RunnerPool
 
 __all__ = ["CHAPTERS", "OPERATIONS", "Operation", "Scene"]
@@ -149,6 +150,22 @@ async def delete_machine(scene: Scene) -> None:
     await scene.until("the machine is gone", lambda: machine not in scene.machines())
 
 
+async def force_machine(scene: Scene) -> None:
+    """`paddock release NAME --force-kill-job`: a person has seen which jobs end, and does not wait for them."""
+    machine = scene.busy_mac().machine.metadata.name
+    jobs = {pod.metadata.name for pod in scene.pods_on(machine) if OWNER_LABEL in pod.metadata.labels}
+    scene.watch.given_up.add(machine)
+    force = {"metadata": {"annotations": {FORCE: "true"}}}
+    before = kills(scene.world, ["force"])
+    await scene.world.api.merge_patch(Machine, machine, force, "default")
+    await scene.world.api.delete(Machine, machine, "default")
+    took = await scene.until("the machine is gone", lambda: machine not in scene.machines())
+    assert took < 120, "nobody is waited for"
+    named = [event.message for event in scene.world.store.present(Event) if event.reason == "JobsKilled"]
+    counted = kills(scene.world, ["force"]) - before
+    assert counted == sum(name in named[-1] for name in jobs) > 0, (counted, jobs, named)
+
+
 async def scale_up(scene: Scene) -> None:
     scene.world.wanted += 1
     await scene.scale(scene.world.wanted)
@@ -253,6 +270,19 @@ async def restart_operator(scene: Scene) -> None:
     await scene.pause(30)
 
 
+async def restart_api(scene: Scene) -> None:
+    """The API server of `paddock up`, or one that is upgraded: for some seconds there is none, and every watch breaks."""
+    await scene.world.api_server.stop()
+    await scene.pause(10)
+    scene.world.api_server.start()
+    await scene.pause(30)
+
+
+async def kill_api(scene: Scene) -> None:
+    scene.world.api_server.crash()
+    await scene.pause(60)
+
+
 async def restart_dispatch(scene: Scene) -> None:
     await scene.world.dispatch.stop()
     scene.world.dispatch.start()
@@ -278,35 +308,54 @@ async def kill_agents(scene: Scene) -> None:
 CHAPTERS: dict[str, tuple[Operation, ...]] = {
     "nodes and Pods": (
         Operation("`kubectl cordon NODE`, taken back after 20 s", cordon_by_mistake, together=True),
-        Operation("`kubectl cordon NODE`, and `uncordon` when it is empty", cordon_and_uncordon, together=True),
+        Operation(
+            "`kubectl cordon NODE`, and `uncordon` when it is empty",
+            cordon_and_uncordon,
+            says="is cordoned",
+            together=True,
+        ),
         Operation("`kubectl drain NODE`, then `uncordon`", drain, says="Macs that drain", together=True),
         Operation("`kubectl delete pod`, a runner that waits", delete_idle_pod, together=True),
         Operation("`kubectl delete pod`, a runner at work", delete_busy_pod, may_lose=1, together=True),
         Operation("`kubectl delete node`", delete_node, together=True),
     ),
     "machines": (
-        Operation("`kubectl delete samm`", delete_machine, together=True),
+        Operation("`kubectl delete samm`", delete_machine, says="being deleted", together=True),
+        Operation("`paddock release NAME --force-kill-job`, under jobs", force_machine, may_lose=2),
         Operation("`kubectl scale macfleet`, one more", scale_up, says="not Ready"),
-        Operation("`kubectl scale macfleet`, one less", scale_down),
+        Operation("`kubectl scale macfleet`, one less", scale_down, says="being deleted"),
     ),
     "fleets": (
         Operation("`replicas` ten times too high, corrected after 60 s", typo_up, says="machines", together=True),
-        Operation("`replicas: 1`, corrected after 60 s", typo_down),
-        Operation("delete a MacFleet, create it again", recreate_fleet),
+        Operation("`replicas: 1`, corrected after 60 s", typo_down, says="being deleted"),
+        Operation("delete a MacFleet, create it again", recreate_fleet, says="being deleted"),
     ),
     "pools": (
-        Operation("roll an image", roll_image, together=True),
+        Operation("roll an image", roll_image, says="older image", together=True),
         Operation("add a RunnerPool", add_pool),
-        Operation("rename a RunnerPool: delete it, create the other at once", rename_pool, empty_for=1200),
-        Operation("the same, with minutes in between", replace_pool, empty_for=1200),
+        Operation(
+            "rename a RunnerPool: delete it, create the other at once",
+            rename_pool,
+            says="pool is being deleted",
+            empty_for=1200,
+        ),
+        Operation("the same, with minutes in between", replace_pool, says="no pool offers", empty_for=1200),
         Operation("delete a RunnerPool", delete_pool),
-        Operation("a limit too low for what runs, back after 5 min", change_limit, empty_for=600, together=True),
+        Operation(
+            "a limit too low for what runs, back after 5 min",
+            change_limit,
+            says="for the limit of",
+            empty_for=600,
+            together=True,
+        ),
     ),
     "processes": (
         Operation("restart the operator", restart_operator),
         Operation("restart dispatch", restart_dispatch),
+        Operation("restart the API server, 10 s without it", restart_api),
         Operation("`kill -9` the operator", kill_operator),
         Operation("`kill -9` dispatch", kill_dispatch),
+        Operation("`kill -9` the API server", kill_api),
         Operation("`kill -9` every node agent", kill_agents),
     ),
 }

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from doubles.github_judge import complaints, seen
 from operations.load import Load
 from operations.world import OperationsWorld
 
-from paddock.base.metrics import live_kills
+from paddock.base.metrics import ALLOWED_KILLS, KILL_PATHS, live_kills
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.kube.builtin import Node, Pod, ServiceAccount
@@ -56,17 +56,18 @@ async def status(world: OperationsWorld) -> FleetHealth:
         summary=summary,
         now=world.clock.now(),
         live_jobs_killed=int(kills(world)),
+        live_jobs_forced=int(kills(world, ALLOWED_KILLS)),
     )
 
 
-def kills(world: OperationsWorld) -> float:
+def kills(world: OperationsWorld, paths: Sequence[str] = KILL_PATHS) -> float:
     """What `paddock_live_kills_total` came to, over every process that ever lived here."""
     return sum(
         sample.value
         for registry in world.registries
         for metric in live_kills(registry).collect()
         for sample in metric.samples
-        if sample.name == "paddock_live_kills_total"
+        if sample.name == "paddock_live_kills_total" and sample.labels["path"] in paths
     )
 
 
@@ -75,11 +76,12 @@ def _is_ready(thing: Node | Pod) -> bool:
 
 
 class Watch:
-    """Looks on. `allowed` is how many jobs a person has ended by hand so far."""
+    """Looks on. `allowed` is how many jobs a person has ended by hand so far, `given_up` the machines that one forced."""
 
     def __init__(self, world: OperationsWorld, load: Load) -> None:
         self.world, self.load = world, load
         self.allowed = 0
+        self.given_up: set[str] = set()
         self._cost = Cost()
         self._empty_since: dict[str, float] = {}
 
@@ -94,7 +96,7 @@ class Watch:
                 continue
             asked = now
             health = await status(self.world)
-            for problem in health.problems:
+            for problem in (*health.problems, *health.going_on):
                 said = f"{problem.about}: {problem.sentence}"
                 if said not in self._cost.said:
                     self._cost.said.append(said)
@@ -148,7 +150,7 @@ class Watch:
         self.world.github.tick()
         found = complaints(seen(self.load.jobs), counted=kills(self.world), others=self.allowed)
         found += [f"job {job.id} ended as {job.conclusion}" for job in self._unsuccessful()]
-        return found + self.world.macs.under_a_job
+        return found + [each for each in self.world.macs.under_a_job if each.partition(" ")[0] not in self.given_up]
 
     def _unsuccessful(self) -> list[SimulatedJob]:
         ended = [job for job in self.load.jobs if job.conclusion not in (None, "success")]

@@ -33,6 +33,7 @@ def test_every_operation_has_its_row_in_the_documentation() -> None:
     assert list(documented()) == _ONE_AFTER_THE_OTHER
 
 
+@pytest.mark.slow
 def test_a_mac_is_emptied_and_filled_and_processes_die_under_short_jobs(schemas: Schemas) -> None:
     async def some(scene: Scene) -> None:
         for do in (cordon_and_uncordon, kill_dispatch, delete_node):

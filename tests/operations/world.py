@@ -68,15 +68,8 @@ class OperationsWorld:
         self.size = self.wanted = macs
         """How many Macs the fleet should have: operations that scale change it."""
         self.store = GlassStore()
-        self.plane = ControlPlane(
-            self.store,
-            self.clock,
-            world.rng("api"),
-            admin_token=ADMIN,
-            signing_key=generate_key(),
-            definitions=our_definitions(),
-            node_lifecycle=True,
-        )
+        self._signing_key = generate_key()
+        self.plane: ControlPlane | None = None
         self.cloud = SimulatedCloud(self.clock, world.rng("cloud"))
         self.cloud.seed_pool(macs + spare, server_type="M4-M", prefix=HOST_POOL)
         self.github = SimulatedGitHub(self.clock, world.rng("github"), app_key=_KEY, audit=False)
@@ -90,7 +83,7 @@ class OperationsWorld:
         self.hosts: HostOperator | None = None
         self._dispatch_app: Any = Starlette()
         self._lives = 0
-        world.process("api", self._api)
+        self.api_server = world.process("api", self._api, restart_after=5.0)
         self.api = self.client()
         self.github.deliver_to("http://dispatch/webhooks/github", world.transport(self._door, host=_Outer(self)))
         self.macs = Macs(
@@ -108,9 +101,23 @@ class OperationsWorld:
     # Processes
 
     async def _api(self) -> None:
+        """Each life begins with what is stored, and with nothing else."""
+        self.plane = ControlPlane(
+            self.store,
+            self.clock,
+            self._rng("api"),
+            admin_token=ADMIN,
+            signing_key=self._signing_key,
+            definitions=our_definitions(),
+            node_lifecycle=True,
+        )
         async with self.plane.running():
             self.ready.set()
             await asyncio.Event().wait()
+
+    async def _api_door(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self.plane is not None
+        await self.plane.app(scope, receive, send)
 
     async def _outside(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -119,7 +126,7 @@ class OperationsWorld:
 
     def client(self) -> Client:
         transport = self.world.transport(
-            self.plane.app, host=self.world.processes["api"], latency=(0.001, 0.01), faults=False, purpose="kube"
+            self._api_door, host=self.world.processes["api"], latency=(0.001, 0.01), faults=False, purpose="kube"
         )
         config = Config("https://api", credentials=FixedIdentity(Identity(token=ADMIN)))
         return Client(config, transport, timeout=10.0)
@@ -182,12 +189,10 @@ class OperationsWorld:
         manager = Manager(clock=self.clock, rng=rng, metrics=metrics)
         bootstrap = InstallingBootstrap(self.macs, self.fakes)
         self.hosts = HostOperator(
-            manager, client, cloud, bootstrap, settings,
-            clock=self.clock, rng=rng, metrics=metrics, work=DispatchWord(retirement),
+            manager, client, cloud, bootstrap, settings, work=DispatchWord(retirement),
         )  # fmt: skip
         RunnerOperator(
             manager, client, retirement, PoolSettings(dispatch_url="http://dispatch"),
-            clock=self.clock, rng=rng, metrics=metrics,
         )  # fmt: skip
         await manager.run()
 
@@ -229,7 +234,7 @@ class OperationsWorld:
     async def evict(self, name: str) -> int:
         """What `kubectl drain` asks for each Pod; gives the code of the answer, of which 429 means: ask again."""
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
-        transport = self.world.transport(self.plane.app, host=self.world.processes["api"], faults=False)
+        transport = self.world.transport(self._api_door, host=self.world.processes["api"], faults=False)
         async with httpx2.AsyncClient(transport=transport, base_url="https://api") as http:
             way = f"/api/v1/namespaces/default/pods/{name}/eviction"
             answer = await http.post(way, json=eviction, headers={"Authorization": f"Bearer {ADMIN.reveal()}"})

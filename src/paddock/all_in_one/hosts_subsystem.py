@@ -33,9 +33,6 @@ async def hosts_subsystem(application: Application, manager: Manager, work: Work
         cloud,
         bootstrapper,
         application.options.settings,
-        clock=application.clock,
-        rng=application.rng,
-        metrics=application.metrics,
         work=work,
     )
 

@@ -59,15 +59,7 @@ async def runners_subsystem(application: Application, manager: Manager) -> Runne
         namespace=application.options.dispatch.namespace,
         poller_image="paddock",
     )
-    operator = RunnerOperator(
-        manager,
-        application.client,
-        service.retirement,
-        pools,
-        clock=application.clock,
-        rng=application.rng,
-        metrics=application.metrics,
-    )
+    operator = RunnerOperator(manager, application.client, service.retirement, pools)
     await _accounts_principal(application)
     if view is not None:
         await first_limits(service.ledger, view.accounts, application.options.hosts)
@@ -112,11 +104,12 @@ async def _accounts_principal(application: Application) -> None:
 
 async def _open_door(application: Application, service: RunnerService) -> None:
     """A way in from outside for GitHub and the Macs, to the routes that prove by themselves who is asking, and no others."""
+    app = Starlette(routes=service.routes)
     if application.options.runner_door is not None:
         host, port = application.options.runner_door
         door = bind(port, "--runner-bind-address", host)
-        await application.stack.enter_async_context(listening(Starlette(routes=service.routes), door))
+        await application.stack.enter_async_context(listening(app, door, strangers=service.door))
     if application.options.macs_door is not None:
         host, port = application.options.macs_door
         door = bind(port, "--dispatch-port", host)
-        await application.stack.enter_async_context(listening(Starlette(routes=service.routes), door, application.tls))
+        await application.stack.enter_async_context(listening(app, door, application.tls, strangers=service.door))

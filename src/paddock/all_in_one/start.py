@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from paddock.all_in_one.outage import Outage
 from paddock.all_in_one.runners_subsystem import RunnersSubsystem, runners_subsystem
 from paddock.all_in_one.world_process import WorldProcess
 from paddock.base.clock import SystemClock
+from paddock.base.event_loop import report_turns
 from paddock.base.http_server import Tls, bind, listening
 from paddock.base.rng import unseeded
 from paddock.embedded.api.client_authority import ClientAuthority
@@ -72,6 +74,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
     async with AsyncExitStack() as stack:
         application = Application(options, clock, rng, DataFolder(options.data), stack)
         application.folder.make()
+        report_turns(application.registry, "up")
         page_socket = bind(options.port, "--port")
         outside = urlsplit(options.api_server_url).hostname or ""
         # Macs are elsewhere: where they are told an address, the API must be reachable there. It is TLS, certificates and tokens only.
@@ -211,7 +214,9 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
     watched = Watched(sources, application.clock, ledger=ledger, told=hosts.inventory.problems.values)
     runbooks = Runbooks()
     live = Live(
-        lambda: front_parts(watched.seen(), runbooks.href), application.clock, f"{application.rng.getrandbits(32):08x}"
+        lambda: partial(front_parts, watched.seen(), runbooks.href),
+        application.clock,
+        f"{application.rng.getrandbits(32):08x}",
     )
     watched.on_change(live.touch)
     await in_background(application, "controllers", manager.run)

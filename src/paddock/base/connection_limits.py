@@ -8,14 +8,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from paddock.base.clock import SystemClock
 from paddock.base.rate_limit import RateLimit
+from paddock.base.strangers import Strangers
 
 __all__ = ["ConnectionLimits", "with_limits"]
+
+_READ_AT_ONCE: Final = 256 * 1024  # what asyncio reads at once by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,12 @@ class _NotEachTime(logging.Filter):
 _not_each_time = _NotEachTime()
 
 
-def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> type[HttpToolsProtocol]:
-    """Uvicorn's protocol that ends a connection beyond its limits; `refused` hears which limit it was."""
+def with_limits(
+    limits: ConnectionLimits, refused: Callable[[str], None], strangers: Strangers | None = None
+) -> type[HttpToolsProtocol]:
+    """Uvicorn's protocol that ends a connection beyond its limits; `refused` hears which limit it was. With `strangers` it
+    tells those who have proved who they are from the others, and serves the others after them.
+    """
     logging.getLogger("uvicorn.error").addFilter(_not_each_time)  # the same one: it is added once
 
     quick = RateLimit(limits.quick_refusals, limits.quick_refusals, SystemClock())
@@ -55,21 +62,56 @@ def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> typ
             super().__init__(*args, **kwargs)
             self._head: int | None = 0  # bytes of the head so far; None between its end and the next request
             self._deadline: asyncio.TimerHandle | None = None
+            self._silent = True
+            self._stopped = False
+            self._stopped_by_line = False
+            self.address = ""
+            self.here = True
+            self.proven_at: float | None = None
+            self.vouched = False
+            self.refusals = 0
+            self.pending: bytes | None = None
+            self.held: asyncio.Future[None] | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
             super().connection_made(transport)
-            if len(self.connections) > limits.connections:
+            if len(self.connections) > limits.connections and not (strangers and strangers.make_room(self)):
                 self._refuse("connections", 503, "too many connections: try again later")
                 return
-            self._limit_time("head_seconds", limits.head_seconds)
+            if strangers is None:
+                self._limit_time("head_seconds", limits.head_seconds)
+                return
+            self.address = self.client[0] if self.client else ""
+            strangers.arrived(self)
+            self._deadline = self.loop.call_later(strangers.limits.silent_seconds, self.end, "silent_seconds")
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._no_deadline()
+            if strangers is not None:
+                strangers.left(self)
             super().connection_lost(exc)
+            # Cycle and connection refer to each other. Apart, both end at once, and not with the next search for garbage.
+            self.cycle = None  # pyright: ignore[reportAttributeAccessIssue]
+            self.scope = None  # pyright: ignore[reportAttributeAccessIssue]
+            self.pipeline.clear()
 
         def data_received(self, data: bytes) -> None:
-            if self.transport.is_closing():
+            if self.transport.is_closing() or self._stopped:
                 return  # what was on its way when we refused
+            if strangers is None or (self.proven_at is not None and self.pending is None):
+                self.parse(data)
+                return
+            if self._silent:
+                self._silent = False
+                if not data.lstrip(b"\r\n")[:1].isalpha():
+                    self.send_400_response("Invalid HTTP request received.")  # not even the first letter of a method
+                    return
+                self._limit_time("head_seconds", limits.head_seconds)
+            strangers.read(self, data)
+
+        def parse(self, data: bytes) -> None:
+            if self.transport.is_closing():
+                return
             begun = self._head
             if begun is not None:
                 self._head = begun + len(data)
@@ -80,12 +122,16 @@ def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> typ
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
+            if strangers is not None:
+                strangers.introduce(self, cast("dict[str, Any]", self.scope))
             if self._head is None:
                 self._head = 0
                 self._limit_time("head_seconds", limits.head_seconds)
 
         def on_headers_complete(self) -> None:
             self._head = None
+            if strangers is not None:
+                strangers.request_begins(self)
             self._limit_time("body_seconds", limits.body_seconds)
             super().on_headers_complete()
 
@@ -97,11 +143,10 @@ def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> typ
             """What is no HTTP at all. It is counted with the rest, and not written down each time: see `_NotEachTime`."""
             self._no_deadline()
             refused("no_http")
-            if quick.take():
+            if quick.take() if strangers is None else strangers.may_say_why(self):
                 super().send_400_response(msg)
             else:
-                self.transport.pause_reading()
-                self._deadline = self.loop.call_later(limits.kept_waiting, self.transport.abort)
+                self._keep_waiting(limits.kept_waiting if strangers is None else strangers.limits.kept_seconds)
 
         def _unsupported_upgrade_warning(self) -> None:
             """An upgrade is answered as the plain request that it also is; uvicorn would print advice about libraries."""
@@ -122,6 +167,11 @@ def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> typ
             refused(limit)
             if self.transport.is_closing():
                 return
+            keep = strangers is not None and self.proven_at is None and not strangers.may_say_why(self)
+            # One for which there is no place is not kept: it would be in nobody's count.
+            if keep and limit != "connections":
+                self._keep_waiting(strangers.limits.kept_seconds)
+                return
             # Uvicorn declares a cycle where there is none before the first request.
             if self.cycle is None or self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
                 body = f"{text}\n".encode()
@@ -130,5 +180,37 @@ def with_limits(limits: ConnectionLimits, refused: Callable[[str], None]) -> typ
                 self.transport.close()
             else:
                 self.transport.abort()  # an answer has begun: a second one in it would be read as a part of it
+
+        def _keep_waiting(self, seconds: float) -> None:
+            """Unread and without an answer, and then the end."""
+            self._stopped = True
+            self.transport.pause_reading()
+            self._deadline = self.loop.call_later(seconds, self.transport.abort)
+
+        # What Strangers asks of a connection
+
+        @property
+        def dribbles(self) -> bool:
+            return bool(self._head)
+
+        def stop_reading(self) -> None:
+            if not self._stopped and not self.flow.read_paused:
+                self._stopped_by_line = True
+                self.flow.pause_reading()
+
+        def read_on(self) -> None:
+            if self._stopped_by_line:
+                self._stopped_by_line = False
+                self.flow.resume_reading()
+
+        def limit_reads(self, most: int | None) -> None:
+            """How much asyncio reads at once from a plain socket."""
+            if hasattr(self.transport, "max_size"):
+                setattr(self.transport, "max_size", most or _READ_AT_ONCE)  # noqa: B010 - asyncio declares none
+
+        def end(self, limit: str) -> None:
+            self._no_deadline()
+            refused(limit)
+            self.transport.abort()
 
     return WithLimits

@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.concurrency import run_in_threadpool
 
 from paddock.base.client_certificate import with_client_certificate
 from paddock.base.clock import Clock
 from paddock.base.connection_limits import ConnectionLimits, with_limits
 from paddock.base.logs import get_logger
+from paddock.base.strangers import Strangers
 
 __all__ = ["PortInUseError", "Tls", "bind", "bind_unix", "listening", "serving_when_there"]
 
 _STOP_WITHIN = 1.5
 _BACKLOG = 2048
+_ACCEPTED_AT_ONCE = 8
 _LOOK_EVERY = 5.0  # seconds between two looks at the files of a certificate
 _KEPT_FREE = 256  # file descriptors for everything but connections
 
@@ -114,16 +117,18 @@ async def listening(
     tls: Tls | None = None,
     limits: ConnectionLimits | None = None,
     *,
+    strangers: Strangers | None = None,
     date: bool = True,
 ) -> AsyncIterator[None]:
     """Serve an ASGI application on a bound socket for as long as the block runs.
 
-    No connection costs more than its limits before a request is complete, whoever sends it. Without `date` the application
-    dates its answers itself.
+    No connection costs more than its limits before a request is complete, whoever sends it. With `strangers` those of whom
+    the application never says that they are `proven` come after the others. Without `date` the application dates its
+    answers itself.
     """
-    protocol: type[asyncio.Protocol] = with_limits(limits or _default_limits(), _Refusals().count)
+    protocol: type[asyncio.Protocol] = with_limits(limits or _default_limits(), _Refusals().count, strangers)
     config = uvicorn.Config(
-        app,
+        app if strangers is None else strangers.answering(app),
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -137,8 +142,12 @@ async def listening(
         ws="none",  # nothing here speaks WebSocket; uvicorn would advise to install a library for it
         server_header=False,
         date_header=date,
+        # For asyncio this is how many it accepts before it looks after those that are connected.
+        backlog=_ACCEPTED_AT_ONCE,
     )
     config.load()
+    # Loads what streamed answers need, which takes a tenth of a second: not when the first of them is asked for.
+    await run_in_threadpool(bool)
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[sock]))
     renewing = asyncio.create_task(_renewed(config.ssl, tls)) if tls is not None and config.ssl is not None else None
@@ -147,10 +156,13 @@ async def listening(
             await asyncio.sleep(0.01)
         if task.done():
             task.result()
+        sock.listen(_BACKLOG)  # the kernel's queue, which uvicorn has made as short as that
         yield
     finally:
         if renewing is not None:
             renewing.cancel()
+        if strangers is not None:
+            strangers.stop()
         server.should_exit = True
         done, _ = await asyncio.wait({task}, timeout=_STOP_WITHIN)
         if not done:

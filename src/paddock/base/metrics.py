@@ -6,10 +6,12 @@ from weakref import WeakKeyDictionary
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-__all__ = ["CONTENT_TYPE_LATEST", "KILL_PATHS", "CollectorRegistry", "exposition", "live_kills"]
+__all__ = ["ALLOWED_KILLS", "CONTENT_TYPE_LATEST", "KILL_PATHS", "CollectorRegistry", "exposition", "live_kills"]
 
 KILL_PATHS: Final = ("reap", "force", "drain_timeout")
 """Every way in which something of ours can end a job: healing was wrong, a person forced it, a machine's limit passed."""
+ALLOWED_KILLS: Final = ("force", "drain_timeout")
+"""Those that a person, or the limit that a person set, asked for: they are counted, and are no fault of ours."""
 _LIVE_KILLS: Final[WeakKeyDictionary[CollectorRegistry, Counter]] = WeakKeyDictionary()
 
 

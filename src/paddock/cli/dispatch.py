@@ -105,6 +105,7 @@ def command(
     The GitHub App is read from PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY (or _FILE) and
     PADDOCK_GITHUB_WEBHOOK_SECRET (or _FILE). Any number of these processes may share one database.
     """
+    from paddock.base.event_loop import run_measured
     from paddock.runners.api.settings import DispatchSettings, HealingSettings
     from paddock.runners.healing.kinds import KINDS
 
@@ -129,7 +130,7 @@ def command(
         raise click.UsageError("--internal-bind-address needs --tls-cert-file and --tls-key-file")
     certificate = (tls_cert_file, tls_key_file) if tls_cert_file is not None and tls_key_file is not None else None
     listeners = _Listeners(bind_address, metrics_bind_address, internal_bind_address, certificate)
-    sys.exit(asyncio.run(_run(dsn, settings, kubeconfig, listeners, page_host)))
+    sys.exit(run_measured(_run(dsn, settings, kubeconfig, listeners, page_host)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,8 @@ async def _run(
     from starlette.routing import Mount
 
     from paddock.base.clock import SystemClock
+    from paddock.base.event_loop import report_turns
+    from paddock.base.garbage import collect_rarely, oldest_left_alone
     from paddock.base.http_server import Tls, bind, listening, serving_when_there
     from paddock.base.logs import get_logger
     from paddock.base.metrics import CollectorRegistry
@@ -168,8 +171,11 @@ async def _run(
 
     clock, rng, registry = SystemClock(), unseeded(), CollectorRegistry()
     metrics = KubeMetrics(registry)
+    report_turns(registry, "dispatch")
     try:
         async with AsyncExitStack() as stack:
+            stack.enter_context(oldest_left_alone())
+            stack.push_async_callback(_ended, asyncio.create_task(collect_rarely(clock), name="garbage"))
             app_settings = GitHubSettings.from_env(os.environ)
             client = await stack.enter_async_context(Client(kube_config.load(kubeconfig, clock=clock), metrics=metrics))
             github = await stack.enter_async_context(GitHubClient(app_settings, clock, rng))
@@ -225,8 +231,8 @@ async def _run(
                 internal = serving_when_there(Starlette(routes=service.operators), door, tls, clock)
                 stack.push_async_callback(_ended, asyncio.create_task(internal, name="internal"))
             address = listeners.strangers
-            app = Starlette(routes=routes)
-            await stack.enter_async_context(listening(app, bind(address[1], "--bind-address", address[0])))
+            door = bind(address[1], "--bind-address", address[0])
+            await stack.enter_async_context(listening(Starlette(routes=routes), door, strangers=service.door))
             await stop.wait()
             # While the server still answers: what is being served gets out, everybody else is told to ask again.
             await service.stop()

@@ -1,6 +1,5 @@
 """`paddock operator`: the controllers of both subsystems against a Kubernetes cluster, until it is told to stop."""
 
-import asyncio
 import os
 import socket
 import sys
@@ -173,8 +172,10 @@ def command(
             "give dispatch --internal-bind-address and a certificate",
             err=True,
         )
+    from paddock.base.event_loop import run_measured
+
     macs = _Macs(api_server_url, flags["ssh_port"])
-    sys.exit(asyncio.run(_run(settings, fleet, macs, kubeconfig, leader_elect, addresses, runners)))
+    sys.exit(run_measured(_run(settings, fleet, macs, kubeconfig, leader_elect, addresses, runners)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,7 @@ async def _run(
     from dataclasses import replace
 
     from paddock.base.clock import SystemClock
+    from paddock.base.event_loop import report_turns
     from paddock.base.http_server import bind, listening
     from paddock.base.metrics import CollectorRegistry
     from paddock.base.rng import unseeded
@@ -233,6 +235,7 @@ async def _run(
     from paddock.views.dispatch_word import DispatchWord
 
     clock, rng, metrics = SystemClock(), unseeded(), KubeMetrics(CollectorRegistry())
+    report_turns(metrics.registry, "operator")
     try:
         async with AsyncExitStack() as stack:
             connection = kube_config.load(kubeconfig, clock=clock)
@@ -271,13 +274,10 @@ async def _run(
                 cloud,
                 bootstrapper,
                 settings,
-                clock=clock,
-                rng=rng,
-                metrics=metrics,
                 work=DispatchWord(retirement) if retirement is not None else None,
             )
             if retirement is not None:
-                _add_runners(manager, client, retirement, runners, clock, rng, metrics)
+                _add_runners(manager, client, retirement, runners)
                 _add_certificate(manager, client, runners, settings.namespace, clock)
             apps = {
                 "--metrics-bind-address": metrics_app(metrics.registry),
@@ -303,9 +303,6 @@ def _add_runners(
     client: "Client",
     retirement: "RetirementApi",
     runners: _Runners,
-    clock: "Clock",
-    rng: "random.Random",
-    metrics: "KubeMetrics",
 ) -> None:
     """Pools and their autoscaler, with the dispatch process's books: no live Pod is deleted without its leave."""
     from paddock.runners.pools.settings import PoolSettings
@@ -318,7 +315,7 @@ def _add_runners(
         docker_image=runners.docker_image,
         vm_runtime_classes=runners.vm_runtime_classes,
     )
-    RunnerOperator(manager, client, retirement, settings, clock=clock, rng=rng, metrics=metrics)
+    RunnerOperator(manager, client, retirement, settings)
 
 
 def _add_certificate(manager: "Manager", client: "Client", runners: _Runners, namespace: str, clock: "Clock") -> None:

@@ -44,6 +44,7 @@ class _Ledger:
     summary: Any = None
     heals: list[dict[str, Any]] | None = None
     killed: int | None = None
+    forced: int = 0
     silence: str = ""
 
 
@@ -58,7 +59,9 @@ class _Look:
 
 @click.command("status")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
-@click.option("--all", "everything", is_flag=True, help="Show every problem, not only the worst five.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show every problem and everything that goes on, not only five of each."
+)
 @click.option("--watch", "-w", is_flag=True, help="Look again every two seconds, until Ctrl-C.")
 @reach_flags
 def command(output: str, everything: bool, watch: bool, reach: Reach) -> None:
@@ -123,6 +126,7 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
         now=now,
         healed_last_day=None if ledger.heals is None else sum(now - at < timedelta(days=1) for at in done),
         live_jobs_killed=ledger.killed,
+        live_jobs_forced=ledger.forced,
         runners=bool(pools.items) or ledger.summary is not None,
         nodes=nodes.items,
     )
@@ -139,6 +143,7 @@ async def _ledger(reached: Reached) -> _Ledger:
     """Silence is a finding here, not a reason to show nothing."""
     import msgspec
 
+    from paddock.base.metrics import ALLOWED_KILLS
     from paddock.runners.ledger.views import QueueSummary
 
     try:
@@ -147,12 +152,13 @@ async def _ledger(reached: Reached) -> _Ledger:
         )
     except Problem as problem:
         return _Ledger(silence=str(problem))
-    return _Ledger(None if summary is None else msgspec.convert(summary, QueueSummary), heals, killed(metrics))
+    known = None if summary is None else msgspec.convert(summary, QueueSummary)
+    return _Ledger(known, heals, killed(metrics), killed(metrics, rf'\{{path="(?:{"|".join(ALLOWED_KILLS)})"\}}') or 0)
 
 
-def killed(metrics: str | None) -> int | None:
-    """The counter that must stay zero, over all series; None where no process counts."""
-    found = re.findall(r"^paddock_live_kills_total(?:\{[^}]*\})? (\S+)$", metrics or "", re.MULTILINE)
+def killed(metrics: str | None, labels: str = r"(?:\{[^}]*\})?") -> int | None:
+    """How many jobs ended because of us, over all series or those with these labels; None where no process counts."""
+    found = re.findall(rf"^paddock_live_kills_total{labels} (\S+)$", metrics or "", re.MULTILINE)
     return int(sum(map(float, found))) if found else None
 
 
@@ -187,6 +193,13 @@ def _screen(look: _Look, now: datetime, *, most: int | None) -> str:
         lines += [f"  type:    {command}" for command in problem.commands[:2]]
     if most is not None and len(health.problems) > most:
         lines += ["", f"… and {len(health.problems) - most} more: paddock status --all"]
+    if health.going_on:
+        lines += ["", "going on:"]
+        for one in health.going_on[:most]:
+            since = f"  ({ago(one.since, now)})" if one.since is not None else ""
+            lines.append(f"  {one.about}: {one.sentence}{since}")
+        if most is not None and len(health.going_on) > most:
+            lines.append(f"  … and {len(health.going_on) - most} more: paddock status --all")
     if look.silence:
         lines += ["", look.silence]
     said = ", ".join(f"{count} {_of(count, what)}" for what, count in look.changes.items())

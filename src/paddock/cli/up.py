@@ -109,6 +109,7 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
 def command(**flags: Any) -> None:
     """Run everything on this machine: database, Kubernetes-compatible API, controllers and the page."""
     from paddock.all_in_one.start import Options
+    from paddock.base.event_loop import run_measured
 
     # One process leads by itself, so there is no lease to outlive; a simulated cloud answers at once.
     pace = (
@@ -153,7 +154,7 @@ def command(**flags: Any) -> None:
         ssh_port=flags["ssh_port"],
         settings=host_settings(flags, lease_duration=0.0, expect_nodes=expect_nodes, **pace),
     )
-    sys.exit(asyncio.run(_run(options)))
+    sys.exit(run_measured(_run(options)))
 
 
 def _addresses(flags: dict[str, Any]) -> dict[str, Any]:

@@ -42,13 +42,16 @@ def plan(
     hosts: Mapping[str, ScalewayAppleSiliconHost],
     now: datetime,
     jobs: Mapping[str, int] | None = None,
+    *,
+    impossible: str = "",
 ) -> FleetPlan:
     """Machines to make or to delete. `machines` is a complete, fresh list; `hosts` and `jobs` are by name.
 
     A machine that is being deleted no longer counts: its host is on its way home without it. Scale-down takes no machine
     that works while there is one that does not, and of those that do the one with the fewest jobs. It prefers machines that
     are not ready, then those whose host is past its billing floor (it could be given back for good), then the newest.
-    A changed template replaces machines only where the fleet says so, and then one at a time.
+    A changed template replaces machines only where the fleet says so, and then one at a time; none where it is
+    `impossible`, which says why no machine of it could work.
     A fleet grows as its machines get hosts: a wrong number costs at most the free hosts and ten machines that wait.
     """
     living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
@@ -63,7 +66,7 @@ def plan(
         busy = sum(at_work.get(machine.metadata.name, 0) > 0 for machine in going)
         after = f", {busy} of them when their jobs have ended" if busy else ""
         return FleetPlan(0, going, f"{ready} ready, {wanted} wanted; {len(going)} are being given back{after}")
-    return _roll(fleet, machines, living, hosts, jobs or {}, now, f"{ready} of {wanted} ready")
+    return _roll(fleet, machines, living, hosts, jobs or {}, now, f"{ready} of {wanted} ready", impossible)
 
 
 def outdated(fleet: MacFleet, machine: ScalewayAppleSiliconMachine) -> bool:
@@ -80,15 +83,19 @@ def _roll(
     jobs: Mapping[str, int],
     now: datetime,
     said: str,
+    impossible: str,
 ) -> FleetPlan:
     """The next step of a changed template: none but a word, or one machine, when all others are well and nobody is on the way.
 
-    A template that cannot work therefore costs one machine, and the sentence says what is waited for.
+    A template that cannot work costs nothing where that can be told from it, and otherwise one machine; the sentence says
+    what is waited for.
     """
     old = [machine for machine in living if outdated(fleet, machine)]
     if not old:
         return FleetPlan(0, (), said)
     of_old = f"{said}; {len(old)} of an older template"
+    if impossible:
+        return FleetPlan(0, (), f"{of_old} stay as they are, because the template of now cannot work: {impossible}")
     if fleet.spec.strategy == "OnDelete":
         advice = "delete them when it suits, or set spec.strategy to RollingUpdate"
         return FleetPlan(0, (), f"{of_old} stay as they are: {advice}")

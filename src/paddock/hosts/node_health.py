@@ -4,13 +4,13 @@ The agent writes these conditions, each with its remedy; a Machine that is Ready
 why a Mac runs no job must be told here.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
 
 from paddock.base.explanation import ago
-from paddock.kube.builtin import Node
+from paddock.kube.builtin import Node, NodeCondition
 
 __all__ = ["NodeTrouble", "troubles"]
 
@@ -25,6 +25,10 @@ _BAD_WHEN_TRUE: Final = {
 }
 """Conditions of our agent, and whether they keep jobs from the Mac already; a long uptime only will, and a job of
 another cluster is a job."""
+
+
+_CERTIFICATE: Final = timedelta(hours=24)
+"""How long an agent's certificate lasts; it renews it itself while it lives."""
 
 
 class NodeTrouble(Struct, frozen=True):
@@ -42,6 +46,7 @@ def troubles(node: Node, now: datetime) -> list[NodeTrouble]:
     if ready is None or ready.status != "True":
         why = (ready.message or ready.reason) if ready is not None else "its agent has not reported yet"
         since = ago(ready.last_transition_time, now) if ready is not None else ""
+        why += _certificate(ready, now)
         found.append(NodeTrouble(f"its Node {name} is not ready {since}".rstrip() + f": {why}"))
     elif _VM_RESOURCE not in node.status.allocatable:
         found.append(
@@ -55,3 +60,15 @@ def troubles(node: Node, now: datetime) -> list[NodeTrouble]:
             since = ago(condition.last_transition_time, now)
             found.append(NodeTrouble(f"{kind} {since}".rstrip() + f": {condition.message or condition.reason}", urgent))
     return sorted(found, key=lambda each: not each.urgent)
+
+
+def _certificate(ready: NodeCondition | None, now: datetime) -> str:
+    """An agent that has been silent for longer than its certificate lasts cannot come back by itself."""
+    if ready is None or ready.status != "Unknown" or ready.last_transition_time is None:
+        return ""
+    if now - ready.last_transition_time < _CERTIFICATE:
+        return ""
+    return (
+        "; its agent's certificate has expired meanwhile, and the operator brings a new one over SSH as soon as the Mac"
+        " answers: reboot it, or release it"
+    )

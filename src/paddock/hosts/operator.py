@@ -4,11 +4,9 @@
 """
 
 import math
-import random
 from collections.abc import Callable
 from typing import Any
 
-from paddock.base.clock import Clock
 from paddock.base.metrics import live_kills
 from paddock.clients.scaleway import Cloud
 from paddock.hosts.api import (
@@ -17,6 +15,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconControlPlane,
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
+    ScalewayAppleSiliconRemediation,
 )
 from paddock.hosts.bootstrap.contract import Bootstrapper
 from paddock.hosts.bootstrap.identity import ApiEndpoint
@@ -31,10 +30,12 @@ from paddock.hosts.controllers.host import HostReconciler
 from paddock.hosts.controllers.host_keys import HostKeys
 from paddock.hosts.controllers.inventory import Inventory
 from paddock.hosts.controllers.machine.reconcile import MachineReconciler
+from paddock.hosts.controllers.remediation import RemediationReconciler
 from paddock.hosts.controllers.retire import Retirement
 from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
 from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
+from paddock.hosts.health_check import concerns
 from paddock.hosts.metrics import HostCollector
 from paddock.hosts.orphans import HostState
 from paddock.hosts.roles import CORE_ROLE
@@ -45,7 +46,6 @@ from paddock.kube.controller import Controller, Reconcile, Request, its_controll
 from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
-from paddock.kube.metrics import KubeMetrics
 from paddock.kube.reader import FreshReader
 from paddock.kube.store import CacheChange
 
@@ -53,8 +53,9 @@ __all__ = ["HostOperator"]
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
+RemediationObject = ScalewayAppleSiliconRemediation
 _CATALOGUE_EVERY = 600.0
-_REQUESTS_EVERY = 15.0
+_REQUESTS_EVERY = 60.0
 _REVOKED_EVERY = 1800.0
 
 
@@ -69,11 +70,9 @@ class HostOperator:
         bootstrapper: Bootstrapper,
         settings: HostSettings,
         *,
-        clock: Clock,
-        rng: random.Random,
-        metrics: KubeMetrics,
         work: WorkLedger | None = None,
     ) -> None:
+        clock, rng, metrics = manager.clock, manager.rng, manager.metrics
         self._settings = settings
         self._clock, self._rng, self._metrics = clock, rng, metrics
         # Another release in this cluster has a ledger of its own, of the same servers: to us it is a rival's, not ours.
@@ -82,6 +81,7 @@ class HostOperator:
         self.fleets = Informer(client, MacFleet, clock=clock, rng=rng, metrics=metrics)
         clusters = Informer(client, ScalewayAppleSiliconCluster, clock=clock, rng=rng, metrics=metrics)
         planes = Informer(client, ScalewayAppleSiliconControlPlane, clock=clock, rng=rng, metrics=metrics)
+        self.remediations = Informer(client, RemediationObject, clock=clock, rng=rng, metrics=metrics)
         recorder = EventRecorder(client, "paddock", clock=clock, rng=rng, metrics=metrics)
         elector = manager.elector
         lease_left: Callable[[], float] = elector.lease_left if elector is not None else lambda: math.inf
@@ -93,6 +93,7 @@ class HostOperator:
             fenced_cloud=FencedCloud(cloud, lease_left, settings.request_timeout),
             hosts=self.hosts.reader,
             machines=self.machines.reader,
+            remediations=self.remediations.reader,
             recorder=recorder,
             bootstrapper=bootstrapper,
             catalogue=catalogue,
@@ -119,6 +120,8 @@ class HostOperator:
         manager.add_periodic("revoked nodes", revoked.tidy, every=_REVOKED_EVERY)
         machines = self._controller("machine", MachineReconciler(self.context))
         machines.watches(self.machines).watches(self.hosts, self._concerned)
+        # One that comes, goes or is changed concerns its machine; what we ourselves say in its status does not.
+        machines.watches(self.remediations, self._of_remediation, predicate=_asks_otherwise)
         if settings.expect_nodes:
             nodes = Informer(client, Node, clock=clock, rng=rng, metrics=metrics)
             machines.watches(nodes, self._of_node, predicate=_comes_goes_or_turns)
@@ -130,6 +133,9 @@ class HostOperator:
             .watches(self.machines, its_controller("MacFleet")),
             self._controller("cluster", self._clusters(client)).watches(clusters, predicate=self._ours),
             self._controller("control plane", ControlPlaneReconciler(client)).watches(planes, predicate=self._ours),
+            self._controller("remediation", RemediationReconciler(self.context))
+            .watches(self.remediations, predicate=self._ours)
+            .watches(self.machines, self._its_remediations),
         ):
             manager.add_controller(controller)
 
@@ -177,6 +183,22 @@ class HostOperator:
             if machine.metadata.name == node.metadata.name
         ]
 
+    def _of_remediation(self, remediation: RemediationObject) -> list[Request]:
+        """The machine of ours that a remediation is for."""
+        return [
+            Request(machine.metadata.namespace, machine.metadata.name)
+            for machine in self.machines.reader.list(remediation.metadata.namespace)
+            if concerns(remediation, machine)
+        ]
+
+    def _its_remediations(self, machine: Machine) -> list[Request]:
+        """The remediations whose status tells of this machine; at rest there is none."""
+        return [
+            Request(each.metadata.namespace, each.metadata.name)
+            for each in self.remediations.reader.list(machine.metadata.namespace)
+            if concerns(each, machine)
+        ]
+
     def zones(self) -> set[str]:
         """The zones of the flags and those of every machine: a host is found wherever it was claimed."""
         return {*self._settings.zones, *(machine.spec.zone for machine in self.machines.reader.list())}
@@ -184,6 +206,17 @@ class HostOperator:
 
 def _fits(machine: Machine, host: Host) -> bool:
     return machine.spec.zone == host.spec.zone and machine.spec.type == host.status.type
+
+
+def _asks_otherwise(change: CacheChange[RemediationObject]) -> bool:
+    """Whether a remediation came or went, or something but its status changed."""
+    old, new = change.old, change.new
+    return old is None or new is None or (old.spec, _marks(old)) != (new.spec, _marks(new))
+
+
+def _marks(remediation: RemediationObject) -> tuple[object, ...]:
+    meta = remediation.metadata
+    return meta.deletion_timestamp, meta.annotations, meta.owner_references
 
 
 def _comes_goes_or_turns(change: CacheChange[Node]) -> bool:

@@ -1,4 +1,4 @@
-"""Looking after a host that runs: when its Node is silent, or the cloud says that it is broken. Pure.
+"""Looking after a host that runs: when its Node is silent, the cloud says that it is broken, or a MachineHealthCheck asks. Pure.
 
 After waiting, five tiers, each once for each trouble, each with its pause: start the agent anew over SSH, reboot over SSH,
 reboot by the cloud, reinstall in place, give the host back to be wiped. Before them all is the cap: when many hosts of a
@@ -7,7 +7,7 @@ passes the gate (`paddock.hosts.disruption`), unless the Mac is proven dead.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,6 +23,8 @@ __all__ = [
     "REINSTALL",
     "RESTART",
     "SOFT_REBOOT",
+    "STRATEGIES",
+    "Asked",
     "GiveUp",
     "RebootHost",
     "ReinstallInPlace",
@@ -55,6 +57,8 @@ PAUSE_AFTER_REINSTALL: Final = timedelta(minutes=30)
 REBOOT_SETTLES: Final = timedelta(minutes=3)
 """A reboot that was asked for may begin a minute later, and a request of a deposed leader arrive later still."""
 DEAD_AFTER: Final = timedelta(minutes=30)
+STRATEGIES: Final = {"RestartAgent": RESTART, "Reboot": REBOOT, "Reinstall": REINSTALL, "Replace": GIVE_BACK}
+"""The last tier of each strategy of a `ScalewayAppleSiliconRemediation`."""
 _LOOK_AGAIN: Final = 60.0
 _BROKEN: Final = frozenset({"error", "locked", "locking"})
 _NO_SESSION: Final = "NoSession"
@@ -81,6 +85,7 @@ class Trouble:
     """What is wrong with a host that runs, and since when. `locked` is the provider's own doing: nothing of ours helps.
 
     `first` and `last` are the tiers that can help. What is not `urgent` costs no job yet, so that the machine stays ready.
+    Where its agent reports the trouble, or none (`heard`), no diagnosis proves the Mac dead.
     """
 
     what: str
@@ -89,12 +94,25 @@ class Trouble:
     first: int = RESTART
     last: int = GIVE_BACK
     urgent: bool = True
+    heard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A MachineHealthCheck asks for remediation: since when, what it says, and how far the tiers may go."""
+
+    since: datetime
+    why: str = ""
+    last: int = GIVE_BACK
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForHost:
+    """Nothing may be done now; `exhausted` says that nothing more is done by itself."""
+
     message: str
     seconds: float = _LOOK_AGAIN
+    exhausted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +167,26 @@ def trouble_of(
     now: datetime,
     *,
     missing: bool = False,
+    asked: Asked | None = None,
 ) -> Trouble | None:
     """What is wrong, or None. A Node that says nothing of its health is no trouble; nor is one that is not expected yet.
 
     `missing` says that there should be a Node, and has not been one for longer than a new start of an agent takes.
+    What is `asked` for is one more trouble; what we see ourselves comes first, with the limit of what is asked. Alone it
+    leaves the machine ready: it would otherwise keep alive the very condition by which a health check may judge it.
     """
+    seen = _seen(node, host, known, now, missing=missing)
+    if asked is None:
+        return seen
+    if seen is not None and seen.urgent:
+        return replace(seen, last=min(seen.last, asked.last))
+    what = "a MachineHealthCheck asks for remediation" + (f" ({asked.why})" if asked.why else "")
+    return Trouble(what, asked.since, last=asked.last, urgent=False, heard=True)
+
+
+def _seen(
+    node: Node | None, host: ScalewayAppleSiliconHost, known: Remediation | None, now: datetime, *, missing: bool
+) -> Trouble | None:
     since = known.since if known is not None and known.since is not None else now
     status = host.status.cloud_status
     if status in _BROKEN:
@@ -164,23 +197,25 @@ def trouble_of(
     ready = said.get("Ready")
     if ready is not None and ready.status != "True":
         # An agent that reports a lost session is well itself: the session comes back with a boot, which logs in.
-        first = SOFT_REBOOT if ready.reason == _NO_SESSION else RESTART
-        return Trouble(f"its Node is not ready ({ready.reason or ready.status})", _turned(ready, since), first=first)
+        heard = ready.reason == _NO_SESSION
+        what, first = f"its Node is not ready ({ready.reason or ready.status})", SOFT_REBOOT if heard else RESTART
+        return Trouble(what, _turned(ready, since), first=first, heard=heard)
     if (leaked := said.get("VMSlotsLeaked")) is not None and leaked.status == "True":
         what = "macOS refuses it VMs although none runs (VMSlotsLeaked)"
-        return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT)
+        return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT, heard=True)
     if (long := said.get("LongUptime")) is not None and long.status == "True":
         what = f"it has been up for too long (LongUptime: {long.message or long.reason})"
-        return Trouble(what, _turned(long, since), first=SOFT_REBOOT, last=REBOOT, urgent=False)
+        return Trouble(what, _turned(long, since), first=SOFT_REBOOT, last=REBOOT, urgent=False, heard=True)
     return None
 
 
 def proven_dead(trouble: Trouble, seen: HealthDetails | None, now: datetime) -> bool:
     """Whether nothing can run there: the Node has been silent for long, and the provider's own look found no live server.
 
-    Silence alone proves nothing, for VMs outlive their agent; nor does a look that did not finish.
+    Silence alone proves nothing, for VMs outlive their agent; nor does a look that did not finish, nor one that an agent
+    contradicts which reports.
     """
-    return seen is not None and not seen.is_server_alive and now - trouble.since >= DEAD_AFTER
+    return not trouble.heard and seen is not None and not seen.is_server_alive and now - trouble.since >= DEAD_AFTER
 
 
 def with_power(tier: int, seen: HealthDetails | None) -> int:
@@ -211,7 +246,7 @@ def next_step(
     if tier == REINSTALL and machine.status.reinstalled_at is not None:
         tier = GIVE_BACK  # once for each claim: a disk that did not help once does not help twice
     if tier > trouble.last:
-        return WaitForHost(f"{said}; nothing more is tried by itself: a person has to look at the Mac", 300.0)
+        return WaitForHost(f"{said}; nothing more is tried by itself: a person has to look at the Mac", 300.0, True)
     due = trouble.since + AFTER[tier]
     if done.at is not None:
         due = max(due, done.at + (PAUSE_AFTER_REINSTALL if done.tier == REINSTALL else PAUSE))

@@ -8,6 +8,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconControlPlane,
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
+    ScalewayAppleSiliconRemediation,
 )
 from paddock.hosts.cluster_api import GROUP as CLUSTER_API
 from paddock.kube.roles import RBAC, Role, Rule
@@ -41,6 +42,7 @@ _HOSTS = ScalewayAppleSiliconHost.RESOURCE
 _FLEETS = MacFleet.RESOURCE
 _CLUSTERS = ScalewayAppleSiliconCluster.RESOURCE
 _PLANES = ScalewayAppleSiliconControlPlane.RESOURCE
+_REMEDIATIONS = ScalewayAppleSiliconRemediation.RESOURCE
 
 OPERATOR_CLUSTER_RULES: Final = (
     Rule(
@@ -99,6 +101,24 @@ OPERATOR_CLUSTER_RULES: Final = (
         CLUSTER_API,
         ("machines", "clusters"),
         ("get",),
+    ),
+    Rule(
+        "What a MachineHealthCheck asks for; it makes and deletes these itself.",
+        _REMEDIATIONS.group,
+        (_REMEDIATIONS.plural,),
+        ("get", "list", "watch"),
+    ),
+    Rule(
+        "Where a remediation stands, and why.",
+        _REMEDIATIONS.group,
+        (f"{_REMEDIATIONS.plural}/status",),
+        ("patch",),
+    ),
+    Rule(
+        "When no tier helped, the owner of the Machine that a health check calls unhealthy is asked to replace it.",
+        CLUSTER_API,
+        ("machines/status",),
+        ("patch",),
     ),
     Rule(
         "A Node that goes missing is noticed; one is cordoned before its Mac is taken; that of a deleted Machine is removed, "

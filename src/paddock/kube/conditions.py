@@ -12,7 +12,10 @@ __all__ = ["get_condition", "is_true", "set_condition", "without_condition"]
 
 def get_condition(conditions: Sequence[Condition], kind: str) -> Condition | None:
     """The condition of that type, if there is one."""
-    return next((each for each in conditions if each.type == kind), None)
+    for each in conditions:  # written out: this is asked thousands of times a second
+        if each.type == kind:
+            return each
+    return None
 
 
 def is_true(conditions: Sequence[Condition], kind: str) -> bool:

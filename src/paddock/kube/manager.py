@@ -57,9 +57,9 @@ class Manager:
         grace: float = 10.0,
     ) -> None:
         self.elector = elector
-        self._clock = clock
-        self._rng = rng
-        self._metrics = metrics or KubeMetrics()
+        self.clock = clock
+        self.rng = rng
+        self.metrics = metrics or KubeMetrics()
         self._backoff = backoff or Backoff()
         self._grace = grace
         self._informers: list[Informer[Any]] = []
@@ -94,9 +94,9 @@ class Manager:
                 action,
                 every=every,
                 first_after=first_after,
-                clock=self._clock,
-                rng=self._rng,
-                metrics=self._metrics,
+                clock=self.clock,
+                rng=self.rng,
+                metrics=self.metrics,
             )
 
         self.add_runnable(name, run, leader_only=leader_only)
@@ -176,11 +176,11 @@ class Manager:
         await keep_running(
             runnable.name,
             runnable.run,
-            self._clock,
-            self._rng,
+            self.clock,
+            self.rng,
             self._backoff,
             until_done=True,
-            on_failure=lambda _: self._metrics.runnable_failures.labels(runnable.name).inc(),
+            on_failure=lambda _: self.metrics.runnable_failures.labels(runnable.name).inc(),
         )
         if not self._stopping.is_set():
             _LOG.info("ended", runnable=runnable.name)

@@ -262,7 +262,10 @@ class Agent:
         short = disk is not None and disk.free_share < PRESSURE
         days = (context.clock.now() - context.host.booted_at).total_seconds() / 86400
         long = days >= self._settings.long_uptime_days
-        self._clock_is_wrong = _wrong(context.clock_skew, already=self._clock_is_wrong)
+        wrong = _wrong(context.clock_skew, already=self._clock_is_wrong)
+        if wrong and not self._clock_is_wrong:
+            log.warning("the clock is off", seconds=round(context.clock_skew or 0.0), remedy=_SKEWED)
+        self._clock_is_wrong = wrong
         return Health(
             not_ready=problem,
             disk_pressure=f"{context.pressure}: no Pod is taken until space is free" if short else "",

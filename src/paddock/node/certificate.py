@@ -9,7 +9,7 @@ import base64
 import random
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -24,6 +24,9 @@ from paddock.kube.errors import KubeError
 from paddock.kube.resource import Resource
 from paddock.node.files import Files
 from paddock.node.metrics import AgentMetrics
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 __all__ = ["CertificateRenewal", "RenewalError", "RotatingIdentity", "renewal_due", "with_identity"]
 
@@ -110,16 +113,29 @@ class CertificateRenewal:
             except (KubeError, RenewalError, OSError) as error:
                 failures += 1
                 wait = _BACKOFF.delay(failures, self._rng)
-                log.warning("the certificate is not renewed yet", why=str(error), again_in=round(wait))
+                log.warning("the certificate is not renewed yet", why=await self._why(error), again_in=round(wait))
             await self._clock.sleep(wait)
 
-    async def due(self) -> bool:
+    async def _why(self, error: Exception) -> str:
+        certificate = await self._current()
+        if certificate is None or self._clock.now() < certificate.not_valid_after_utc:
+            return str(error)
+        # Nobody here can mend it: whoever is refused cannot ask for the next one.
+        return (
+            f"it has expired at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, so that the API server refuses this Mac: the"
+            f" operator brings a new one over SSH; see that sshd answers and that this clock is right ({error})"
+        )
+
+    async def _current(self) -> "x509.Certificate | None":
         from cryptography import x509
 
         text = (await self._identity.current()).certificate
-        if not text:
+        return x509.load_pem_x509_certificate(text.encode()) if text else None
+
+    async def due(self) -> bool:
+        certificate = await self._current()
+        if certificate is None:
             return False
-        certificate = x509.load_pem_x509_certificate(text.encode())
         self._metrics.certificate_expires.set(certificate.not_valid_after_utc.timestamp())
         return renewal_due(certificate.not_valid_before_utc, certificate.not_valid_after_utc, self._clock.now())
 

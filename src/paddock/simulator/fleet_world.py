@@ -221,9 +221,6 @@ class FleetWorld:
                 cloud,
                 bootstrap,
                 self.settings,
-                clock=self.clock,
-                rng=rng,
-                metrics=metrics,
                 work=self.work,
             )
             await manager.run()

@@ -12,6 +12,7 @@ from functools import partial
 from paddock.base.explanation import Explanation, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.listing import unlisted_zones
 from paddock.hosts.node_health import troubles
 from paddock.hosts.orphans import HostState
 from paddock.hosts.why import why_host, why_machine
@@ -24,21 +25,19 @@ from paddock.views.causes import Known, by_cause
 from paddock.views.folding import Found, folded, same
 from paddock.views.idle_capacity import idle_beside_jobs, lost_runners
 from paddock.views.problem import Problem, Ties
+from paddock.views.runner_troubles import of_runners
+from paddock.views.under_way import POOL_UNDER_WAY, is_young, under_way
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "survey"]
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 
-_UNDER_WAY = timedelta(minutes=20)
-"""A step of a Mac's life that takes longer than this is looked at; a reinstall may take half an hour."""
 _WIPING = timedelta(minutes=45)
 _POD_STARTS = timedelta(minutes=5)
 _POD_ENDS = timedelta(minutes=10)
 _WAITS = timedelta(minutes=1)
 _WAITS_TOO_LONG = timedelta(minutes=10)
-_YOUNG_REASONS = frozenset({"", "Adopting", "Bootstrapping", "HostNotReady"})
-_POOL_UNDER_WAY = frozenset({"Starting", "Draining", "Rolling", "ScalingDown"})
 _OUT_OF_SERVICE = frozenset({"HostInTrouble", "NodeMissing"})
 """Why a machine that was Ready is not."""
 _WRITTEN_WRONG = frozenset({"InvalidConfiguration", "AmbiguousDispatchLabel"})
@@ -76,6 +75,8 @@ class FleetHealth:
     numbers: Numbers
     problems: tuple[Problem, ...]
     """Causes, the worst first, each with what hangs on it."""
+    going_on: tuple[Problem, ...] = ()
+    """What is under way and no problem, the oldest first: why something waits."""
 
 
 def survey(
@@ -89,13 +90,15 @@ def survey(
     now: datetime,
     healed_last_day: int | None = None,
     live_jobs_killed: int | None = None,
+    live_jobs_forced: int = 0,
     told: Sequence[str] = (),
     runners: bool = True,
     nodes: Sequence[Node] | None = None,
 ) -> FleetHealth:
     """How everything is at this moment. `nodes` is None where they were not read: then nothing is said of them.
 
-    `summary` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
+    `summary` is None where the ledger did not answer; `live_jobs_forced` is how many of the jobs that were killed a person, or
+    a limit that a person set, gave up: they are shown, and are no problem; `told` are sentences of processes about themselves, such as a watch
     that stalls; `runners` is False where there is no runner subsystem, and then its ledger is not missed.
     """
     ours = [host for host in hosts if host.status.state not in (HostState.FOREIGN, "gone")]
@@ -115,10 +118,11 @@ def survey(
         unserved=summary.unserved if summary is not None else None,
     )
     found = [
-        *_of_the_ledger(summary, pools, live_jobs_killed, now, runners=runners),
+        *_of_the_ledger(summary, pools, (live_jobs_killed or 0) - live_jobs_forced, now, runners=runners),
         *_of_capacity(summary, pools, pods, nodes, now),
         *_of_lost_runners(pods, nodes),
-        *(Problem(_TOLD, "paddock", sentence) for sentence in told),
+        *of_runners(summary, impact=_POOL, unheard=_UNSERVED),
+        *_of_processes(told, hosts),
         *_of_fleets(fleets),
         *folded([*_of_machines(machines, hosts, now), *_of_nodes(machines, nodes or (), now)], "machines"),
         *folded(_of_hosts(hosts, machines, now), "hosts"),
@@ -129,7 +133,8 @@ def survey(
     problems = by_cause(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)), known, ASIDE)
     # What a person set aside on purpose is listed, and is no reason for alarm.
     wrong = [problem for problem in problems if problem.impact > ASIDE]
-    return FleetHealth(not wrong, _sentence(wrong, numbers), numbers, problems)
+    going_on = under_way(machines, hosts, nodes or (), pools, summary, now)
+    return FleetHealth(not wrong, _sentence(wrong, numbers), numbers, problems, going_on)
 
 
 def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
@@ -143,9 +148,9 @@ def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
 
 
 def _of_the_ledger(
-    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int | None, now: datetime, *, runners: bool
+    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int, now: datetime, *, runners: bool
 ) -> Iterable[Problem]:
-    if killed:
+    if killed > 0:
         yield Problem(
             _KILLED,
             "healing",
@@ -258,6 +263,16 @@ def _of_lost_runners(pods: Sequence[Pod], nodes: Sequence[Node] | None) -> Itera
     )
 
 
+def _of_processes(told: Sequence[str], hosts: Sequence[Host]) -> Iterable[Problem]:
+    """What processes say about themselves; of zones that are not listed, what a Host says where nobody else does."""
+    zones = {one.zone: one for one in unlisted_zones(hosts)}
+    for sentence in told:
+        zone = next((zone for zone in zones if sentence.startswith(f"zone {zone} ")), None)
+        yield Problem(_TOLD, "paddock", sentence, since=zones.pop(zone).since if zone is not None else None)
+    for one in zones.values():
+        yield Problem(_TOLD, "paddock", one.sentence, since=one.since, commands=("paddock doctor",))
+
+
 def _of_fleets(fleets: Sequence[MacFleet]) -> Iterable[Problem]:
     """Only what their machines do not tell: that there are too few of them."""
     for fleet in fleets:
@@ -283,9 +298,7 @@ def _of_machines(machines: Sequence[Machine], hosts: Sequence[Host], now: dateti
         ready = get_condition(status.conditions, "Ready")
         reason = ready.reason if ready is not None else ""
         since = meta.deletion_timestamp or _since(status.conditions) or meta.creation_timestamp
-        young = since is None or now - since < _UNDER_WAY
-        under_way = meta.deletion_timestamp is not None or (reason in _YOUNG_REASONS and not status.bootstrap_attempts)
-        if young and under_way and not status.failure_reason:
+        if is_young(machine, now):
             continue
         yield Found(
             _FAILED if status.failure_reason else _NOT_READY,
@@ -322,14 +335,14 @@ def _of_nodes(machines: Sequence[Machine], nodes: Sequence[Node], now: datetime)
 
 def _of_hosts(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime) -> Iterable[Found]:
     for host in hosts:
-        release, made = host.spec.release, partial(_host_found, host, machines, now)
+        release = host.spec.release
         if host.spec.quarantine:
-            yield made(ASIDE, "quarantined")
+            yield _host_found(host, machines, now, ASIDE, "quarantined")
         elif release is not None:
-            if release.requested_at is not None and now - release.requested_at > _WIPING:
-                yield made(_POD, "being given back", "PaddockPoolRunningDry", release.requested_at)
+            if (asked := release.requested_at) is not None and now - asked > _WIPING:
+                yield _host_found(host, machines, now, _POD, "being given back", "PaddockPoolRunningDry", asked)
         elif host.status.state == HostState.ORPHANED:
-            yield made(_ORPHANED, "stranded", "PaddockStrandedHosts")
+            yield _host_found(host, machines, now, _ORPHANED, "stranded", "PaddockStrandedHosts")
 
 
 def _host_found(
@@ -349,12 +362,12 @@ def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
     for pool in pools:
         yield from _refused_fields(pool)
         ready = get_condition(pool.status.conditions, "Ready")
-        if ready is None or ready.status == "True" or (ready.reason in _POOL_UNDER_WAY and not _none_starts(pool, now)):
+        if ready is None or ready.status == "True" or (ready.reason in POOL_UNDER_WAY and not _none_starts(pool, now)):
             continue
-        if ready.last_transition_time is not None and now - ready.last_transition_time < _POOL_GRACE:
+        if (began := _pool_since(pool)) is not None and now - began < _POOL_GRACE:
             continue  # a runner that has just ended is being replaced: that is how pools live
         name, message = pool.metadata.name, ready.message or ready.reason
-        if ready.reason in _POOL_UNDER_WAY and ready.last_transition_time is not None:
+        if ready.reason in POOL_UNDER_WAY and ready.last_transition_time is not None:
             message = f"none of its Pods has got ready for {span(now - ready.last_transition_time)}: {message}"
         yield Problem(
             _POOL if not pool.status.idle else _SHORT,
@@ -366,6 +379,17 @@ def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
             runbook="PaddockJobsWaitTooLong",
             ties=Ties(fleet=pool.spec.fleet_selector, by_itself=ready.reason in _WRITTEN_WRONG),
         )
+
+
+def _pool_since(pool: RunnerPool) -> datetime | None:
+    """Since when it is not ready for the reason that it gives. A busy pool is never all ready: for want of room it is so only
+    since there is none, and a Pod that leaves may give it back the next moment.
+    """
+    placeable = get_condition(pool.status.conditions, "Placeable")
+    began = _since(pool.status.conditions)
+    if placeable is None or placeable.status != "False" or placeable.last_transition_time is None:
+        return began
+    return max(began or placeable.last_transition_time, placeable.last_transition_time)
 
 
 def _none_starts(pool: RunnerPool, now: datetime) -> bool:
@@ -380,7 +404,7 @@ def _refused_fields(pool: RunnerPool) -> Iterable[Problem]:
     name = pool.metadata.name
     for kind in ("WarmWindows", "Profiles"):
         said = get_condition(pool.status.conditions, kind)
-        if said is not None and said.status == "False" and said.reason not in _POOL_UNDER_WAY:
+        if said is not None and said.status == "False" and said.reason not in POOL_UNDER_WAY:
             yield Problem(
                 _SHORT,
                 f"pool {name}",
@@ -396,9 +420,10 @@ def _of_pods(pods: Sequence[Pod], now: datetime) -> Iterable[Found]:
         meta = pod.metadata
         if meta.labels.get(RUNNER_LABEL) != "true":
             continue
-        about, ask = f"pod {meta.name}", f"paddock why pod {meta.name}"
-        ties = Ties(node=pod.spec.node_name)
         gone, made = meta.deletion_timestamp, meta.creation_timestamp
+        if gone is None and pod.status.phase != "Pending":
+            continue  # as nearly all of thousands are: nothing is made for them
+        about, ask, ties = f"pod {meta.name}", f"paddock why pod {meta.name}", Ties(node=pod.spec.node_name)
         if gone is not None and now - gone > _POD_ENDS:
             said = Explanation(about=about, sentence=f"has been deleting for {span(now - gone)}")
             yield Found(_POD, "deleting", gone, partial(same, said), ask, ties=ties)

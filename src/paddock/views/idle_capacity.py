@@ -19,6 +19,8 @@ __all__ = ["IdleBesideJobs", "LostRunner", "idle_beside_jobs", "lost_runners"]
 
 _HANDED_OVER = timedelta(seconds=20)
 """A job is handed to a warm Pod within a second or two; the queue is measured every ten."""
+_STARTED = timedelta(minutes=1)
+"""A Pod for a free place is made within seconds, and its VM boots in less than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,13 @@ def idle_beside_jobs(
     for pool in pools:
         name = pool.metadata.name
         jobs, waited = summary.dispatchable_by_pool.get(name, 0), summary.oldest_by_pool.get(name, 0.0)
+        if not jobs or waited <= _HANDED_OVER.total_seconds():
+            continue
         places = max(0, free_places(pool, nodes, pods) - _on_their_way(pool, pods))
         warm = pool.status.idle
         # As many Pods as there are jobs are starting: that is what can be done, and it takes as long as a VM boots.
         covered = jobs <= pool.status.starting and not warm
-        if jobs and waited > _HANDED_OVER.total_seconds() and (warm or places) and not covered:
+        if (warm or (places and waited > _STARTED.total_seconds())) and not covered:
             yield IdleBesideJobs(name, timedelta(seconds=waited), jobs, warm, places, _cause(pool, pods))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -120,9 +121,11 @@ class _Handlers:
         began = live.clock.monotonic()
         await self._pages.watched.look()
         asked = live.clock.monotonic()
-        moment = live.now()
+        moment = await live.now()
         took = f"ledger {(asked - began) * 1000:.0f} ms, look {moment.took * 1000:.0f} ms"
-        yield f"{front_inside(moment, live.clock.now(), took, past=self._pages.past)}{after}".encode()
+        inside = partial(front_inside, moment, live.clock.now(), took, past=self._pages.past)
+        yield await live.apart(lambda: str(inside()).encode())
+        yield after.encode()
 
     async def stream(self, request: Request) -> Response:
         # A browser that reconnects says what it saw last; one that just loaded the page has its version in the address.

@@ -5,6 +5,7 @@ show a piece as soon as it is there. Nothing that holds a secret may be packed t
 length would tell. The front page and its stream hold none.
 """
 
+import asyncio
 import struct
 import zlib
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ __all__ = ["packed", "takes_packed"]
 _HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"
 _LAST_BLOCK: Final = b"\x03\x00"
 _LEVEL: Final = 5
+_LONG: Final = 32_768
 
 
 def takes_packed(request: Request) -> bool:
@@ -29,7 +31,8 @@ async def packed(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     check, size, before = 0, 0, _HEAD
     async for piece in pieces:
         check, size = zlib.crc32(piece, check), size + len(piece)
-        yield before + _deflated(piece)
+        # A thousand Macs take their time, and nobody else is answered meanwhile: such a piece is packed in a thread.
+        yield before + (await asyncio.to_thread(_deflated, piece) if len(piece) > _LONG else _deflated(piece))
         before = b""
     yield before + _LAST_BLOCK + struct.pack("<II", check, size & 0xFFFFFFFF)
 

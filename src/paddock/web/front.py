@@ -42,6 +42,7 @@ def health_of(seen: PageData) -> FleetHealth:
         now=seen.now,
         healed_last_day=sum(ledger.healed_last_day.values()) if ledger is not None else None,
         live_jobs_killed=seen.live_jobs_killed,
+        live_jobs_forced=seen.live_jobs_forced,
         told=seen.told,
         runners=seen.runners,
         nodes=seen.nodes,

@@ -1,7 +1,7 @@
 """Reads from the ledger what pages show, and only while a browser shows them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
@@ -74,11 +74,11 @@ class LedgerReader:
     def budgets(self) -> list[BudgetView]:
         return self._service.github.budgets()
 
-    def live_jobs_killed(self) -> int | None:
+    def live_jobs_killed(self, paths: Sequence[str] = KILL_PATHS) -> int | None:
         """As this process counted them; None where healing does not run in it."""
         if self._registry is None:
             return None
-        found = [self._registry.get_sample_value("paddock_live_kills_total", {"path": path}) for path in KILL_PATHS]
+        found = [self._registry.get_sample_value("paddock_live_kills_total", {"path": path}) for path in paths]
         counted = [value for value in found if value is not None]
         return int(sum(counted)) if counted else None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection
+from functools import partial
 
 from starlette.types import ASGIApp
 
@@ -44,7 +45,9 @@ class ReadingPage:
         self._ledger = LedgerReader(service, clock, registry)
         watched = Watched(self._sources, clock, ledger=self._ledger)
         runbooks = Runbooks()
-        self._live = Live(lambda: front_parts(watched.seen(), runbooks.href), clock, f"{rng.getrandbits(32):08x}")
+        self._live = Live(
+            lambda: partial(front_parts, watched.seen(), runbooks.href), clock, f"{rng.getrandbits(32):08x}"
+        )
         watched.on_change(self._live.touch)
         self._sampler = Sampler(context.ledger, watched.complete, clock, who=f"dispatch {context.name}")
         pages = Pages(

@@ -59,6 +59,7 @@ def judge(seen: PageData, summary: QueueSummary) -> Seen:
         runners=True,
         told=seen.told,
         live_jobs_killed=seen.live_jobs_killed,
+        live_jobs_forced=seen.live_jobs_forced,
     )
     groups = groups_of(data)
     money = money_of(groups, data.hosts, data.now)

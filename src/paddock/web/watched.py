@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.base.clock import Clock
+from paddock.base.metrics import ALLOWED_KILLS
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Event, Node, Pod
 from paddock.kube.client import Client
@@ -119,6 +120,7 @@ class Watched:
             budgets=ledger.budgets() if ledger is not None else (),
             report_only=ledger.report_only if ledger is not None else frozenset(),
             live_jobs_killed=ledger.live_jobs_killed() if ledger is not None else None,
+            live_jobs_forced=(ledger.live_jobs_killed(ALLOWED_KILLS) or 0) if ledger is not None else 0,
             told=tuple(dict.fromkeys([*problems, *self._told()])),
             heard_ago=min(informer.last_event_age() for informer in sources.every()),
         )

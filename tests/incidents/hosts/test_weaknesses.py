@@ -23,6 +23,7 @@ from incidents.hosts.story import (
 
 from paddock.clients.scaleway import IncompleteList
 from paddock.hosts.api import FINALIZER
+from paddock.hosts.listing import UnlistedZone, unlisted_zones
 from paddock.hosts.recovery import Tiers
 from paddock.kube.builtin import SecretObject
 from paddock.simulator.cloud import Fault, FaultKind
@@ -197,6 +198,28 @@ async def test_a_zone_that_is_suddenly_empty_takes_no_host_from_any_machine(worl
         await fleet.clock.sleep(15)
         assert all(machine.status.ready for machine in await fleet.machines())
     assert fleet.running["operator-0"].inventory.problems
+
+
+@simulated(seeds=1)
+async def test_a_zone_that_cannot_be_listed_says_so_on_one_host_until_it_is_listed_again(world: World) -> None:
+    """Whoever has no page beside the operator knows of it, too; and an outage is one write, not one a cycle."""
+    fleet = FleetWorld(world, hosts=3, settings=settings())
+    await fleet.machine("m-1")
+    await fleet.all_ready(1)
+
+    async def unlisted() -> list[UnlistedZone]:
+        return unlisted_zones((await fleet.hosts()).values())
+
+    assert await unlisted() == []
+    fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("list_servers", "list"), times=400))
+    await fleet.clock.sleep(120)
+    [first] = await unlisted()
+    assert first.zone in first.sentence
+    await fleet.clock.sleep(300)
+    assert await unlisted() == [first], "said once, since the same moment"
+    fleet.cloud.heal()
+    await fleet.clock.sleep(120)
+    assert await unlisted() == []
 
 
 @simulated(seeds=1)

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 from doubles.clocks import StandingClock
+from integration.kept_connections import KeptConnections
 from integration.migrations.recording import FOLDER, Recording, number, recorded, recordings, written
 from integration.migrations.story import story
 from integration.runners.ledger.rig import Bench
@@ -129,7 +130,7 @@ async def test_a_recording_can_be_made_of_this_release(server: EmbeddedPostgres)
     """And is written where `make ledger-recording` asks for it."""
     clock, schema = StandingClock(), f"recording_{next(_schemas)}"
     async with Ledger.open(server.dsn, clock=clock, rng=random.Random(7), schema=schema, size=1) as ledger:
-        bench = Bench(ledger, clock, server.dsn, schema)
+        bench = Bench(ledger, clock, KeptConnections(server.dsn), schema)
         with recorded() as before:
             await story(bench, 1)
         with recorded() as after:

@@ -1,6 +1,7 @@
 """The host subsystem lives a long life, and its role fits it: nothing missing, nothing wider."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,15 +18,18 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconCluster,
     ScalewayAppleSiliconControlPlane,
     ScalewayAppleSiliconMachine,
+    ScalewayAppleSiliconRemediation,
 )
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import ApiEndpoint, NodeIdentities
 from paddock.hosts.bootstrap.node_access import NodeAccess
 from paddock.hosts.cluster_api import cluster_resource, machine_resource
+from paddock.hosts.controllers.health_check import HealthChecks
 from paddock.hosts.roles import OPERATOR_CLUSTER_RULES, OPERATOR_NAMESPACE_RULES
 from paddock.kube.builtin import Node, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.objects import ObjectMeta
+from paddock.kube.resource import Resource
 from paddock.kube.roles import Role
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World, simulate
@@ -87,6 +91,7 @@ async def _whole_life(world: World) -> Requests:
     await _owned_cluster(fleet)
     fleet.cloud.foreign_rename(fleet.pool[3].id, "m-stray")
     await fleet.all_ready(1, within=900)
+    await _unhealthy(fleet)
     await fleet.api.delete(Machine, "m-1", "default")
     await _fleet_of_two(fleet)
 
@@ -130,6 +135,30 @@ async def _owned_machine(fleet: FleetWorld) -> None:
     owner["uid"] = made["metadata"]["uid"]
     await fleet.api.merge_patch(Machine, "m-1", {"metadata": {"ownerReferences": [owner]}}, "default")
     await fleet.api.create(Node(metadata=ObjectMeta(name="m-1")))
+
+
+async def _unhealthy(fleet: RecordedFleet) -> None:
+    """A MachineHealthCheck asks for remediation, and in the end the owner of the Machine is asked to replace it."""
+    (machine,) = await fleet.machines()
+    asks = ObjectMeta(name="m-1", namespace="default", owner_references=machine.metadata.owner_references)
+    await fleet.create(ScalewayAppleSiliconRemediation(metadata=asks))
+
+    async def told() -> bool:
+        found = await fleet.api.get(ScalewayAppleSiliconRemediation, "m-1", "default")
+        return found.status.phase == "Waiting"
+
+    await fleet.eventually("its status says where it stands", told, within=60)
+    where = machine_resource(VERSION)
+    sets = Resource("cluster.x-k8s.io", VERSION, "MachineSet", "machinesets")
+    made = await fleet.api.create({"metadata": {"name": "s", "namespace": "default"}}, sets)
+    owner = {"apiVersion": sets.api_version, "kind": "MachineSet", "name": "s", "controller": True}
+    owner["uid"] = made["metadata"]["uid"]
+    await fleet.api.merge_patch(where, "m-1", {"metadata": {"ownerReferences": [owner]}}, "default")
+    failed = {"status": {"conditions": [{"type": "HealthCheckSucceeded", "status": "False"}]}}
+    await fleet.api.merge_patch(where, "m-1", failed, "default", subresource="status")
+    context = replace(fleet.running["operator-0"].context, client=fleet.client())
+    assert await HealthChecks(context).hand_over(machine, "nothing helped")
+    await fleet.api.delete(ScalewayAppleSiliconRemediation, "m-1", "default")
 
 
 async def _owned_cluster(fleet: FleetWorld) -> None:

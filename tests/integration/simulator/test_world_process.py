@@ -119,6 +119,7 @@ async def test_a_world_with_another_seed_is_ended_its_cloud_is_kept_and_a_forgot
     assert "nobody has come" in place.folder.log.read_text()
 
 
+@pytest.mark.slow
 async def test_a_killed_world_is_started_again_by_whoever_attends_it(place: Place) -> None:
     async with place.started() as paddock:
         await paddock.client.pool(POOL)

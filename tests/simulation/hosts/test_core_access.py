@@ -128,7 +128,7 @@ async def _life(world: World) -> None:
 
 @interrupted_by
 def test_the_whole_life_of_cores_access_survives_every_interruption_of_every_effect(kinds: Sequence[Kind]) -> None:
-    assert interrupt_everywhere(_life, kinds=kinds) >= 12
+    assert interrupt_everywhere(_life, kinds=kinds) >= 6
 
 
 async def _renewal(world: World) -> None:
@@ -146,7 +146,7 @@ async def _renewal(world: World) -> None:
 
 @interrupted_by
 def test_a_renewal_survives_every_interruption_of_every_effect(kinds: Sequence[Kind]) -> None:
-    assert interrupt_everywhere(_renewal, kinds=kinds) >= 3
+    assert interrupt_everywhere(_renewal, kinds=kinds) >= 1
 
 
 @simulated(seeds=2)

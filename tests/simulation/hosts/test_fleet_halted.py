@@ -55,6 +55,7 @@ async def test_a_fault_of_the_whole_fleet_reboots_and_wipes_nobody(world: World)
     await FleetInvariants(fleet).healthy()
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_another_configuration_is_tried_at_once(world: World) -> None:
     fleet = small_fleet(world, hosts=4, settings=quick(tiers=TIERS))
@@ -87,6 +88,7 @@ async def test_a_payload_that_fails_everywhere_buys_two_macs_and_no_more(world: 
     assert "halted" in next(c.message for c in machine.status.conditions if c.type == "Ready")
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_no_more_are_ordered_in_a_day_than_the_cap_allows(world: World) -> None:
     fleet = small_fleet(world, hosts=0, settings=quick(order_cap=2))

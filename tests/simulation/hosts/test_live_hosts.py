@@ -1,5 +1,6 @@
 """What is done to a host that may be at work: it needs no password, and no move or restore bootstraps it anew."""
 
+import pytest
 from msgspec.structs import replace
 from simulation.hosts.interrupting import small_fleet
 
@@ -29,6 +30,7 @@ async def _updated(fleet: FleetWorld, config: str) -> None:
     await fleet.eventually(f"the host carries {config}", carries, within=900)
 
 
+@pytest.mark.slow
 @simulated(seeds=2)
 async def test_an_update_needs_no_password(world: World) -> None:
     fleet, server = await _ready(world)

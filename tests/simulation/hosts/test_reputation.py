@@ -1,5 +1,6 @@
 """A Mac that fails in one life after the other is put aside; one that ends well has a clean record again."""
 
+import pytest
 from simulation.hosts.interrupting import small_fleet
 
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
@@ -26,6 +27,7 @@ async def _life(fleet: FleetWorld, number: int, lives: int) -> None:
     await fleet.eventually("the host is wiped", home, within=3600)
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_a_mac_that_is_given_up_in_three_lives_in_a_row_is_quarantined(world: World) -> None:
     fleet = small_fleet(world, hosts=1)

@@ -1,5 +1,6 @@
 """Macs that are retired: terminated when they are free, never under a machine, one at a time."""
 
+import pytest
 from simulation.hosts.interrupting import quick, small_fleet
 from simulation.hosts.test_reputation import _life
 
@@ -20,6 +21,7 @@ def _there(fleet: FleetWorld) -> set[str]:
     return {host.id for host in fleet.cloud.hosts()}
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_free_macs_go_one_after_the_other_and_one_with_a_machine_goes_with_it(world: World) -> None:
     fleet = small_fleet(world, hosts=3, settings=quick(inventory_interval=90.0))
@@ -75,6 +77,7 @@ async def test_a_retired_mac_that_a_rival_takes_in_the_last_moment_is_left_alone
     assert fleet.cloud.host(server).name == "rivals-machine"
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_the_policy_retires_a_mac_that_was_quarantined(world: World) -> None:
     fleet = small_fleet(world, hosts=1, settings=quick(retire_after_quarantines=1))

@@ -1,11 +1,13 @@
 """A changed template of a MacFleet: nothing by default, one drained machine after the other on request."""
 
+import pytest
 from simulation.hosts.interrupting import small_fleet
 from simulation.hosts.test_drain import Work
 
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.kube.conditions import get_condition
+from paddock.kube.errors import InvalidError
 from paddock.kube.objects import ObjectMeta
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
@@ -82,11 +84,46 @@ async def test_a_roll_replaces_one_machine_at_a_time_and_waits_for_its_jobs(worl
     assert not work.killed
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
-async def test_a_template_that_cannot_work_costs_one_machine_and_is_named(world: World) -> None:
-    fleet, _ = await _fleet(world)
-    await _change(fleet, strategy="RollingUpdate", template={"spec": {"zone": "mars-1"}})
+async def test_a_template_that_cannot_be_applied_is_held_with_its_reason_and_costs_nothing(world: World) -> None:
+    fleet, work = await _fleet(world)
+    before = {machine.metadata.uid for machine in await fleet.machines()}
+    work.watch()
+    for field, value, named in (
+        ("zone", "mars-1", "template.spec.zone 'mars-1' has no Macs: use one of fr-par-1"),
+        ("type", "M9-XXL", "template.spec.type 'M9-XXL' is not rented out in fr-par-1"),
+        ("os", "26.1", "template.spec.os"),
+    ):
+        await _change(fleet, strategy="RollingUpdate", template={"spec": {field: value}})
+        await world.clock.sleep(900.0)
+        machines = await fleet.machines()
+        assert {machine.metadata.uid for machine in machines if machine.status.ready} == before, "nobody was replaced"
+        assert "3 of an older template stay as they are, because the template of now cannot work" in await _said(fleet)
+        assert named in await _said(fleet)
+        await _change(fleet, template={"spec": {field: getattr(MachineSpec(), field)}})
+    assert not work.seen, "nothing was wiped"
+    assert len(fleet.cloud.hosts()) == SIZE + 1, "nothing was bought"
+
+
+@simulated(seeds=1)
+async def test_a_template_whose_fault_only_shows_at_work_costs_one_machine_and_is_named(world: World) -> None:
+    fleet, _ = await _fleet(world, spare=0)
+    await _change(fleet, strategy="RollingUpdate", template={"spec": {"adoptPoolPrefix": "nothing-here-"}})
     await world.clock.sleep(1800.0)
     machines = await fleet.machines()
-    assert sum(machine.spec.zone == "fr-par-1" and machine.status.ready for machine in machines) == SIZE - 1
+    assert sum(not machine.spec.adopt_pool_prefix and machine.status.ready for machine in machines) == SIZE - 1
     assert "2 of an older template are replaced one after the other; the next one waits for" in await _said(fleet)
+
+
+@simulated(seeds=1)
+async def test_an_impossible_drain_timeout_is_refused_by_its_field(world: World) -> None:
+    fleet, _ = await _fleet(world)
+    before = {machine.metadata.uid for machine in await fleet.machines()}
+    name = (await fleet.machines())[0].metadata.name
+    for seconds in (-1, 2_592_001, "soon"):
+        with pytest.raises(InvalidError, match="drainTimeoutSeconds"):
+            await _change(fleet, template={"spec": {"drainTimeoutSeconds": seconds}})
+        with pytest.raises(InvalidError, match="drainTimeoutSeconds"):
+            await fleet.api.merge_patch(Machine, name, {"spec": {"drainTimeoutSeconds": seconds}}, "default")
+    assert {machine.metadata.uid for machine in await fleet.machines()} == before

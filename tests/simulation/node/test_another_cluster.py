@@ -61,7 +61,7 @@ def test_a_job_of_the_old_cluster_is_let_finish_and_then_cleaned_up() -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, id=kind.value, marks=() if kind is Interruption.CRASH_BEFORE else pytest.mark.slow)
+        pytest.param(kind, id=kind.value, marks=() if kind is Interruption.CRASH_AFTER else pytest.mark.slow)
         for kind in Interruption
     ],
 )

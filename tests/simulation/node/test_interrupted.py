@@ -71,10 +71,10 @@ async def image_is_pulled(world: World) -> None:
     assert await mac.node() is not None, NODE
 
 
-# A crash before and a lost answer behind every effect belong to every change; the other two ways are tried by `test-slow`.
-_EVERY_TIME = {Interruption.CRASH_BEFORE, Interruption.LOSE_ANSWER}
+# A crash behind every effect belongs to every change; the other ways are tried by `test-slow`.
 KINDS = [
-    pytest.param(kind, id=kind.value, marks=() if kind in _EVERY_TIME else pytest.mark.slow) for kind in Interruption
+    pytest.param(kind, id=kind.value, marks=() if kind is Interruption.CRASH_AFTER else pytest.mark.slow)
+    for kind in Interruption
 ]
 
 

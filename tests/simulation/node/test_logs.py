@@ -63,7 +63,13 @@ def test_a_dispatch_that_is_away_delays_the_end_of_a_pod_by_seconds_only() -> No
     simulate(scenario, seed=1)
 
 
-@pytest.mark.parametrize("kind", list(Interruption), ids=lambda kind: kind.value)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=kind.value, marks=() if kind is Interruption.CRASH_AFTER else pytest.mark.slow)
+        for kind in Interruption
+    ],
+)
 def test_a_post_that_is_interrupted_costs_no_line_and_no_job(kind: Interruption) -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)

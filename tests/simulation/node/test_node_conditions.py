@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+import pytest
+import structlog
 from prometheus_client import generate_latest
 from simulation.node.node_world import DATA, NodeWorld
 
@@ -14,7 +16,10 @@ async def _says(mac: NodeWorld, kind: str) -> tuple[str, str]:
     return (found[0].status, found[0].message) if found else ("", "")
 
 
-def test_a_clock_that_is_wrong_is_measured_by_the_servers_date_and_said() -> None:
+def test_a_clock_that_is_wrong_is_measured_by_the_servers_date_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = structlog.testing.CapturingLogger()  # a simulated run is silent
+    monkeypatch.setattr("paddock.node.agent.log", lines)
+
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)
         ahead = timedelta(seconds=90)
@@ -39,6 +44,10 @@ def test_a_clock_that_is_wrong_is_measured_by_the_servers_date_and_said() -> Non
             return (await _says(mac, "ClockSkewed"))[0] == "True"
 
         await mac.eventually("the Node says so", skewed)
+        await world.clock.sleep(60.0)
+        (line,) = [line for line in lines.calls if line.args == ("the clock is off",)]
+        assert 89 <= line.kwargs["seconds"] <= 92
+        assert "sntp" in line.kwargs["remedy"], "said once, with the remedy"
         assert "sntp" in (await _says(mac, "ClockSkewed"))[1]
         text = generate_latest(mac.running.metrics.registry).decode()
         value = next(line for line in text.splitlines() if line.startswith("paddock_node_clock_skew_seconds "))

@@ -51,6 +51,7 @@ def test_a_restarted_agent_goes_on_where_the_old_one_died(moment) -> None:
     simulate(scenario, seed=3)
 
 
+@pytest.mark.slow
 def test_ends_of_an_hour_without_an_api_server_carry_their_true_times_and_codes() -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)
@@ -211,7 +212,7 @@ def test_a_vm_without_a_pod_ends_only_after_two_sightings_thirty_seconds_apart()
     simulate(scenario, seed=3)
 
 
-@pytest.mark.parametrize("status", [None, 403, 500])
+@pytest.mark.parametrize("status", [500, *(pytest.param(each, marks=pytest.mark.slow) for each in (None, 403))])
 def test_a_vm_is_never_ended_because_the_api_server_does_not_answer_about_its_pod(status) -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)
@@ -337,7 +338,7 @@ def test_a_pod_waits_for_the_seat_of_a_vm_that_is_ending() -> None:
     ("mishap", "reason", "within"),
     [
         (Mishap.NEVER_BOOTS, "VMStartFailed", 900.0),
-        (Mishap.NEVER_READY, "VMStartFailed", 900.0),
+        pytest.param(Mishap.NEVER_READY, "VMStartFailed", 900.0, marks=pytest.mark.slow),
         (Mishap.CRASHES_IN_JOB, "VMExited", 300.0),
         (Mishap.SAYS_NOTHING, "VMExited", 300.0),
     ],

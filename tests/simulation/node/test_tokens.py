@@ -4,6 +4,7 @@ import base64
 import json
 from typing import Any
 
+import pytest
 from simulation.node.node_world import Dispatch, NodeWorld
 
 from paddock.simulator.faults import Fail
@@ -30,6 +31,7 @@ class _Witness(Dispatch):
         await super().__call__(scope, receive, send)
 
 
+@pytest.mark.slow
 def test_a_vm_that_waits_for_an_hour_shows_a_fresh_token_each_time_and_is_not_disturbed() -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)

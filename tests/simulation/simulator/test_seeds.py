@@ -44,6 +44,7 @@ def test_the_environment_widens_the_seeds_cuts_them_or_names_one(monkeypatch):
         chosen_seeds(3)
 
 
+@pytest.mark.slow
 def test_a_failing_seed_is_printed_with_the_command_that_runs_it_alone(tmp_path):
     test = tmp_path / "test_unlucky.py"
     test.write_text(

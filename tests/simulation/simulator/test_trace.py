@@ -82,6 +82,7 @@ async def a_busy_day(world: World) -> None:
     await asyncio.sleep(200)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace_twice_in_one_interpreter():
     first, second = (simulate(a_busy_day, seed=42).trace for _ in range(2))
     assert first == second

@@ -16,6 +16,7 @@ _SUFFIXES: Final = {
     "Counter": ("_total",),
     "CounterMetricFamily": ("_total",),
     "Histogram": ("_bucket", "_count", "_sum"),
+    "HistogramMetricFamily": ("_bucket", "_count", "_sum"),
 }
 _NAME: Final = re.compile(r"\b(?:paddock|scaleway)_[a-z_]+")
 _WITH_LABELS: Final = re.compile(r"\b((?:paddock|scaleway)_[a-z_]+)\s*\{([^}]*)\}")
@@ -57,7 +58,10 @@ def _split(group: str) -> list[str]:
 
 
 def _in_module(path: Path) -> Iterator[Metric]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    if _NAME.search(text) is None:  # reading a module as a tree is dear
+        return
+    for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in _SUFFIXES:
             continue
         given = {keyword.arg: keyword.value for keyword in node.keywords}

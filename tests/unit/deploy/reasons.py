@@ -31,6 +31,8 @@ GIVEN_AT: Final = {
     "Admission": 1,
     "Decision": 1,
     "BootstrapFailed": 3,
+    "NotWanted": 0,
+    "Standing": 1,
 }
 _REASON: Final = re.compile(r"[A-Z][A-Za-z]+")
 

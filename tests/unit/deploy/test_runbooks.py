@@ -16,7 +16,7 @@ from paddock.cli import main
 
 FOLDER = ROOT / "docs" / "runbooks"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.stem not in ("README", "conditions"))
-OF_HALF = {"hosts": ("Machines", "Hosts", "Fleets", "Clusters"), "runners": ("Runner pools",)}
+OF_HALF = {"hosts": ("Machines", "Hosts", "Fleets", "Clusters", "Remediations"), "runners": ("Runner pools",)}
 
 
 def named_by_explanations() -> Iterator[str]:

@@ -59,6 +59,8 @@ def required(schema: dict[str, Any], path: str = "") -> Iterator[str]:
                 ".status.conditions[].type",
             },
         ),
+        ("ScalewayAppleSiliconRemediation", {".status.conditions[].type"}),
+        ("ScalewayAppleSiliconRemediationTemplate", set()),
         ("MacFleet", {".status.conditions[].type"}),
     ],
 )
@@ -74,6 +76,8 @@ def test_the_list_covers_every_kind():
         "ScalewayAppleSiliconCluster",
         "ScalewayAppleSiliconControlPlane",
         "ScalewayAppleSiliconHost",
+        "ScalewayAppleSiliconRemediation",
+        "ScalewayAppleSiliconRemediationTemplate",
         "MacFleet",
     }
 
@@ -89,6 +93,12 @@ def test_the_list_covers_every_kind():
         ),
         ("ScalewayAppleSiliconCluster", "sasc", "scalewayapplesiliconclusters.infrastructure.cluster.x-k8s.io"),
         ("ScalewayAppleSiliconHost", "sash", "scalewayapplesiliconhosts.infrastructure.cluster.x-k8s.io"),
+        ("ScalewayAppleSiliconRemediation", "sasr", "scalewayapplesiliconremediations.infrastructure.cluster.x-k8s.io"),
+        (
+            "ScalewayAppleSiliconRemediationTemplate",
+            "sasrt",
+            "scalewayapplesiliconremediationtemplates.infrastructure.cluster.x-k8s.io",
+        ),
         ("MacFleet", "macfleet", "macfleets.tuist.dev"),
     ],
 )
@@ -107,6 +117,7 @@ def test_the_names_are_those_that_the_outside_knows(kind: str, short: str, plura
         ("ScalewayAppleSiliconMachine", ["Host", "Phase", "Ready", "Why", "Age"]),
         ("ScalewayAppleSiliconMachineTemplate", ["Type", "Zone", "OS", "Age"]),
         ("ScalewayAppleSiliconHost", ["State", "Machine", "Type", "Cloud", "Why", "Age"]),
+        ("ScalewayAppleSiliconRemediation", ["Strategy", "Phase", "Why", "Age"]),
         ("MacFleet", ["Desired", "Current", "Ready", "Why", "Age"]),
     ],
 )
@@ -115,7 +126,10 @@ def test_the_columns_answer_which_host_what_state_why_and_how_old(kind: str, col
     assert shown == columns
 
 
-@pytest.mark.parametrize("kind", ["ScalewayAppleSiliconMachine", "ScalewayAppleSiliconHost", "MacFleet"])
+@pytest.mark.parametrize(
+    "kind",
+    ["ScalewayAppleSiliconMachine", "ScalewayAppleSiliconHost", "ScalewayAppleSiliconRemediation", "MacFleet"],
+)
 def test_the_message_is_one_flag_away(kind: str):
     wide = {each["name"] for each in version(kind)["additionalPrinterColumns"] if each.get("priority")}
     assert "Message" in wide
@@ -148,6 +162,20 @@ def test_clusterctl_moves_the_hosts_although_no_cluster_owns_them():
     assert "clusterctl.cluster.x-k8s.io/move" in DEFINITIONS["ScalewayAppleSiliconHost"]["metadata"]["labels"]
 
 
+def test_the_template_is_named_as_a_machine_health_check_expects_it():
+    """Core drops `Template` from the template's kind to know what to make."""
+    made, template = "ScalewayAppleSiliconRemediation", "ScalewayAppleSiliconRemediationTemplate"
+    assert template.removesuffix("Template") == made
+    below = version(template)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["template"]["properties"]
+    assert below["spec"] == version(made)["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+
+def test_a_strategy_that_does_not_exist_is_refused_by_the_schema_and_the_default_goes_all_the_way():
+    spec = version("ScalewayAppleSiliconRemediation")["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert set(spec["strategy"]["enum"]) == {"RestartAgent", "Reboot", "Reinstall", "Replace"}
+    assert spec["strategy"]["default"] == "Replace"
+
+
 def test_a_fleet_can_be_scaled():
     assert version("MacFleet")["subresources"]["scale"] == {
         "specReplicasPath": ".spec.replicas",
@@ -156,7 +184,10 @@ def test_a_fleet_can_be_scaled():
     }
 
 
-@pytest.mark.parametrize("kind", ["ScalewayAppleSiliconMachine", "ScalewayAppleSiliconHost", "MacFleet"])
+@pytest.mark.parametrize(
+    "kind",
+    ["ScalewayAppleSiliconMachine", "ScalewayAppleSiliconHost", "ScalewayAppleSiliconRemediation", "MacFleet"],
+)
 def test_status_is_written_apart_from_spec(kind: str):
     assert version(kind)["subresources"]["status"] == {}
 

@@ -35,6 +35,7 @@ def test_a_marker_is_a_marker_even_if_the_pool_prefix_would_cover_it():
     assert kind_of("tuist-release-pending-0c5d", "tuist-") is NameKind.RELEASE_PENDING
 
 
+@pytest.mark.slow
 @given(name=st.text(max_size=80), prefix=st.text(max_size=40))
 def test_every_name_has_exactly_one_kind(name: str, prefix: str):
     assert kind_of(name, prefix) in NameKind

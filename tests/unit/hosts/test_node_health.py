@@ -52,6 +52,20 @@ def test_a_ready_machine_says_what_its_node_complains_of(condition, sentence: st
     assert answer.commands == ("kubectl describe node m-1",)
 
 
+@pytest.mark.parametrize(("hours", "said"), [(23, False), (25, True)])
+def test_an_agent_that_is_silent_for_longer_than_its_certificate_lasts_is_said_to_need_a_new_one(
+    hours: int, said: bool
+) -> None:
+    silent = NodeCondition(
+        type="Ready", status="Unknown", message="no status any more", last_transition_time=NOW - timedelta(hours=hours)
+    )
+    mine = machine(conditions=(Condition(type="Ready", status="False", reason="NodeNotReady", message="no Node"),))
+    answer = why_machine(mine, [], [mine], NOW, node=_node(silent))
+    (fact,) = [each.fact for each in answer.evidence if each.ledger == "host"]
+    assert "no status any more" in fact
+    assert ("certificate has expired" in fact and "over SSH" in fact and "release it" in fact) is said
+
+
 def test_a_node_that_offers_no_vm_seats_is_named() -> None:
     mine = _ready_machine()
     answer = why_machine(mine, [], [mine], NOW, node=_node(seats=None))

@@ -119,6 +119,7 @@ def _by(call: Call, identity: str) -> bool:
     return call.verb == "update" and call.body["spec"]["holderIdentity"] == identity
 
 
+@pytest.mark.slow
 @virtual
 async def test_two_never_act_at_once_while_the_server_fails_at_random():
     for seed in range(15):

@@ -1,5 +1,6 @@
 """The certificate is renewed in time, by a request of its own, and the old one is used until the new one is on the disk."""
 
+import asyncio
 import base64
 import random
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,7 @@ from pathlib import Path
 import httpx2
 import msgspec
 import pytest
+import structlog
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -112,6 +114,30 @@ async def test_a_refusal_or_a_strange_certificate_leaves_everything_as_it_was(si
         await made.renew()
     assert (await identity.current()).certificate == old
     assert (tmp_path / "kubeconfig").read_text() == before
+
+
+@pytest.mark.parametrize(("hours", "expired"), [(20, False), (30, True)])
+async def test_a_certificate_that_has_expired_is_said_with_its_remedy_and_asked_for_with_growing_pauses(
+    tmp_path: Path, hours: int, expired: bool
+) -> None:
+    old = issue(CA_KEY.public_key(), begin=datetime.now(UTC) - timedelta(hours=hours), life=timedelta(days=1))
+    made, _ = renewal(Signer(deny=True), tmp_path, old)
+    pauses: list[float] = []
+
+    class Clock(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 5:
+                raise asyncio.CancelledError
+
+    made._clock = Clock()
+    with structlog.testing.capture_logs() as lines, pytest.raises(asyncio.CancelledError):
+        await made.run()
+    told = [line["why"] for line in lines if line["event"] == "the certificate is not renewed yet"]
+    assert len(told) == 5
+    assert all(("has expired at" in why and "brings a new one over SSH" in why) is expired for why in told)
+    assert all("Denied" in why for why in told)
+    assert pauses[4] > 3 * pauses[0], "no storm"
 
 
 def test_a_token_in_the_kubeconfig_gives_way_to_the_certificate() -> None:

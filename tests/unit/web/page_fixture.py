@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from unit.hosts.made import NOW, claim, host, machine, release
 
@@ -279,7 +280,7 @@ def fixture_pages(paint: Callable[[], PageData], **fields: object) -> Pages:
     return Pages(
         **{
             "watched": FixtureWatch(paint),
-            "live": Live(lambda: front_parts(paint(), runbooks.href), clock, "test"),
+            "live": Live(lambda: partial(front_parts, paint(), runbooks.href), clock, "test"),
             "site": Site("fixture · fr-par-1", actions=True),
             "sessions_auth": SessionAuthentication(TOKEN, clock, seeded(2)),
             "runbooks": runbooks,

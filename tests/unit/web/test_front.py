@@ -12,13 +12,12 @@ import pytest
 from unit.hosts.made import NOW, host
 from unit.web.page_fixture import page_data
 
-from paddock.base.clock import SystemClock
 from paddock.kube.builtin import Event, ObjectReference
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.web import assets
 from paddock.web.assets import asset
 from paddock.web.front import front_frame, front_inside, front_parts
-from paddock.web.live import Live
+from paddock.web.live import Frame
 from paddock.web.page_data import PageData
 from paddock.web.shell import Site
 from paddock.web.tiles import STATES
@@ -46,9 +45,9 @@ class Elements(HTMLParser):
 
 
 def page(seen: PageData) -> Elements:
-    live = Live(lambda: front_parts(seen, lambda name: f"/runbooks/{name}"), SystemClock())
+    parts = front_parts(seen, lambda name: f"/runbooks/{name}")
     before, after = front_frame(Site("simulated cloud · fr-par-1"))
-    return Elements(f"{before}{front_inside(live.now(), seen.now)}{after}")
+    return Elements(f"{before}{front_inside(Frame('0-1', parts), seen.now)}{after}")
 
 
 @pytest.mark.parametrize("hosts", [24, 200])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 import msgspec
+import pytest
 
 from paddock.base.clock import LoopClock
 from paddock.simulator.loop import run
-from paddock.web.live import Live, Part
+from paddock.web.live import Draw, Live, Part
+
+T = TypeVar("T")
 
 
 class Rig:
@@ -19,9 +23,15 @@ class Rig:
         self.parts = {"summary": "<p>1</p>", "fleet": "<p>a</p>"}
         self.looks = 0
 
-    def look(self) -> dict[str, Part]:
+    def look(self) -> Draw:
         self.looks += 1
-        return {name: Part.of(text) for name, text in self.parts.items()}
+        parts = dict(self.parts)
+        return lambda: {name: Part.of(text) for name, text in parts.items()}
+
+
+async def at_once(work: Callable[[], T]) -> T:
+    """Virtual time knows no threads."""
+    return work()
 
 
 def told(frame: bytes) -> dict[str, str]:
@@ -31,7 +41,7 @@ def told(frame: bytes) -> dict[str, str]:
 
 
 async def started(rig: Rig) -> tuple[Live, asyncio.Task[None]]:
-    live = Live(rig.look, LoopClock(), "run")
+    live = Live(rig.look, LoopClock(), "run", at_once)
     return live, asyncio.create_task(live.run())
 
 
@@ -63,7 +73,7 @@ def test_a_page_that_was_just_loaded_is_not_sent_again_what_it_has() -> None:
     async def main() -> None:
         rig = Rig()
         live, task = await started(rig)
-        loaded = live.now()
+        loaded = await live.now()
         assert await soon(live.stream(loaded.version)) == {}
         rig.parts["fleet"] = "<p>b</p>"
         live.touch()
@@ -77,7 +87,7 @@ def test_the_version_of_another_run_means_nothing() -> None:
     async def main() -> None:
         rig = Rig()
         live, task = await started(rig)
-        live.now()
+        await live.now()
         for strange in ("other-1", "run-", "run-x", "1", f"run-{'9' * 5000}"):
             assert await soon(live.stream(strange)) == rig.parts
         await stopped(task)
@@ -94,8 +104,8 @@ def test_a_part_is_left_out_where_the_part_that_holds_it_is_sent() -> None:
             group = Part(lambda: f"<li>{inner[0]}</li>", outer[0], "grid")
             return {"grid": grid, "group": group, "tile": Part(lambda: inner[0], inner[0], "group")}
 
-        live = Live(look, LoopClock(), "run")
-        version = live.now().version
+        live = Live(lambda: look, LoopClock(), "run", at_once)
+        version = (await live.now()).version
         inner[0] = "b"
         live.touch()
         assert await soon(live.stream(version)) == {"tile": "b"}
@@ -205,14 +215,86 @@ def test_pages_that_open_together_share_one_look_and_miss_nothing() -> None:
         rig = Rig()
         live, task = await started(rig)
         await asyncio.sleep(1)
-        first = live.now()
+        first = await live.now()
         rig.parts["summary"] = "<p>2</p>"
         live.touch()
-        second = live.now()
+        second = await live.now()
         assert (second.version, rig.looks) == (first.version, 1)
         # Its stream tells it at once what came since.
         assert await soon(live.stream(second.version)) == {"summary": "<p>2</p>"}
         await stopped(task)
+
+    run(main, seed=1)
+
+
+def test_requests_are_answered_while_a_page_is_drawn_and_whoever_asks_meanwhile_shares_the_next_look() -> None:
+    async def main() -> None:
+        rig, let_go, drawing = Rig(), asyncio.Event(), asyncio.Event()
+
+        async def apart(work: Callable[[], T]) -> T:
+            drawing.set()
+            await let_go.wait()
+            return work()
+
+        live = Live(rig.look, LoopClock(), "run", apart)
+        first = asyncio.create_task(live.now())
+        await drawing.wait()
+        await asyncio.sleep(1)  # the loop goes on although the look does not
+        others = [asyncio.create_task(live.now()) for _ in range(5)]
+        rig.parts["summary"] = "<p>2</p>"
+        live.touch()
+        await asyncio.sleep(1)
+        let_go.set()
+        assert (await first).parts["summary"].html() == "<p>1</p>"
+        shown = await asyncio.gather(*others)
+        assert {one.parts["summary"].html() for one in shown} == {"<p>2</p>"}
+        assert rig.looks == 2
+
+    run(main, seed=1)
+
+
+def test_a_page_that_opens_while_another_is_told_is_told_too() -> None:
+    async def main() -> None:
+        rig, let_go = Rig(), asyncio.Event()
+        let_go.set()
+
+        async def apart(work: Callable[[], T]) -> T:
+            await let_go.wait()
+            return work()
+
+        live = Live(rig.look, LoopClock(), "run", apart)
+        task = asyncio.create_task(live.run())
+        first = live.stream()
+        await soon(first)
+        let_go.clear()
+        rig.parts["summary"] = "<p>2</p>"
+        live.touch()
+        await asyncio.sleep(0.5)  # its look is being drawn
+        second = live.stream()
+        opening = asyncio.create_task(soon(second))
+        await asyncio.sleep(0.5)
+        let_go.set()
+        assert await soon(first) == {"summary": "<p>2</p>"}
+        assert (await opening)["summary"] == "<p>2</p>"
+        await stopped(task)
+
+    run(main, seed=1)
+
+
+def test_a_look_that_fails_is_made_again() -> None:
+    async def main() -> None:
+        rig = Rig()
+        draws = iter([False, True, True])
+
+        async def apart(work: Callable[[], T]) -> T:
+            if not next(draws):
+                raise RuntimeError("cannot be drawn")
+            return work()
+
+        live = Live(rig.look, LoopClock(), "run", apart)
+        with pytest.raises(RuntimeError):
+            await live.now()
+        assert (await live.now()).parts["summary"].html() == "<p>1</p>"
 
     run(main, seed=1)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.cli.connections import Problem, Reached, left_by_up
 from paddock.cli.doctor.check import Check, bad, good, unknown
+from paddock.cli.doctor.waiting import job_checks, node_checks
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Node
@@ -47,6 +48,7 @@ async def clock_check(client: "Client") -> "tuple[str, Check]":
 
 
 async def cluster_checks(reached: Reached) -> "list[Check]":
+    from paddock.base.clock import SystemClock
     from paddock.hosts.api import MacFleet
     from paddock.kube.builtin import Node, Pod
     from paddock.kube.errors import KubeError
@@ -62,6 +64,7 @@ async def cluster_checks(reached: Reached) -> "list[Check]":
         return [*checks, bad("pools", f"they cannot be read: {error}", "install the definitions and grant `list`")]
     checks += pool_checks(pools, nodes)
     checks.append(_audience(pods))
+    checks += node_checks(nodes, SystemClock().now())
     for fleet in fleets:
         if fleet.spec.replicas and not fleet.status.ready_replicas:
             name = fleet.metadata.name
@@ -173,7 +176,18 @@ async def _service(reached: Reached) -> "list[Check]":
     if summary is None:
         return [*checks, bad("database", f"{where} does not serve the ledger", start)]
     checks.append(good("database", f"answers: {summary['running']} jobs run, {summary['dispatchable']} may run now"))
-    return [*checks, *source_checks(summary.get("job_sources") or ()), *await _concerns(reached)]
+    checks += source_checks(summary.get("job_sources") or ())
+    return [*checks, *await _waiting(reached), *await _concerns(reached)]
+
+
+async def _waiting(reached: Reached) -> "list[Check]":
+    try:
+        waiting = await reached.ledger.get("queue")
+    except Problem as problem:
+        return [unknown("waiting jobs", f"they cannot be read: {problem}", "paddock get jobs")]
+    if waiting is None:
+        return [unknown("waiting jobs", f"{reached.ledger.where} does not show them", "paddock get jobs")]
+    return job_checks(waiting)
 
 
 def source_checks(sources: "Iterable[Mapping[str, Any]]") -> "list[Check]":
@@ -230,19 +244,11 @@ def pool_checks(pools: "list[RunnerPool]", nodes: "list[Node]") -> "list[Check]"
 def _audience(pods: Any) -> Check:
     """Pods whose token is not meant for dispatch are refused by it, every time."""
     from paddock.runners.api import AUDIENCE
+    from paddock.runners.api.token_audience import audiences_of
 
     if not pods:
         return unknown("token audience", "there is no runner Pod whose token could be looked at")
-    without = [
-        pod.metadata.name
-        for pod in pods
-        if AUDIENCE
-        not in {
-            (source.get("serviceAccountToken") or {}).get("audience")
-            for volume in pod.spec.volumes
-            for source in (volume.get("projected") or {}).get("sources", [])
-        }
-    ]
+    without = [pod.metadata.name for pod in pods if AUDIENCE not in audiences_of(pod)]
     if without:
         found = f"{len(without)} of {len(pods)} runner Pods carry no token for {AUDIENCE}, such as {without[0]}"
         return bad("token audience", found, "let the pool controller make the Pods; delete those made by hand")

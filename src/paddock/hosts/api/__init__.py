@@ -39,6 +39,12 @@ from paddock.hosts.api.machine import (
     RemediationAttempt,
     ScalewayAppleSiliconMachine,
 )
+from paddock.hosts.api.remediation import (
+    RemediationSpec,
+    RemediationStatus,
+    ScalewayAppleSiliconRemediation,
+    ScalewayAppleSiliconRemediationTemplate,
+)
 from paddock.hosts.api.shared import BOOTSTRAPPED, CLUSTER_API_GROUP, FINALIZER, IDENTITY_SINCE, PADDOCK_GROUP
 from paddock.kube.objects import KubeObject
 
@@ -75,11 +81,15 @@ __all__ = [
     "Reinstall",
     "Remediation",
     "RemediationAttempt",
+    "RemediationSpec",
+    "RemediationStatus",
     "ScalewayAppleSiliconCluster",
     "ScalewayAppleSiliconControlPlane",
     "ScalewayAppleSiliconHost",
     "ScalewayAppleSiliconMachine",
     "ScalewayAppleSiliconMachineTemplate",
+    "ScalewayAppleSiliconRemediation",
+    "ScalewayAppleSiliconRemediationTemplate",
     "TemplateMeta",
 ]
 
@@ -89,6 +99,8 @@ KINDS: tuple[type[KubeObject], ...] = (
     ScalewayAppleSiliconCluster,
     ScalewayAppleSiliconControlPlane,
     ScalewayAppleSiliconHost,
+    ScalewayAppleSiliconRemediation,
+    ScalewayAppleSiliconRemediationTemplate,
     MacFleet,
 )
 """Every kind of this subsystem, in the order in which their definitions are written."""

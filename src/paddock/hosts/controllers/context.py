@@ -23,7 +23,13 @@ from paddock.clients.scaleway import (
     StillThere,
     Unknown,
 )
-from paddock.hosts.api import BOOTSTRAPPED, MachineStatus, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import (
+    BOOTSTRAPPED,
+    MachineStatus,
+    ScalewayAppleSiliconHost,
+    ScalewayAppleSiliconMachine,
+    ScalewayAppleSiliconRemediation,
+)
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper, ReportStep, Run
 from paddock.hosts.breaker import Halt, fleet_halt, same_fleet
 from paddock.hosts.cluster_api import BLOCK_MOVE, BLOCK_MOVE_IS_OURS, lost_in_a_move, machine_owner
@@ -68,6 +74,7 @@ class ReconcileContext:
     fenced_cloud: FencedCloud
     hosts: CachedReader[ScalewayAppleSiliconHost]
     machines: CachedReader[ScalewayAppleSiliconMachine]
+    remediations: CachedReader[ScalewayAppleSiliconRemediation]
     recorder: EventRecorder
     bootstrapper: Bootstrapper
     catalogue: Catalogue

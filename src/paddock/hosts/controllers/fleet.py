@@ -12,6 +12,7 @@ from paddock.hosts.cluster_api import WATCH_FILTER_LABEL, watched
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.disruption import jobs_by_node
 from paddock.hosts.fleet import FLEET_LABEL, FleetPlan, outdated, plan
+from paddock.hosts.validation import KNOWN_ZONES, bad_input
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition, set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
@@ -45,7 +46,7 @@ class FleetReconciler:
         machines = [m for m in listed if any(ref.uid == fleet.metadata.uid for ref in m.metadata.owner_references)]
         hosts = {host.metadata.name: host for host in context.hosts.list()}
         jobs = await self._jobs(fleet, machines)
-        decided = plan(fleet, machines, hosts, context.clock.now(), jobs)
+        decided = plan(fleet, machines, hosts, context.clock.now(), jobs, impossible=self._impossible(fleet))
         # Each effect has its own look at the fleet right before it: whoever corrects a number stops what was decided for
         # the wrong one, but for the one effect whose look came first; the next pass takes that back. Dying between
         # two of them, or losing an answer, costs nothing: the next pass counts anew, on a fresh list.
@@ -68,6 +69,18 @@ class FleetReconciler:
             return Done()
         # A machine that gets its host brings the fleet back here by itself; this is for the pace, and the sentence.
         return RequeueAfter(_SOON if decided.create else _LATER)
+
+    def _impossible(self, fleet: MacFleet) -> str:
+        """What no machine of the template could work with, as far as the template tells; empty where nothing is wrong."""
+        context, spec = self._context, fleet.spec.template.spec
+        wrong = bad_input(
+            Machine(metadata=ObjectMeta(name=fleet.metadata.name), spec=spec),
+            spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix,
+            zones={*KNOWN_ZONES, *context.settings.zones},
+            types=context.catalogue.types(spec.zone),
+            families=context.catalogue.families(spec.zone),
+        )
+        return f"template.{wrong.message}" if wrong is not None else ""
 
     async def _jobs(self, fleet: MacFleet, machines: list[Machine]) -> Counter[str]:
         """Who works where, read only where somebody is to go. A read that fails raises: nobody goes on a guess.

@@ -1,6 +1,7 @@
 """Inventory: one paged list per zone and cycle makes and updates the Host objects, for everybody to share.
 
-A zone whose list fails changes nothing: its Hosts keep their last known state. A Host is written only when something
+A zone whose list fails changes nothing: its Hosts keep their last known state, and the first of them by name says that they
+are old news (condition `Listed`), for everybody who has no page beside the operator. A Host is written only when something
 about it changed, so an idle fleet costs one list per zone and cycle and no write at all.
 """
 
@@ -21,8 +22,9 @@ from paddock.hosts.api import (
 )
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.first_contact import opened
+from paddock.hosts.listing import LISTED
 from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
-from paddock.kube.conditions import set_condition
+from paddock.kube.conditions import get_condition, set_condition, without_condition
 from paddock.kube.difference import merge_difference
 from paddock.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from paddock.kube.objects import Condition, ObjectMeta
@@ -72,7 +74,8 @@ def observed(
         else before.first_contact
         or (opened(now, "it was first seen here") if server.delivered and not before.host_key else None),
         history=before.history,
-        conditions=set_condition(before.conditions, ready, now),
+        # It is listed now, so that nothing keeps saying that it is not.
+        conditions=without_condition(set_condition(before.conditions, ready, now), LISTED),
     )
 
 
@@ -96,6 +99,7 @@ class Inventory:
             except ScalewayError as error:
                 self.problems[zone] = f"zone {zone} could not be listed, its hosts are shown as last seen: {error}"
                 log.warning("zone could not be listed", zone=zone, why=str(error))
+                await self._say_so(zone)
                 continue
             self.problems.pop(zone, None)
             prices = await self._prices_of(zone)
@@ -131,6 +135,7 @@ class Inventory:
             self.problems[zone] = (
                 f"zone {zone} shows no server although {len(absent)} are known: nothing is concluded from it"
             )
+            await self._say_so(zone)
             return
         before, self._absent[zone] = self._absent.get(zone, set()), set(absent)
         for name in sorted(before & set(absent)):
@@ -138,8 +143,25 @@ class Inventory:
             if host.spec.claim is None and host.spec.release is None:
                 await self._forget(host)
             elif host.status.state != GONE:
-                status = replace(host.status, state=GONE, cloud_status="")
+                conditions = without_condition(host.status.conditions, LISTED)
+                status = replace(host.status, state=GONE, cloud_status="", conditions=conditions)
                 await self._save(host, merge_difference(host.status, status))
+
+    async def _say_so(self, zone: str) -> None:
+        """One Host tells why its zone is not listed: once, since an outage must not cost a write a Host and cycle.
+
+        Nothing else is written about a zone that was not seen. A write that fails is tried again by the next cycle.
+        """
+        known = [host for host in self._context.hosts.list(self._context.settings.namespace) if host.spec.zone == zone]
+        if not known or any(get_condition(host.status.conditions, LISTED) is not None for host in known):
+            return
+        host = min(known, key=lambda one: one.metadata.name)
+        said = Condition(type=LISTED, status="False", reason="ZoneNotListed", message=self.problems[zone])
+        conditions = set_condition(host.status.conditions, said, self._context.clock.now())
+        try:
+            await self._save(host, merge_difference(host.status, replace(host.status, conditions=conditions)))
+        except KubeError as error:
+            log.warning("host could not be written", server=host.metadata.name, why=str(error))
 
     async def _forget(self, host: ScalewayAppleSiliconHost) -> None:
         """Remove the Host object of a server that is gone; only in the version that was judged."""

@@ -15,6 +15,7 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
+from paddock.base.strangers import proven
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.dispatcher import Dispatcher
 from paddock.runners.dispatch.identity import IdentityError, PodIdentity, Tokens, Unauthenticated
@@ -32,6 +33,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _LARGEST_BODY: Final = 4096
 """Clients send `{}`; nothing in it is read."""
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?(?=$|[,;\s])", re.IGNORECASE)
+
+_TOO_LARGE: Final = PollAnswer(413, "too_large", "the body says nothing and may be empty")
 
 log = get_logger("dispatch")
 
@@ -52,11 +55,12 @@ class DispatchEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         pool = ""
         try:
-            refused = await self._read_body(receive)
+            refused = _too_large(scope["headers"]) or await self._read_body(receive)
             if refused is not None:
                 answer: PollAnswer | None = refused
             else:
                 pod, token = await self._identify(_header(scope["headers"], b"authorization"))
+                proven(scope)
                 pool = pod.pool
                 hold = hold_wanted(_header(scope["headers"], b"prefer"), self._settings)
                 answer = await self._wait(Waiter(pod, token, self._clock.monotonic()), receive, hold)
@@ -103,11 +107,17 @@ class DispatchEndpoint:
                         return later("hung_up", "the client left")
                     size += len(message.get("body", b""))
                     if size > _LARGEST_BODY:
-                        return PollAnswer(413, "too_large", "the body says nothing and may be empty")
+                        return _TOO_LARGE
                     if not message.get("more_body"):
                         return None
         except TimeoutError:
             return PollAnswer(408, "too_slow", "the request did not arrive in time")
+
+
+def _too_large(headers: Iterable[tuple[bytes, bytes]]) -> PollAnswer | None:
+    """What is announced as too large is not waited for."""
+    announced = _header(headers, b"content-length")
+    return _TOO_LARGE if announced.isdecimal() and (len(announced) > 9 or int(announced) > _LARGEST_BODY) else None
 
 
 async def _until_answered(waiter: Waiter, receive: Receive, seconds: float | None) -> None:

@@ -144,11 +144,13 @@ class Tokens:
         """
         text = _plausible(token)
         claims, key_id = self._claims(text, audience)
-        await self._allowed(text, claims, key_id)
-        return await self._asked(text, audience)
+        stranger = await self._allowed(text, claims, key_id)
+        return await self._asked(text, audience, stranger=stranger)
 
-    async def _allowed(self, text: str, claims: dict[str, Any], key_id: str) -> None:
-        """Whether this token may cost the cluster a question. Cheap: a signature is checked here, with keys that are kept."""
+    async def _allowed(self, text: str, claims: dict[str, Any], key_id: str) -> bool:
+        """Raises where this token may not cost the cluster a question; gives whether it is a stranger's, for whom no key
+        speaks. Cheap: a signature is checked here, with keys that are kept.
+        """
         try:
             key = await self._keys.of(key_id)
         except KeysUnavailableError:
@@ -162,14 +164,15 @@ class Tokens:
                 self._limits.holder(str(claims["sub"]), _said(claims).pod_uid)
         except TooManyReviewsError:
             raise Unreachable(_TOO_MANY) from None
+        return key is None
 
-    async def _asked(self, text: str, audience: str) -> Principal:
+    async def _asked(self, text: str, audience: str, *, stranger: bool = False) -> Principal:
         review = TokenReview(
             api_version="authentication.k8s.io/v1",
             kind="TokenReview",
             spec=TokenReview.Spec(token=text, audiences=(audience,)),
         )
-        self._limits.asked()
+        self._limits.asked(stranger=stranger)
         try:
             status = (await self._client.create(review, timeout=_REVIEW_TIMEOUT)).status
         except KubeError as error:
@@ -180,7 +183,7 @@ class Tokens:
             raise Unauthenticated("the cluster does not accept the token")
         if audience not in status.audiences:
             # A server that knows no audiences answers without any, and would let every token in.
-            raise Unauthenticated("the token is not meant for us")
+            raise _meant_for_others(audience)
         extra = status.user.extra
         return Principal(
             status.user.username,
@@ -241,7 +244,7 @@ class Tokens:
         if begins > now + _CLOCKS_DIFFER:
             raise Unauthenticated("the token is not valid yet")
         if audience not in meant:
-            raise Unauthenticated("the token is not meant for us")
+            raise _meant_for_others(audience)
         return claims, str(key_id)
 
     async def _reviewed_once(self, digest: bytes, text: str, claims: dict[str, Any]) -> _Said:
@@ -259,7 +262,7 @@ class Tokens:
             self._limits.stranger()
         except TooManyReviewsError:
             raise Unreachable(_TOO_MANY) from None
-        return _bound(await self._asked(text, self._audience))
+        return _bound(await self._asked(text, self._audience, stranger=True))
 
     def _reviewed_now(self, digest: bytes, claims: dict[str, Any], review: "asyncio.Task[_Said]") -> None:
         self._reviews.pop(digest, None)
@@ -319,6 +322,10 @@ class Tokens:
             raise _unreachable(error) from None
         if pod is None or pod.metadata.deletion_timestamp is not None:
             raise NotAllowed("the token's Pod is gone")
+
+
+def _meant_for_others(audience: str) -> Unauthenticated:
+    return Unauthenticated(f"the token is not meant for us: ask for one with the audience {audience}")
 
 
 def _plausible(token: Secret) -> str:

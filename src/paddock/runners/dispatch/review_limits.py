@@ -38,15 +38,17 @@ class ReviewLimits:
         self._said_at: float | None = None
         self._reviews = Counter(
             "paddock_dispatch_token_reviews",
-            "Tokens about which the API server was asked, and those about which it was not, because of the limit.",
+            "Tokens about which the API server was asked, for a Pod or the operator or for a stranger whose token no known key"
+            " signed, and those about which it was not, because of the limit.",
             ("outcome",),
             registry=registry or CollectorRegistry(),
         )
-        for outcome in ("asked", "limited_stranger", "limited_holder"):
+        for outcome in ("asked", "asked_for_stranger", "limited_stranger", "limited_holder"):
             self._reviews.labels(outcome)
 
-    def asked(self) -> None:
-        self._reviews.labels("asked").inc()
+    def asked(self, *, stranger: bool = False) -> None:
+        """`stranger`: nobody has vouched for the token, so whoever shows it may be anybody."""
+        self._reviews.labels("asked_for_stranger" if stranger else "asked").inc()
 
     def stranger(self) -> None:
         if not self._strangers.take():

@@ -9,6 +9,7 @@ from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, OWNER_LABEL, POOL_LABEL, RunnerPool
 from paddock.runners.api.settings import HealingSettings
+from paddock.runners.api.token_audience import audiences_of
 from paddock.runners.http.readonly import JobPage, PodPage
 from paddock.runners.ledger import FINISHED, PoolSignals, Session, Transition
 from paddock.runners.ledger.views import JobSourceView, WaitingJob
@@ -104,8 +105,10 @@ def why_job(
     )
 
 
-def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> Explanation:
-    """Why a runner Pod exists and what it does, or what became of it. `name` is what it was asked for by."""
+def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime, *, audience: str = "") -> Explanation:
+    """Why a runner Pod exists and what it does, or what became of it. `name` is what it was asked for by; `audience` whom its
+    token must be meant for.
+    """
     name = pod.metadata.name if pod is not None else (page.name if page is not None else "") or name
     about = f"pod {name}"
     lines = _log(page.transitions, now) if page is not None else ()
@@ -122,6 +125,18 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime) -> 
             healthy=not open_still,
         )
     labels = pod.metadata.labels
+    if session is None and claim is None and audience and (others := audiences_of(pod)) and audience not in others:
+        return Explanation(
+            about=about,
+            sentence=(
+                f"refused by dispatch {ago(pod.metadata.creation_timestamp, now)}: its token is for"
+                f" {', '.join(sorted(others))}, and dispatch takes those for {audience} alone"
+            ),
+            evidence=evidence,
+            next="It exits, and the next one is refused as well: let the operator make the Pods, of the same release as dispatch.",
+            commands=(f"kubectl delete pod {name}", "paddock doctor"),
+            healthy=False,
+        )
     if pod.metadata.deletion_timestamp is not None:
         return Explanation(
             about=about,

@@ -20,6 +20,7 @@ from paddock.base.http_requests import RefusedError, answer, decode, guarded, re
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
+from paddock.base.strangers import proven
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.identity import IdentityError, Principal, Unreachable
 from paddock.runners.ledger import LedgerError, Pod, PoolSignals
@@ -226,7 +227,7 @@ async def _principal(request: Request, identity: Authenticator, audience: str, r
     if scheme.lower() != "bearer" or not token.strip():
         raise RefusedError(_unauthorised("show a ServiceAccount's token as Authorization: Bearer"))
     try:
-        return await identity.principal(Secret(token.strip()), audience)
+        principal = await identity.principal(Secret(token.strip()), audience)
     except Unreachable:
         sentence = "the token cannot be verified now: ask again"
         raise RefusedError(refusal(503, "no_cluster", sentence, headers=_RETRY_AFTER)) from None
@@ -234,6 +235,8 @@ async def _principal(request: Request, identity: Authenticator, audience: str, r
         # Why is for our log; whoever guesses tokens learns nothing from us.
         refusals.refused(request.url.path, str(error), sender=request.client.host if request.client else "")
         raise RefusedError(_unauthorised("the token is not accepted")) from None
+    proven(request.scope)
+    return principal
 
 
 def _unauthorised(sentence: str) -> Response:

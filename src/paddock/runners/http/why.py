@@ -51,7 +51,7 @@ class Explainer:
         page = await pod_page(self._ledger, pod.metadata.uid if pod is not None else name)
         if pod is None and page is None:
             return None
-        return why_pod(name, pod, page, self._clock.now())
+        return why_pod(name, pod, page, self._clock.now(), audience=self._settings.audience)
 
     async def pool(self, name: str) -> Explanation | None:
         pool = self._pools.get(name, self._settings.namespace)

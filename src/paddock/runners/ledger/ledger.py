@@ -31,6 +31,7 @@ from paddock.runners.ledger.recovery import Recovery
 from paddock.runners.ledger.rerouting import Rerouting
 from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.runner_logs import RunnerLogs
+from paddock.runners.ledger.runner_troubles import RunnerTroubles
 from paddock.runners.ledger.samples import Samples
 from paddock.runners.ledger.scale_sets import ScaleSetRows
 from paddock.runners.ledger.sessions import Sessions
@@ -78,6 +79,7 @@ class Ledger:
         self.signals = Signals(database, clock)
         self.overview = Overview(database, clock)
         self.progress = Progress(database, clock)
+        self.runner_troubles = RunnerTroubles(database, clock)
         self.runner_logs = RunnerLogs(database, clock)
         self.heals = Heals(database, clock)
         self.history = History(database)

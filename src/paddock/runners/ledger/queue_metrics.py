@@ -7,6 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
 from paddock.runners.ledger import Ledger, LedgerError, PoolSignals
 from paddock.runners.ledger.eligible_waits import EligibleWaits
 from paddock.runners.ledger.views import QueueSummary
@@ -14,6 +15,7 @@ from paddock.runners.ledger.views import QueueSummary
 __all__ = ["QueueCollector"]
 
 _EVERY = 10.0
+_log = get_logger("ledger")
 
 
 class QueueCollector(Collector):
@@ -30,6 +32,7 @@ class QueueCollector(Collector):
         self.backlog: int | None = None
         self.unserved: int | None = None
         self._timeout = EligibleWaits()
+        self._unlisted = 0
 
     async def run(self) -> None:
         """Keep asking until cancelled."""
@@ -44,9 +47,20 @@ class QueueCollector(Collector):
             self.backlog = await self._ledger.deliveries.backlog()
             self.unserved = await self._ledger.signals.unserved()
             self._timeout.look(await self._ledger.signals.line(), self._clock.now())
+            self._say_who_may_not(sum(signals.not_allowed for signals in self.signals.values()))
         except LedgerError:
             self.signals, self.backlog, self.unserved = {}, None, None
             self._timeout.forget()
+
+    def _say_who_may_not(self, jobs: int) -> None:
+        """When it begins, and not again before it was over: whoever installs the App decides how many there are."""
+        if jobs and not self._unlisted:
+            _log.warning(
+                "jobs are kept and not run, because their accounts are not on the allow list",
+                jobs=jobs,
+                remedy="`paddock get jobs` names them, `paddock accounts allow NAME` allows one",
+            )
+        self._unlisted = jobs
 
     async def summary(self) -> QueueSummary:
         """The ledger's numbers of this moment; the wait of the oldest job counts from when its account had room."""
@@ -58,6 +72,8 @@ class QueueCollector(Collector):
             dispatchable_by_pool={pool: signals.queued for pool, signals in self.signals.items() if signals.queued},
             oldest_by_pool={pool: self._oldest(pool) for pool, signals in self.signals.items() if signals.queued},
             job_sources=await self._ledger.scale_sets.views(),
+            runner_troubles=await self._ledger.runner_troubles.now(),
+            not_installed=await self._ledger.runner_troubles.not_installed(),
         )
 
     def _oldest(self, pool: str) -> float:

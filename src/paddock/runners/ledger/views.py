@@ -13,6 +13,7 @@ __all__ = [
     "JobSourceView",
     "QueueSummary",
     "Reason",
+    "RunnerTrouble",
     "RunningJob",
     "Stage",
     "Waiting",
@@ -60,6 +61,20 @@ class JobSourceView(Struct, frozen=True, kw_only=True):
         return self.sentence
 
 
+class RunnerTrouble(Struct, frozen=True):
+    """Something that went wrong with several runners in the last minutes, of `handed` that were handed out meanwhile.
+
+    `pod` is the latest of them, `said` how it ended.
+    """
+
+    kind: str
+    pods: int
+    pod: str
+    since: datetime
+    said: str = ""
+    handed: int = 0
+
+
 class QueueSummary(Struct, frozen=True):
     """`dispatchable` may run as soon as a Pod is free, `withheld` is over a limit, `resting` backs off, `not_allowed` is of
     nobody on the allow list, `held` waits for somebody's approval, `unserved` carries labels that no pool offers, for the
@@ -87,6 +102,9 @@ class QueueSummary(Struct, frozen=True):
     """Of each pool: how many jobs may run now, and how long the oldest of them has waited since it may."""
     job_sources: list[JobSourceView] = []
     """The scale sets that are listened to, or should be."""
+    runner_troubles: list[RunnerTrouble] = []
+    not_installed: list[str] = []
+    """Logins of accounts that used us within a day, and for which GitHub has no installation of ours any more."""
 
 
 class Waiting(Struct, frozen=True, kw_only=True):

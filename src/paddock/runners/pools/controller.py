@@ -18,7 +18,8 @@ from paddock.runners.pools.admission import share_a_fleet
 from paddock.runners.pools.effects import PoolContext, PoolEffects
 from paddock.runners.pools.memory import PoolMemory
 from paddock.runners.pools.messages import troubled
-from paddock.runners.pools.plan import GonePool, PoolObservation, PoolPlan, plan
+from paddock.runners.pools.observation import PoolObservation
+from paddock.runners.pools.plan import GonePool, PoolPlan, plan
 from paddock.runners.pools.pod_names import POOL_UID
 from paddock.runners.pools.pod_predicates import deleting, of_pool
 from paddock.runners.pools.retirement import RetirementUnavailableError

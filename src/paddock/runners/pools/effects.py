@@ -15,7 +15,8 @@ from paddock.kube.events import EventRecorder
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, RunnerPool
 from paddock.runners.ledger import Pod as PodRef
 from paddock.runners.pools.memory import PoolMemory
-from paddock.runners.pools.plan import GonePool, PoolPlan, Retirement
+from paddock.runners.pools.observation import Retirement
+from paddock.runners.pools.plan import GonePool, PoolPlan
 from paddock.runners.pools.pod_names import DRAIN_SINCE, runner_name
 from paddock.runners.pools.pod_predicates import deleting, ending_of
 from paddock.runners.pools.pod_template import owned_by_pod, pod_of, service_account_of

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from paddock.base.clock import Clock
 from paddock.base.secrets import Secret
+from paddock.base.strangers import Strangers
 from paddock.base.supervise import keep_running
 from paddock.clients.github import GitHub, ScaleSets
 from paddock.kube.client import Client
@@ -131,6 +132,8 @@ class RunnerService:
         internal = internal_routes(
             self.retirement, self.dispatch.tokens, ledger.progress.note, ledger.runner_logs.append, settings
         )
+        self.door = Strangers(registry=registry)
+        """For the listeners of `routes` and `strangers`: who proved who they are comes before who did not."""
         self.strangers: list[Route] = [
             webhook_route(ledger, context.secrets, settings, wake=self.webhooks.wake, registry=registry),
             *self.dispatch.routes,

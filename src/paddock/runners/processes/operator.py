@@ -3,16 +3,12 @@
 `paddock operator` runs this against a cluster, `paddock up` against its own API: the same controllers, the same flags.
 """
 
-import random
-
-from paddock.base.clock import Clock
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.controller import Controller, Reconcile, Request
 from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
-from paddock.kube.metrics import KubeMetrics
 from paddock.kube.store import CacheChange, by_label
 from paddock.runners.api import POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.pools.autoscaler import Autoscaler
@@ -40,11 +36,8 @@ class RunnerOperator:
         client: Client,
         retirement: RetirementApi,
         settings: PoolSettings,
-        *,
-        clock: Clock,
-        rng: random.Random,
-        metrics: KubeMetrics,
     ) -> None:
+        clock, rng, metrics = manager.clock, manager.rng, manager.metrics
         self._clock, self._rng, self._metrics = clock, rng, metrics
         namespace = settings.namespace
         self.pools = Informer(client, RunnerPool, clock=clock, rng=rng, metrics=metrics, namespace=namespace)

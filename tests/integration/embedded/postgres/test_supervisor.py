@@ -83,6 +83,7 @@ async def until(holds: Callable[[], bool], timeout: float = 10) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_it_starts_answers_and_leaves_no_process_behind(reachable: Path) -> None:
     postgres = embedded(reachable / "pg")
     with pytest.raises(PostgresError, match="not started"):
@@ -103,6 +104,7 @@ async def test_what_was_written_is_there_after_a_restart(prepared: Path) -> None
         assert await ask(postgres.dsn, "SELECT n FROM t") == 7
 
 
+@pytest.mark.slow
 async def test_it_is_durable_private_and_off_the_network(prepared: Path) -> None:
     async with embedded(prepared) as postgres:
         for setting, expected in {
@@ -125,6 +127,7 @@ async def test_it_is_durable_private_and_off_the_network(prepared: Path) -> None
         assert os.getsid(postgres.pid) == postgres.pid  # Ctrl-C in our terminal does not reach it
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not as_root, reason="only root can try another account")
 async def test_another_account_cannot_log_in_even_where_it_reaches_the_socket(prepared: Path) -> None:
     async with embedded(prepared) as postgres:
@@ -140,6 +143,7 @@ async def test_another_account_cannot_log_in_even_where_it_reaches_the_socket(pr
         assert "Peer authentication failed" in tried.stdout
 
 
+@pytest.mark.slow
 async def test_two_owners_of_one_folder_are_refused(prepared: Path) -> None:
     async with embedded(prepared) as postgres:
         with pytest.raises(DataFolderInUseError, match=f"process {os.getpid()}"):
@@ -149,6 +153,7 @@ async def test_two_owners_of_one_folder_are_refused(prepared: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 async def test_a_server_that_dies_comes_back_at_the_same_place(prepared: Path) -> None:
     async with embedded(prepared) as postgres:
         await ask(postgres.dsn, "CREATE TABLE t AS SELECT 7 AS n")
@@ -166,6 +171,7 @@ async def test_a_server_that_dies_comes_back_at_the_same_place(prepared: Path) -
     assert _workers(prepared / "data") == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent died")
 async def test_killing_the_owner_with_9_ends_the_server_too(prepared: Path) -> None:
     child = subprocess.Popen(
@@ -206,6 +212,7 @@ async def test_a_server_left_behind_by_a_killed_owner_is_stopped_before_a_new_on
         assert await ask(postgres.dsn, "SELECT n FROM t") == 7
 
 
+@pytest.mark.slow
 async def test_a_stale_pid_file_that_names_a_stranger_is_healed_and_the_stranger_is_left_alone(prepared: Path) -> None:
     async with embedded(prepared) as postgres:
         account = postgres._placed.account
@@ -273,6 +280,7 @@ async def test_a_folder_with_a_long_path_gets_its_socket_in_a_temporary_folder_w
         assert not socket.exists()
 
 
+@pytest.mark.slow
 async def test_a_server_that_cannot_start_is_explained_by_its_own_log(prepared: Path) -> None:
     async with embedded(prepared):
         pass

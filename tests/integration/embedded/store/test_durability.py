@@ -303,6 +303,7 @@ def own_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 async def test_a_killed_database_has_lost_nothing_that_was_acknowledged(own_folder: Path) -> None:
     clock, acknowledged, unknown = SystemClock(), dict[str, int](), set[str]()
     async with EmbeddedPostgres(own_folder / "pg", clock=clock, rng=random.Random(2)) as postgres:

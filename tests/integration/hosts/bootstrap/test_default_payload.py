@@ -84,6 +84,7 @@ async def test_what_the_agent_writes_to_is_its_users(rig: Rig, tmp_path: Path) -
     assert disk.owner("/usr/local/var/paddock/node")[0] == user
 
 
+@pytest.mark.slow
 async def test_a_new_version_replaces_the_old_once_it_was_seen_to_stay_up(rig: Rig, tmp_path: Path) -> None:
     await rig.ready(fleet=bundle(tmp_path, "1"))
     await rig.mac.settled()
@@ -146,6 +147,7 @@ async def test_what_an_interrupted_install_left_behind_does_no_harm_and_goes(rig
     assert len(versions(rig)) == 2
 
 
+@pytest.mark.slow
 async def test_softnet_is_installed_before_the_agent_and_runs_as_root(rig: Rig, tmp_path: Path) -> None:
     fleet = with_node_agent(default_fleet(None, None), tmp_path)
     await rig.ready(fleet=fleet)

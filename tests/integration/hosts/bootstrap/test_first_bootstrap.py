@@ -49,6 +49,7 @@ async def test_the_same_over_a_real_ssh_connection(rig: Rig):
     assert rig.mac.effects == []
 
 
+@pytest.mark.slow
 async def test_on_a_ready_host_nothing_is_changed_by_running_it_again(rig: Rig):
     await rig.ready()
     await rig.mac.settled()
@@ -89,6 +90,7 @@ async def test_a_run_that_dies_after_any_step_is_continued_by_the_next(rig: Rig)
     assert rig.mac.effects == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "after", [pytest.param(0.05, marks=pytest.mark.slow), 0.15, pytest.param(0.6, marks=pytest.mark.slow)]
 )
@@ -133,6 +135,7 @@ async def test_the_host_key_is_returned_even_when_a_step_fails(rig: Rig):
     assert failed.host_key == rig.mac.host_key
 
 
+@pytest.mark.slow
 async def test_a_step_that_fails_names_itself_its_status_and_the_end_of_stderr(rig: Rig):
     rig.mac.write("/etc/pf.conf", 'anchor "com.apple/*"\nthis is no rule\n')
     failed = await rig.failed()
@@ -163,6 +166,19 @@ async def test_a_payload_from_a_url_is_fetched_by_the_host_and_proven_there(rig:
     assert (failed.step, failed.kind, failed.exit_status) == ("payload-tart-kubelet", FailureKind.CONFIGURATION, 76)
     rig.mac.downloads[url] = AGENT
     await rig.ready(fleet=fleet)
+
+
+@pytest.mark.slow
+async def test_a_payload_that_answers_404_is_named_and_blames_no_host(rig: Rig):
+    """What the fleet then does (nothing rebooted, wiped or bought): tests/simulation/hosts/test_fleet_halted.py."""
+    tart, agent = rig.fleet.payloads
+    missing = dataclasses.replace(agent, source="https://files.example/moved-away")
+    rig.mac.downloads["https://files.example/something-else"] = b"the server is there"
+    failed = await rig.failed(fleet=dataclasses.replace(rig.fleet, payloads=(tart, missing)))
+    assert (failed.step, failed.kind, failed.exit_status) == ("payload-tart-kubelet", FailureKind.DOWNLOAD_FAILED, 77)
+    assert "404" in failed.sentence
+    assert not failed.kind.blames_host
+    assert not rig.mac.exists("/usr/local/bin/tart-kubelet")
 
 
 @pytest.mark.slow

@@ -62,6 +62,7 @@ async def test_an_update_never_touches_what_running_machines_depend_on(live: Rig
     assert live.mac.session == "Aqua"
 
 
+@pytest.mark.slow
 async def test_a_new_agent_is_installed_and_started_and_the_hash_moves(live: Rig):
     before, fleet = agent_pid(live), with_new_agent(live)
     updated = await live.update(fleet=fleet)
@@ -249,6 +250,7 @@ async def test_an_update_dials_once_and_does_not_wait(live: Rig):
     assert outcome.kind is FailureKind.REFUSED
 
 
+@pytest.mark.slow
 async def test_a_mac_that_answers_reboots_by_itself_after_it_was_asked(live: Rig):
     boots = live.mac.boots
     asked = await live.bootstrap().soft_reboot(live.host(), live.fleet)
@@ -261,6 +263,7 @@ async def test_a_mac_that_answers_reboots_by_itself_after_it_was_asked(live: Rig
     assert live.mac.boots == boots + 1
 
 
+@pytest.mark.slow
 async def test_a_mac_that_does_not_answer_is_not_rebooted_and_says_so(live: Rig):
     host = live.host()
     live.mac.power_off()

@@ -45,6 +45,7 @@ def marked(rig: Rig, password: str = PASSWORD):
     return rig.host(password=Password(password), kubeconfig=Secret(KUBECONFIG))
 
 
+@pytest.mark.slow
 async def test_a_run_that_succeeds_shows_none(rig: Rig, log: io.StringIO):
     rig.mac.reinstall(password=PASSWORD, keys=[rig.key.public])
     host = marked(rig)

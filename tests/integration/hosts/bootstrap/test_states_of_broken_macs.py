@@ -19,6 +19,7 @@ def never_reloads_pf_conf(rig: Rig) -> bool:
     return all(" -a " in line for line in loads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scope", [pytest.param("anchor", marks=pytest.mark.slow), pytest.param("main", marks=pytest.mark.slow), "both"]
 )
@@ -51,6 +52,7 @@ async def test_they_are_recovered_from_on_a_live_host_too(rig: Rig, scope):
     assert never_reloads_pf_conf(rig)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "left_behind",
     [
@@ -117,6 +119,7 @@ async def test_without_a_password_a_host_that_has_sudo_ends_ready_and_says_what_
     assert rig.mac.read("/etc/kcpassword") == content
 
 
+@pytest.mark.slow
 async def test_a_wrong_password_is_tried_once_and_never_again_until_it_changes(rig: Rig):
     wrong = rig.host(password=Password("wrong"))
     first = await rig.failed(wrong)

@@ -48,6 +48,7 @@ async def live(rig: Rig) -> Rig:
     return rig
 
 
+@pytest.mark.slow
 async def test_a_bootstrapped_host_has_short_leases_a_bounded_volume_and_rotated_logs(rig: Rig):
     await rig.ready()
     assert sharing(rig) == {"bootpd": {"DHCPLeaseTimeSecs": 600}}

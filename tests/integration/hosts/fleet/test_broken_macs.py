@@ -33,7 +33,6 @@ from paddock.kube.client import Client
 from paddock.kube.config import Config
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.manager import Manager
-from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.mac import Breakage, Fleet, Pace, SimulatedMac
@@ -94,7 +93,7 @@ async def rig(spoil: "SpoilFirst") -> AsyncIterator[Rig]:
             bootstrap=Bootstrap(macs.ssh(), clock, rng, reach_for=0.5, dial_timeout=0.3, between_dials=0.2),
         )
         manager = Manager(clock=clock, rng=rng, grace=1.0)
-        HostOperator(manager, client, scaleway, bootstrapper, SETTINGS, clock=clock, rng=rng, metrics=KubeMetrics())
+        HostOperator(manager, client, scaleway, bootstrapper, SETTINGS)
         running = asyncio.create_task(manager.run())
         ticking = asyncio.create_task(cloud.run())
         await client.create(
@@ -124,6 +123,7 @@ class SpoilFirst:
             mac.break_with(1.0, (self._kind,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [

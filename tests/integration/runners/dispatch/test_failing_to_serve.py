@@ -4,14 +4,20 @@ import asyncio
 
 import httpx2
 import pytest
+import structlog
 from integration.runners.dispatch.rig import NAMESPACE, Cluster, Rig, until
 from integration.runners.ledger.rig import ACME, BOLT, POOL, job
+from msgspec import to_builtins
 
+from paddock.cli.doctor.waiting import job_checks
 from paddock.clients.github import Installation
 from paddock.clients.github import errors as github
 from paddock.kube.builtin import Pod as KubePod
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL
+from paddock.runners.api.settings import HealingSettings
 from paddock.runners.dispatch.assignment import CLAIM_ANNOTATION
+from paddock.runners.http.explain import why_job
+from paddock.runners.http.readonly import job_page
 
 
 async def clean(rig: Rig, pod) -> bool:
@@ -116,7 +122,16 @@ async def test_a_group_that_is_refused_is_one_sentence_with_its_remedy_and_no_lo
     sentence = "acme has no runner group 'macs' (it has: Default): create it, or correct the pool's spec.runnerGroup"
     rig.github.mint_failures = [github.GroupRefused(sentence) for _ in range(5)]
     await rig.bench.queue(job(1))
-    assert (await dispatcher.ask(pod, wait=3)).status_code == 204
+    with structlog.testing.capture_logs() as lines:
+        assert (await dispatcher.ask(pod, wait=3)).status_code == 204
+    assert [line["why"] for line in lines if line["event"] == "a claim is given back"] == [sentence]
+    (check,) = job_checks(to_builtins(await rig.ledger.overview.queue()))  # what `doctor` says of the same queue
+    assert (check.state, check.about, check.fix) == ("problem", "runners of org1/app", "paddock why job 1")
+    assert sentence in check.found
+    page = await job_page(rig.ledger, 1)
+    assert page is not None
+    explained = why_job(1, page, None, None, HealingSettings(), rig.bench.clock.now())
+    assert sentence in explained.sentence
     assert len(rig.github.mint_failures) == 4  # tried once, and not again before a minute has passed
     waiting = await rig.ledger.overview.waiting(1)
     assert waiting is not None

@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import jwt
 import pytest
+import structlog
 from doubles.clocks import ShiftedClock, SteppedClock
 from integration.runners.dispatch.rig import ACCOUNTS, ADMIN, KEY, NAMESPACE, SETTINGS, Cluster, Rig, RunnerPod, until
 from integration.runners.ledger.rig import ACME, job
@@ -76,7 +77,11 @@ async def test_what_is_no_token_is_401(rig: Rig, job_waits, token: str):
 
 async def test_a_token_without_the_audience_is_401(rig: Rig, job_waits):
     pod = await rig.cluster.pod(1, audience="")
-    assert "not meant for us" in await refused(rig, pod.token, 401)
+    with structlog.testing.capture_logs() as lines:
+        assert "not meant for us" in await refused(rig, pod.token, 401)
+    said = [line["why"] for line in lines if line["event"] == "refused"]
+    assert said, "in the log, too"
+    assert all(f"ask for one with the audience {AUDIENCE}" in why for why in said[:1])
 
 
 async def test_a_token_for_another_audience_is_401(rig: Rig, job_waits):
@@ -335,9 +340,11 @@ async def test_strangers_together_cause_few_questions_a_second_and_good_pods_are
     flood = [await shown(made_up) for _ in range(300)]
     assert {outcome: flood.count(outcome) for outcome in set(flood)} == {"Unauthenticated": 100, "Unreachable": 200}
     assert counting.reviews - before == 100
-    assert registry.get_sample_value("paddock_dispatch_token_reviews_total", {"outcome": "limited_stranger"}) == 200
     # The flood takes nothing from whoever the cluster vouches for.
     assert await shown(pod.token) == "accepted"
+    outcomes = {"asked": 1, "asked_for_stranger": 100, "limited_stranger": 200, "limited_holder": 0}
+    for outcome, times in outcomes.items():
+        assert registry.get_sample_value("paddock_dispatch_token_reviews_total", {"outcome": outcome}) == times
 
 
 async def test_one_pod_cannot_make_dispatch_flood_the_cluster(rig: Rig):

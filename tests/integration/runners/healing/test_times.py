@@ -46,7 +46,7 @@ def claims(rig: HealingRig) -> LeftClaims:
     return LeftClaims(rig.ledger, rig.github, rig.settings, rig.clock)
 
 
-@pytest.mark.parametrize(("leaked", "size"), [(28, 40), (28, 28), (3, 3)])
+@pytest.mark.parametrize(("leaked", "size"), [pytest.param(28, 40, marks=pytest.mark.slow), (28, 28), (3, 3)])
 async def test_the_pods_of_a_dispatcher_that_died_are_healed_within_five_minutes(
     healing_rig: HealingRig, leaked: int, size: int
 ) -> None:

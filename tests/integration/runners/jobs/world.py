@@ -138,7 +138,6 @@ class World:
             stack.push_async_callback(retirement.close)
             RunnerOperator(
                 manager, as_operator, retirement, PoolSettings(dispatch_url=url, recheck=2.0, blocked=0.5),
-                clock=self.clock, rng=self.rng, metrics=metrics,
             )  # fmt: skip
             self.github.deliver_to(f"{url}/webhooks/github")
             stack.push_async_callback(self.github.aclose)

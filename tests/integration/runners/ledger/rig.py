@@ -6,6 +6,7 @@ from typing import Any, LiteralString
 
 import psycopg
 from doubles.clocks import NOON, StandingClock
+from integration.kept_connections import KeptConnections
 from integration.schemas import empty
 from psycopg import sql
 
@@ -57,10 +58,11 @@ async def attempt(ledger: Ledger, job_id: int, pod: Pod, *, dispatcher: int | No
 class Bench:
     """One ledger on a schema of its own."""
 
-    def __init__(self, ledger: Ledger, clock: StandingClock, dsn: str, schema: str) -> None:
+    def __init__(self, ledger: Ledger, clock: StandingClock, kept: KeptConnections, schema: str) -> None:
         self.ledger = ledger
         self.clock = clock
-        self.dsn = dsn
+        self.kept = kept
+        self.dsn = kept.dsn
         self.schema = schema
         self._asking: psycopg.AsyncConnection[Any] | None = None
         self._turn = asyncio.Lock()
@@ -117,14 +119,14 @@ class Bench:
     async def ask(self, statement: LiteralString, params: Any = ()) -> list[tuple[Any, ...]]:
         """By one connection of the test's own: opening one for each question costs more than the question."""
         if self._asking is None or self._asking.broken:
-            self._asking = await self.connect()
+            self._asking = await self.kept.take(self.schema)
         async with self._turn:
             cursor = await self._asking.execute(statement, params)
             return await cursor.fetchall() if cursor.description else []
 
     async def aclose(self) -> None:
         if self._asking is not None:
-            await self._asking.close()
+            await self.kept.give_back(self._asking, self.schema)
 
     async def blank(self) -> None:
         """The ledger as on its first day: the same tables serve many lives, because making them takes longest."""

@@ -133,7 +133,7 @@ async def test_the_last_word_and_the_first_at_once_leave_the_job_finished(bench:
     assert (await bench.claim(1)).outcome is Outcome.EMPTY
 
 
-@pytest.mark.parametrize("batch", [1, 8], ids=["single", "batched"])
+@pytest.mark.parametrize("batch", [pytest.param(1, id="single", marks=pytest.mark.slow), pytest.param(8, id="batched")])
 async def test_a_storm_hands_every_job_out_once_and_stays_within_every_limit(bench: Bench, batch: int):
     """Two dispatchers' worth of connections on two pools that share accounts, with jobs ending all the while."""
     rng = random.Random(11)

@@ -173,7 +173,7 @@ async def test_dying_before_any_statement_of_a_deed_and_doing_it_again_is_doing_
     wanted = await _world(bench)
     before_statement, healthy = 0, bench.ledger
     while True:
-        scene = Bench(healthy, bench.clock, bench.dsn, bench.schema)
+        scene = Bench(healthy, bench.clock, bench.kept, bench.schema)
         async with make_pool(bench.dsn, schema=bench.schema, size=2) as pool, aclosing(scene):
             await scene.blank()
             await _scene(scene)

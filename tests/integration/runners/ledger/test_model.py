@@ -3,13 +3,14 @@
 import asyncio
 import itertools
 import random
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 
 import hypothesis.strategies as st
 import pytest
 from doubles.clocks import StandingClock
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from integration.kept_connections import KeptConnections
 from integration.runners.ledger.model import VCPUS, Model
 from integration.runners.ledger.rig import Bench, job, pod
 
@@ -285,7 +286,8 @@ def test_random_histories_agree_with_the_model(server: EmbeddedPostgres, histori
             ledger = await stack.enter_async_context(
                 Ledger.open(server.dsn, clock=clock, rng=random.Random(3), schema=schema, size=2)
             )
-            bench = Bench(ledger, clock, server.dsn, schema)
+            kept = stack.enter_context(closing(KeptConnections(server.dsn)))
+            bench = Bench(ledger, clock, kept, schema)
             stack.push_async_callback(bench.aclose)
             return bench
 

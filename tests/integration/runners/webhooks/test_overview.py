@@ -5,10 +5,13 @@ from typing import Any
 
 import httpx2
 import pytest
+import structlog
 from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
+from msgspec import to_builtins
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
+from paddock.cli.doctor.waiting import job_checks
 from paddock.runners.http.readonly import readonly_routes
 from paddock.runners.ledger import Fence, LedgerUnavailableError, Pod
 from paddock.runners.ledger.queue_metrics import QueueCollector
@@ -68,6 +71,30 @@ async def test_time_that_an_accounts_own_limit_cost_is_no_wait_of_a_job_that_may
     registry.register(queue)
     waited = registry.get_sample_value("paddock_queue_oldest_dispatchable_seconds", {"pool": POOL})
     assert waited == pytest.approx(20, abs=1)
+
+
+async def test_an_account_that_is_not_on_the_list_is_said_once_in_the_log_in_why_and_by_doctor(bench: Bench):
+    await bench.accounts(ACME, BOLT)
+    await bench.ledger.allow_list.deny(BOLT, "org2", by="test", why="nobody asked for it")
+    queue = QueueCollector(bench.ledger, lambda: [POOL], bench.clock)
+    await bench.queue(job(1), job(2, BOLT), job(3, BOLT))
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            await queue.look()
+    (line,) = [line for line in lines if "not on the allow list" in line["event"]]
+    assert line["jobs"] == 2
+    assert "paddock accounts allow NAME" in line["remedy"]
+    waiting = await bench.ledger.overview.queue()
+    login = next(each.login for each in waiting if each.job_id == 2)
+    assert f"`paddock accounts allow {login}` allows it" in next(each.why for each in waiting if each.job_id == 2)
+    (check,) = job_checks(to_builtins(waiting))
+    assert (check.state, check.about, check.fix) == ("problem", f"account {login}", f"paddock accounts allow {login}")
+    assert "2 jobs are kept and not run" in check.found
+    await bench.ledger.allow_list.allow(BOLT, "org2", by="test", why="they paid")
+    with structlog.testing.capture_logs() as lines:
+        await queue.look()
+    assert lines == []
+    assert [each.state for each in job_checks(to_builtins(await bench.ledger.overview.queue()))] == ["ok"]
 
 
 async def test_each_waiting_job_says_why_it_waits_and_its_place_is_the_one_it_gets(bench: Bench):

@@ -114,7 +114,7 @@ async def test_one_mac_out_of_service_costs_one_mac(world: World, how: str, lag:
     for _ in range(20):
         await jobs.turn()
         await world.clock.sleep(1.0)
-    await _holds(pools, jobs, 18, _not_the_first, 100)
+    await _holds(pools, jobs, 18, _not_the_first, 40)
     assert pools.bound.judged, "the bound of every pool simulation was judged, too"
 
 
@@ -134,6 +134,7 @@ async def test_two_pools_on_a_fleet_that_is_too_small_for_both_use_all_of_it(wor
     await _holds(pools, jobs, 10, _not_the_first, 100)
 
 
+@pytest.mark.slow
 @simulated(1)
 async def test_pods_that_fit_on_no_mac_do_not_take_the_places_of_another_pool(world: World) -> None:
     pools = PoolWorld(world, nodes=4)

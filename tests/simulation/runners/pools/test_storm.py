@@ -41,6 +41,7 @@ async def _dispatch(pools: PoolWorld, seconds: float) -> None:
         await pools.end(pod)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lag", [0.0, pytest.param(5.0, marks=pytest.mark.slow)])
 @simulated(2)
 async def test_no_job_is_lost_in_a_storm_and_all_comes_right_after_it(world: World, lag: float) -> None:

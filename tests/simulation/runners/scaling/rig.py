@@ -143,15 +143,7 @@ class ScalingWorld:
         if self._alone:
             self._autoscaler_of(manager, rng, metrics)
             await manager.run()
-        RunnerOperator(
-            manager,
-            self._client(),
-            self.retirement,
-            PoolSettings(dispatch_url="http://dispatch"),
-            clock=self.clock,
-            rng=rng,
-            metrics=metrics,
-        )
+        RunnerOperator(manager, self._client(), self.retirement, PoolSettings(dispatch_url="http://dispatch"))
         await manager.run()
 
     def _autoscaler_of(self, manager: Manager, rng: random.Random, metrics: KubeMetrics) -> None:

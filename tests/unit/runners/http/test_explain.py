@@ -166,6 +166,19 @@ def of_pod(pod: Pod | None, page: PodPage | None = None, name: str = NAME) -> Ex
     return why_pod(name, pod, page, NOW)
 
 
+@pytest.mark.parametrize(("audience", "refused"), [("dispatch", False), ("somebody-else", True), ("", False)])
+def test_a_pod_whose_token_is_for_somebody_else_is_said_to_be_refused_with_the_remedy(
+    audience: str, refused: bool
+) -> None:
+    source = {"serviceAccountToken": {"audience": audience, "path": "token"}}
+    pod = a_pod()
+    pod = replace(pod, spec=replace(pod.spec, volumes=({"name": "t", "projected": {"sources": [source]}},)))
+    said = why_pod(NAME, pod, None, NOW, audience="dispatch")
+    assert ("its token is for somebody-else, and dispatch takes those for dispatch alone" in said.sentence) is refused
+    assert (f"kubectl delete pod {NAME}" in said.commands) is refused
+    assert not refused or (not said.healthy and "let the operator make the Pods" in said.next)
+
+
 def facts(said: Explanation, ledger: str) -> list[str]:
     return [evidence.fact for evidence in said.evidence if evidence.ledger == ledger]
 

@@ -32,7 +32,8 @@ from paddock.runners.api import (
     RunnerPoolSpec,
     RunnerPoolStatus,
 )
-from paddock.runners.pools.plan import PoolObservation, PoolPlan, plan
+from paddock.runners.pools.observation import PoolObservation
+from paddock.runners.pools.plan import PoolPlan, plan
 from paddock.runners.pools.pod_names import golden_label
 from paddock.runners.pools.settings import PoolSettings
 

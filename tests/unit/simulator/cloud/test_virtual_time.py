@@ -33,6 +33,7 @@ async def a_day() -> list[str]:
     return seen
 
 
+@pytest.mark.slow
 def test_a_busy_day_passes_quickly_and_twice_the_same():
     first, second = run(a_day, seed=3, limit=2 * DAY), run(a_day, seed=3, limit=2 * DAY)
     assert first == second

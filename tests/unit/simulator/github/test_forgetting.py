@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx2
 import msgspec
+import pytest
 
 from paddock.base.clock import LoopClock
 from paddock.base.rng import seeded
@@ -46,6 +47,7 @@ async def one_job(github: SimulatedGitHub, clock: LoopClock, number: int) -> Non
     assert await session.run_one(timeout=600) == "success"
 
 
+@pytest.mark.slow
 def test_a_week_of_jobs_leaves_bounded_records_in_memory_and_on_disk(tmp_path: Path) -> None:
     sizes: list[tuple[int, ...]] = []
 

@@ -72,6 +72,7 @@ def test_a_morning_of_work_passes_quickly_and_twice_the_same():
     assert actions["queued"] >= actions["in_progress"] >= actions["completed"] > 120
 
 
+@pytest.mark.slow
 @simulated(2)
 async def test_no_habit_of_deliveries_changes_what_becomes_of_jobs(seed: int):
     habits = GitHubBehaviour(unsent=0.05, undelivered=0.05, repeated=0.1, delayed=0.1, overtaken=0.1, flapping=0.2)

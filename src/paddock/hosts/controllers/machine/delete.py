@@ -12,6 +12,7 @@ from paddock.hosts.controllers.machine.order import Order
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.delete import Ending, HostUnknown, RecordRelease, SkipRelease, ending, gives_back, may_end_jobs
 from paddock.hosts.disruption import Clear
+from paddock.hosts.health_check import was_given_up
 from paddock.hosts.verify import server_zone
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition
@@ -59,16 +60,21 @@ class DeleteMachine:
         match decided:
             case RecordRelease(policy, prefix):
                 assert host is not None
+                given_up = was_given_up(machine)
                 await record_release(
                     context,
                     host,
                     policy=policy,
                     prefix=prefix,
                     family=machine.spec.os,
-                    reason="MachineDeleted",
-                    message=f"machine {machine.metadata.namespace}/{machine.metadata.name} was deleted",
+                    reason="HostInTrouble" if given_up else "MachineDeleted",
+                    message=f"machine {machine.metadata.namespace}/{machine.metadata.name} was deleted"
+                    + (" because no tier helped its host" if given_up else ""),
                     cloud_name=machine.metadata.name,
                 )
+                if given_up:
+                    # As where the operator gives it back itself. Died before: a life is not counted, which costs one more try.
+                    await context.count(host, failed_lives=1)
                 reason = "Deleting" if policy == "terminate" else "Releasing"
                 context.say(machine, "Normal", reason, f"host {host.metadata.name} is given back ({policy})")
             case HostUnknown(message):

@@ -20,6 +20,7 @@ from paddock.hosts.api import (
 from paddock.hosts.bootstrap.contract import BootstrapFailed
 from paddock.hosts.bootstrap.drift import GaveUp, Update, UpToDate, WaitUntil, decide
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
+from paddock.hosts.controllers.health_check import HealthChecks
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost, ShownSteps
 from paddock.hosts.controllers.machine.remediate import RemediateHost
 from paddock.hosts.remediation import AFTER, RESTART, SOFT_REBOOT
@@ -54,6 +55,7 @@ class MaintainHost:
         self._context = context
         self._prepare = prepare
         self._remediate = RemediateHost(context, prepare)
+        self._checks = HealthChecks(context)
 
     async def run(self, machine: Machine, host: Host) -> RequeueAfter:
         node = None
@@ -74,7 +76,10 @@ class MaintainHost:
         if isinstance(looked_after, RequeueAfter):
             return looked_after
         machine = looked_after
-        return await self._follow_configuration(machine, host)
+        rest = await self._follow_configuration(machine, host)
+        # What a health check asks for has tiers with times of their own, while the machine itself is well.
+        asked = machine.status.remediation is not None or await self._checks.asks(machine) is not None
+        return RequeueAfter(min(rest.seconds, _WHEN_NODE_IS_MISSING)) if asked else rest
 
     # The Node
 

@@ -20,6 +20,7 @@ from paddock.hosts.api import (
 )
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.disruption import DisruptionGate
+from paddock.hosts.controllers.health_check import HealthChecks
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost
 from paddock.hosts.first_contact import WINDOW
 from paddock.hosts.reinstall import (
@@ -31,7 +32,7 @@ from paddock.hosts.reinstall import (
     WaitForInstall,
     reinstall_step,
 )
-from paddock.hosts.remediation import trouble_of
+from paddock.hosts.remediation import Trouble, proven_dead, trouble_of
 from paddock.hosts.verify import server_in
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import without_condition
@@ -53,6 +54,7 @@ class ReinstallHost:
         self._context = context
         self._prepare = prepare
         self._gate = DisruptionGate(context)
+        self._checks = HealthChecks(context)
 
     async def run(self, machine: Machine, host: Host) -> Machine | RequeueAfter:
         """The machine, where nothing is to be reinstalled; otherwise when to look again."""
@@ -96,17 +98,13 @@ class ReinstallHost:
         that was bootstrapped; died there, it is only missing until the next update.
         """
         context = self._context
-        if not work.wipe:
-            node = await context.fresh.get(Node, machine.metadata.name)
-            known, expected = machine.status.remediation, context.settings.expect_nodes
-            if trouble_of(node, host, known, context.clock.now(), missing=expected) is None:
-                await self._cancel(machine)
-                return RequeueAfter(_AT_ONCE)
-        if work.wipe != "started" and not work.dead:
-            gated = await self._gate.clear(machine, "reinstall", lost=True)
-            if isinstance(gated, RequeueAfter):
-                return gated
-            machine, _ = gated
+        if not work.wipe and await self._trouble(machine, host) is None:
+            await self._cancel(machine)
+            return RequeueAfter(_AT_ONCE)
+        taken = await self._may_take(machine, host, work, "reinstall")
+        if isinstance(taken, RequeueAfter):
+            return taken
+        machine = taken
         image = await context.image_of(host, machine.spec.os)
         machine = await context.block_move(machine)
         if BOOTSTRAPPED in machine.metadata.annotations:
@@ -117,6 +115,29 @@ class ReinstallHost:
         await context.fenced_cloud.reinstall(host.spec.zone, host.spec.server_id, image)
         await self._tell(machine, work, "the cloud was asked to install it anew")
         return RequeueAfter(5.0)
+
+    async def _may_take(self, machine: Machine, host: Host, work: Reinstall, doing: str) -> Machine | RequeueAfter:
+        """The gate; past it only for a Mac that is proven dead now. That it was so when the reinstall was recorded proves
+        nothing any more: the requests are minutes apart, and a Mac may come back with its VMs.
+        """
+        if work.wipe == "started":
+            return machine  # the old disk is gone, and what ran there with it
+        context = self._context
+        gated = await self._gate.clear(machine, doing, lost=True)
+        if not isinstance(gated, RequeueAfter):
+            return gated[0]
+        trouble = await self._trouble(machine, host) if work.dead else None
+        if trouble is None or not proven_dead(trouble, await self._prepare.health(host), context.clock.now()):
+            return gated
+        return await context.again(machine)
+
+    async def _trouble(self, machine: Machine, host: Host) -> Trouble | None:
+        """What is wrong with the Mac now, by fresh reads."""
+        context = self._context
+        node = await context.fresh.get(Node, machine.metadata.name)
+        known, expected, now = machine.status.remediation, context.settings.expect_nodes, context.clock.now()
+        asked = await self._checks.asks(machine)
+        return trouble_of(node, host, known, now, missing=expected, asked=asked)
 
     async def _began(self, machine: Machine, host: Host, work: Reinstall) -> RequeueAfter:
         """The old disk is gone: its certificates are refused from now on, and its Node, which could only lie, goes.
@@ -187,11 +208,10 @@ class ReinstallHost:
 
     async def _give_back(self, machine: Machine, host: Host, work: Reinstall, message: str) -> RequeueAfter:
         """The gate once more while the old disk may be there: the requests took minutes, and work may have come."""
-        if work.wipe != "started" and not work.dead:
-            gated = await self._gate.clear(machine, "release", lost=True)
-            if isinstance(gated, RequeueAfter):
-                return gated
-            machine, _ = gated
+        taken = await self._may_take(machine, host, work, "release")
+        if isinstance(taken, RequeueAfter):
+            return taken
+        machine = taken
         why = f"it could not be reinstalled in place ({message}): the host is given back and wiped"
         return await self._prepare.give_back_in_trouble(machine, host, why)
 

@@ -15,6 +15,7 @@ from paddock.hosts.bootstrap.contract import BootstrapFailed
 from paddock.hosts.breaker import same_fleet
 from paddock.hosts.controllers.context import ReconcileContext, ready
 from paddock.hosts.controllers.disruption import DisruptionGate
+from paddock.hosts.controllers.health_check import HealthChecks
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.remediation import (
@@ -24,6 +25,7 @@ from paddock.hosts.remediation import (
     REINSTALL,
     RESTART,
     SOFT_REBOOT,
+    Asked,
     GiveUp,
     RebootHost,
     ReinstallInPlace,
@@ -60,6 +62,7 @@ class RemediateHost:
         self._context = context
         self._prepare = prepare
         self._gate = DisruptionGate(context)
+        self._checks = HealthChecks(context)
 
     async def run(
         self, machine: Machine, host: Host, node: Node | None, *, missing: bool = False
@@ -67,7 +70,11 @@ class RemediateHost:
         """The machine, where it is well or has time; otherwise when to look again."""
         context, now = self._context, self._context.clock.now()
         known = machine.status.remediation
-        trouble = trouble_of(node, host, known, now, missing=missing)
+        if known is not None and await self._checks.leaves(machine):
+            # Core drains its Node first: a tier would get in its way, and opening the Node again would undo its drain.
+            return RequeueAfter(_SOON)
+        asked = await self._checks.asks(machine)
+        trouble = trouble_of(node, host, known, now, missing=missing, asked=asked)
         if trouble is None:
             return machine if known is None else await self._recovered(machine, host, known)
         if known is None and trouble.urgent:
@@ -85,13 +92,13 @@ class RemediateHost:
             case RestartAgent(message):
                 return await self._restart(await self._begin(machine, trouble, RESTART, message), host)
             case SoftReboot(message):
-                return await self._disrupt(machine, host, trouble, SOFT_REBOOT, message)
+                return await self._disrupt(machine, host, trouble, SOFT_REBOOT, message, asked)
             case RebootHost(message):
-                return await self._disrupt(machine, host, trouble, REBOOT, message)
+                return await self._disrupt(machine, host, trouble, REBOOT, message, asked)
             case ReinstallInPlace(message):
-                return await self._disrupt(machine, host, trouble, REINSTALL, message)
+                return await self._disrupt(machine, host, trouble, REINSTALL, message, asked)
             case GiveUp(message):
-                return await self._disrupt(machine, host, trouble, GIVE_BACK, message)
+                return await self._disrupt(machine, host, trouble, GIVE_BACK, message, asked)
 
     async def _recovered(self, machine: Machine, host: Host, known: Remediation) -> RequeueAfter | Machine:
         """A tier may have cordoned it: open it again. Died in between, all of this is repeated.
@@ -118,8 +125,14 @@ class RemediateHost:
             await self._note(machine, "it could not be reached over SSH, or did not start")
         return RequeueAfter(_SOON)
 
-    async def _disrupt(self, machine: Machine, host: Host, trouble: Trouble, tier: int, message: str) -> RequeueAfter:
-        """A reboot, a reinstall or a give-back: never under a running job, unless the Mac is proven dead."""
+    async def _disrupt(
+        self, machine: Machine, host: Host, trouble: Trouble, tier: int, message: str, asked: Asked | None
+    ) -> RequeueAfter:
+        """A reboot, a reinstall or a give-back: never under a running job, unless the Mac is proven dead.
+
+        What a health check asked for is read again behind the gate and the diagnosis, which take their time: one that was
+        taken back meanwhile ends the tier before it begins.
+        """
         context = self._context
         gated = await self._gate.clear(machine, _DOING[tier], lost=True)
         if isinstance(gated, RequeueAfter) and context.clock.now() - trouble.since < DEAD_AFTER:
@@ -132,6 +145,8 @@ class RemediateHost:
             machine = await context.again(machine)
         else:
             machine, _ = gated
+        if asked is not None and await self._checks.asks(machine) is None:
+            return RequeueAfter(_AT_ONCE)
         told = f"{message}; {_saw(seen)}"
         tier = with_power(tier, seen)
         now = context.clock.now().replace(microsecond=0)
@@ -146,7 +161,16 @@ class RemediateHost:
             case 4:
                 return RequeueAfter(_AT_ONCE)
             case _:
-                return await self._prepare.give_back_in_trouble(machine, host, message)
+                return await self._give_back(machine, host, message, asked)
+
+    async def _give_back(self, machine: Machine, host: Host, message: str, asked: Asked | None) -> RequeueAfter:
+        """Where a health check asked and Cluster API would replace the Machine, that is its part: the deletion that follows
+        gives the host back, through the gate, as the end of a failed life. Otherwise the machine claims another host.
+        """
+        if asked is not None and await self._checks.hand_over(machine, message):
+            self._context.say(machine, "Warning", "OwnerRemediates", f"{message}: its Machine is to be replaced")
+            return RequeueAfter(_SOON)
+        return await self._prepare.give_back_in_trouble(machine, host, message)
 
     async def _soft_reboot(self, machine: Machine, host: Host) -> RequeueAfter:
         """Died before, or the Mac did not answer: nothing happened, and the cloud reboots it after the pause."""

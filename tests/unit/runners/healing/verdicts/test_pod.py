@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -125,20 +126,28 @@ UNKNOWNS: list[dict[str, Any]] = [
     {"machine": VmFact.UNKNOWN},
     {"finish_recorded": False},
 ]
-_DRAWN = [facts for facts in FINE.drawn(random.Random(4), 60_000) if type(judge(facts, SETTINGS)) is not Reap][:15_000]
-_REAPED = [facts for facts in FINE.drawn(random.Random(5), 400_000) if type(judge(facts, SETTINGS)) is Reap]
+
+
+@cache
+def _kept() -> list[PodFacts]:
+    return [facts for facts in FINE.drawn(random.Random(4), 10_000) if type(judge(facts, SETTINGS)) is not Reap]
+
+
+@cache
+def _reaped() -> list[PodFacts]:
+    return [facts for facts in FINE.drawn(random.Random(5), 200_000) if type(judge(facts, SETTINGS)) is Reap]
 
 
 @pytest.mark.parametrize("change", LIFE, ids=str)
 def test_evidence_of_life_never_turns_keep_into_reap(change: dict[str, Any]) -> None:
-    for facts in _DRAWN:
+    for facts in _kept():
         after = replace(facts, **change)
         assert not isinstance(judge(after, SETTINGS), Reap), after
 
 
 @pytest.mark.parametrize("change", UNKNOWNS, ids=str)
 def test_what_is_not_known_never_helps_to_reap(change: dict[str, Any]) -> None:
-    for facts in _DRAWN:
+    for facts in _kept():
         if facts.handed is HandedFact.NONE and set(change) & {"job", "runner_row"}:
             continue  # a Pod that was never handed a runner has none that GitHub could be asked about
         after = replace(facts, **change)
@@ -147,7 +156,7 @@ def test_what_is_not_known_never_helps_to_reap(change: dict[str, Any]) -> None:
 
 def test_a_runner_that_says_nothing_is_never_nearer_to_its_end_than_one_that_says_it_stands_still() -> None:
     silent = {"moves": MovesFact.UNKNOWN, "still_since": None}
-    for facts in _DRAWN:
+    for facts in _kept():
         # A Pod that was never handed a runner has none that could report: there a report is what saves it.
         if facts.moves is MovesFact.STILL and facts.still_since == LONG and facts.handed is not HandedFact.NONE:
             assert not isinstance(judge(replace(facts, **silent), SETTINGS), Reap), facts
@@ -163,14 +172,14 @@ def test_a_runner_that_says_nothing_is_never_nearer_to_its_end_than_one_that_say
     ids=str,
 )
 def test_a_single_ledger_that_speaks_of_life_stops_every_reap(change: dict[str, Any]) -> None:
-    assert len(_REAPED) > 2000
-    for facts in _REAPED:
+    assert len(_reaped()) > 1000
+    for facts in _reaped():
         assert sign_of_life(replace(facts, **change)) is not None
         assert not isinstance(judge(replace(facts, **change), SETTINGS), Reap)
 
 
 def test_every_reap_rests_on_two_ledgers_and_says_why() -> None:
-    for facts in _REAPED:
+    for facts in _reaped():
         verdict = judge(facts, SETTINGS)
         assert isinstance(verdict, Reap)
         assert len({ledger for ledger, _ in verdict.proof}) >= 2
@@ -201,7 +210,7 @@ def test_time_alone_turns_a_watch_with_an_end_into_a_reap() -> None:
 
 
 def test_ended_and_deleting_pods_are_left_to_whoever_ends_them() -> None:
-    for life, facts in product((PodLife.ENDED, PodLife.DELETING), _REAPED[:500]):
+    for life, facts in product((PodLife.ENDED, PodLife.DELETING), _reaped()[:500]):
         assert judge(replace(facts, life=life), SETTINGS) == sign_of_life(replace(facts, life=life))
 
 

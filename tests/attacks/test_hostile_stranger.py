@@ -1,0 +1,128 @@
+"""Anybody who can reach dispatch, has no token of the cluster, and opens as many connections as they like."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import time
+
+from integration.runners.dispatch.rig import Dispatcher, Rig
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+
+from paddock.base.http_server import bind, listening
+from paddock.base.strangers import StrangerLimits, Strangers
+from paddock.runners.api import AUDIENCE
+from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.http.internal import internal_routes
+
+LIMITS = StrangerLimits(quick_each=0.001, quick_each_burst=3, late_seconds=300, latest_seconds=300)
+
+
+def made_up(number: int, **claims: object) -> str:
+    """A token that claims all that a good one would, signed by a key that nobody knows."""
+    facts = {"namespace": "default", "serviceaccount": {"name": "p", "uid": "u"}, "pod": {"name": "p", "uid": "u"}}
+    body = {"aud": [AUDIENCE], "exp": time() + 600, "sub": "system:serviceaccount:default:p", "kubernetes.io": facts}
+    parts = ({"alg": "ES256", "kid": f"made-up-{number}"}, {**body, **claims})
+    return ".".join([*(base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in parts), "AAAA"])
+
+
+async def _nothing(*_: object, **__: object) -> int:
+    return 0
+
+
+@asynccontextmanager
+async def door(dispatcher: Dispatcher) -> AsyncIterator[tuple[int, CollectorRegistry]]:
+    """Dispatch's routes behind the listener that `paddock dispatch` opens."""
+    registry, sock = CollectorRegistry(), bind(0, "--bind-address")
+    pods = internal_routes(None, dispatcher.service.tokens, _nothing, _nothing, DispatchSettings()).pods  # pyright: ignore[reportArgumentType]
+    app = Starlette(routes=[*dispatcher.service.routes, *pods])
+    async with listening(app, sock, strangers=Strangers(LIMITS, registry=registry)):
+        yield sock.getsockname()[1], registry
+
+
+class Caller:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @classmethod
+    async def open(cls, port: int) -> "Caller":
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def ask(self, token: str, path: str = "dispatch", body: bytes = b"{}") -> tuple[int, bytes]:
+        head = f"POST /api/internal/runners/{path} HTTP/1.1\r\nhost: x\r\nprefer: wait=0\r\n"
+        head += f"authorization: Bearer {token}\r\ncontent-length: {len(body)}\r\n\r\n"
+        self._writer.write(head.encode() + body)
+        async with asyncio.timeout(30):
+            lines = (await self._reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
+            length = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), 0)
+            return int(lines[0].split(b" ")[1]), await self._reader.readexactly(length)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+async def until_held(registry: CollectorRegistry, count: int) -> None:
+    async with asyncio.timeout(30):
+        while registry.get_sample_value("paddock_http_strangers", {"which": "held"}) != count:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_flood_of_made_up_tokens_is_kept_waiting_and_a_pod_beside_it_is_not(rig: Rig) -> None:
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    async with door(dispatcher) as (port, registry):
+        honest = await Caller.open(port)
+        assert (await honest.ask(pod.token))[0] == 204
+        callers = [await Caller.open(port) for _ in range(150)]
+        flood = [
+            asyncio.create_task(caller.ask(made_up(number), "pods/progress", b'{"mark":"1 running"}'))
+            for number, caller in enumerate(callers)
+        ]
+        await until_held(registry, 147)
+        newcomer = await Caller.open(port)
+        assert (await honest.ask(pod.token))[0] == 204
+        assert (await newcomer.ask(pod.token))[0] == 204
+        told = [task.result() for task in flood if task.done()]
+        assert len(told) == 3
+        assert {code for code, _ in told} <= {401, 503}
+        assert registry.get_sample_value("paddock_http_strangers_refused_total", {"how": "late"}) == 147
+        counted = dispatcher.registry.get_sample_value
+        reviews = "paddock_dispatch_token_reviews_total"
+        asked, limited = (counted(reviews, {"outcome": o}) for o in ("asked_for_stranger", "limited_stranger"))
+        assert asked is not None
+        assert limited is not None
+        assert asked + limited == 150
+        assert 100 <= asked < 150, "a burst of a hundred, and twenty a second"
+    # The stop answered them all.
+    codes = {code for code, _ in await asyncio.gather(*flood)}
+    assert codes == {401, 503}
+    for caller in (honest, newcomer, *callers):
+        caller.close()
+
+
+async def test_an_honest_mistake_hears_its_sentence_at_once_and_is_forgotten_when_it_was_mended(rig: Rig) -> None:
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    async with door(dispatcher) as (port, registry):
+        caller = await Caller.open(port)
+        status, body = await caller.ask(made_up(1, exp=time() - 5))
+        assert status == 401
+        assert b"expired: read it again" in body
+        status, body = await caller.ask(made_up(1, aud=["somebody-else"]))
+        assert status == 401
+        assert b"not meant for us" in body
+        # The mistake was mended: the same connection is a Pod's, and nothing is held against it.
+        assert (await caller.ask(pod.token))[0] == 204
+        assert registry.get_sample_value("paddock_http_strangers_refused_total", {"how": "late"}) == 0
+        assert registry.get_sample_value("paddock_http_strangers", {"which": "connected"}) == 0
+        caller.close()
+
+
+async def test_a_body_that_is_promised_too_large_is_not_waited_for(rig: Rig) -> None:
+    dispatcher = await rig.dispatcher(body_timeout=300.0)
+    async with door(dispatcher) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /api/internal/runners/dispatch HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n{")
+        async with asyncio.timeout(30):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+        writer.close()

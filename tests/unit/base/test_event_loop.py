@@ -1,0 +1,59 @@
+"""A loop that was away from its sockets says for how long; one that only waits says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from prometheus_client import CollectorRegistry
+
+from paddock.base.event_loop import Turns, report_turns, run_measured
+from paddock.base.metrics import exposition
+
+
+def value(text: str, name: str) -> float:
+    return next(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name))
+
+
+def test_a_block_of_the_loop_is_measured_and_a_wait_is_not() -> None:
+    registry = CollectorRegistry()
+
+    async def main() -> None:
+        report_turns(registry, "dispatch")
+        await asyncio.sleep(0.3)
+        before = exposition(registry).decode()
+        assert value(before, 'paddock_event_loop_lag_seconds_sum{process="dispatch"}') < 0.25, "waiting is no lag"
+        time.sleep(0.12)
+        await asyncio.sleep(0)
+
+    run_measured(main())
+    text = exposition(registry).decode()
+    assert value(text, 'paddock_event_loop_longest_lag_seconds{process="dispatch"}') >= 0.12
+    turns = value(text, 'paddock_event_loop_lag_seconds_count{process="dispatch"}')
+    assert turns - value(text, 'paddock_event_loop_lag_seconds_bucket{le="0.1",process="dispatch"}') >= 1
+    assert value(text, 'paddock_event_loop_lag_seconds_bucket{le="+Inf",process="dispatch"}') == turns
+
+
+def test_the_longest_turn_is_forgotten_after_two_minutes() -> None:
+    now = [0.0]
+    turns = Turns(lambda: now[0])
+    turns.add(2.0)
+    turns.add(0.1)
+    assert turns.longest() == 2.0
+    now[0] = 70.0
+    turns.add(0.3)
+    assert turns.longest() == 2.0, "a scrape once a minute must not miss it"
+    now[0] = 140.0
+    assert turns.longest() == 0.3
+    now[0] = 400.0
+    assert turns.longest() == 0.0
+
+
+def test_a_loop_that_is_not_measured_reports_nothing() -> None:
+    registry = CollectorRegistry()
+
+    async def main() -> None:
+        report_turns(registry, "up")
+
+    asyncio.run(main())
+    assert exposition(registry) == b""

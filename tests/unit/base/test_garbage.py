@@ -1,0 +1,63 @@
+"""Full searches for garbage come by the clock, and not because many connections came."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from paddock.base.garbage import collect_rarely, oldest_left_alone
+
+
+class Ticks:
+    """A clock whose sleeps end at once, for so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.passed, self._looks = 0.0, looks
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    async def sleep(self, seconds: float) -> None:
+        self._looks -= 1
+        if self._looks < 0:
+            raise asyncio.CancelledError
+        self.passed += seconds
+
+
+@contextmanager
+def _full_ones() -> Iterator[list[int]]:
+    found: list[int] = []
+
+    def heard(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            found.append(1)
+
+    gc.callbacks.append(heard)
+    try:
+        yield found
+    finally:
+        gc.callbacks.remove(heard)
+
+
+def test_many_new_objects_cause_no_full_collection_and_all_is_as_before_at_the_end() -> None:
+    before = gc.get_threshold()
+    with oldest_left_alone(), _full_ones() as found:
+        kept = [[number] for number in range(300_000)]
+        assert found == []
+        assert gc.get_freeze_count() > 0
+    assert len(kept) == 300_000
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
+
+
+@pytest.mark.parametrize(("young", "expected"), [(0, 2), (10_000, 10)])
+async def test_a_full_collection_comes_every_five_minutes_and_every_minute_when_much_is_new(
+    monkeypatch: pytest.MonkeyPatch, young: int, expected: int
+) -> None:
+    done: list[int] = []
+    monkeypatch.setattr("paddock.base.garbage.gc.get_count", lambda: (0, 0, young))
+    monkeypatch.setattr("paddock.base.garbage.gc.collect", lambda: done.append(1))
+    with pytest.raises(asyncio.CancelledError):
+        await collect_rarely(Ticks(60))  # pyright: ignore[reportArgumentType] - it is never asked for the wall time
+    assert len(done) == expected

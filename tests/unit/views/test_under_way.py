@@ -1,0 +1,92 @@
+"""What goes on and is no problem is named from its first second on: whoever wonders why something waits finds it in `status`."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from unit.hosts.made import NOW, machine
+from unit.views.test_health import CALM, look, pool, said
+
+from paddock.hosts.disruption import CORDON_REASON
+from paddock.kube.builtin import Node, NodeCondition, NodeSpec, NodeStatus
+from paddock.kube.objects import ObjectMeta
+
+JUST_NOW = NOW - timedelta(minutes=3)
+
+
+def node(name: str = "m-1", *, cordoned: bool = True, **annotations: str) -> Node:
+    ready = NodeCondition(type="Ready", status="True", last_transition_time=NOW)
+    meta = ObjectMeta(name=name, annotations=annotations)
+    return Node(
+        metadata=meta,
+        spec=NodeSpec(unschedulable=cordoned),
+        status=NodeStatus(conditions=(ready,), allocatable={"tuist.dev/vm": "2"}),
+    )
+
+
+def told(**seen: Any) -> list[str]:
+    health = look(**seen)
+    assert health.ok, health.sentence
+    return [f"{one.about}: {one.sentence}" for one in health.going_on]
+
+
+def test_a_quiet_fleet_has_nothing_going_on():
+    assert told(machines=[machine(ready=True)], nodes=[node(cordoned=False)]) == []
+
+
+def test_a_machine_that_drains_is_named_with_the_jobs_that_it_waits_for():
+    waits = "deletion waits for 1 job: job-1 (of acme), since 2026-06-01 11:57 UTC, for as long as that takes"
+    draining = machine(deleted=True, conditions=said("Draining", waits, since=JUST_NOW))
+    (one,) = told(machines=[draining])
+    assert one.startswith("machine m-1: being deleted")
+    assert waits in one
+
+
+def test_what_lasts_too_long_is_a_problem_and_not_told_twice():
+    draining = machine(deleted=True, conditions=said("Draining", "waits for 1 job"))
+    late = NOW + timedelta(minutes=21)
+    health = look(machines=[draining], now=late)
+    assert [problem.about for problem in health.problems] == ["machine m-1"]
+    assert health.going_on == ()
+
+
+def test_a_mac_that_is_set_up_is_on_its_way():
+    (one,) = told(machines=[machine(conditions=said("Bootstrapping", "bootstrapping: sudo", since=JUST_NOW))])
+    assert "bootstrapping: sudo" in one
+
+
+def test_many_alike_are_told_as_one():
+    gone = [
+        machine(f"m-{n}", uid=f"u-{n}", deleted=True, conditions=said("Draining", "waits for 1 job", since=JUST_NOW))
+        for n in range(5)
+    ]
+    (one,) = told(machines=gone)
+    assert one.startswith("5 machines: being deleted, such as machine m-")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, "its Node is cordoned by a person, or by what drains it: it takes no new job"),
+        ({CORDON_REASON: "reboot of machine m-1"}, "its Node is cordoned for the reboot of machine m-1: it takes no"),
+    ],
+)
+def test_a_cordoned_node_is_named_with_who_cordoned_it(annotations: dict[str, str], expected: str):
+    (one,) = told(machines=[machine(ready=True)], nodes=[node(**annotations)])
+    assert expected in one
+
+
+def test_a_pool_that_rolls_or_is_deleted_says_so():
+    rolls = pool(idle=1, conditions=said("Rolling", "2 of 4 Pods have the old image", status="True", since=JUST_NOW))
+    drains = pool(conditions=said("Draining", "the pool is being deleted: 1 job runs", since=JUST_NOW))
+    gone = replace(drains, metadata=replace(drains.metadata, name="old", deletion_timestamp=JUST_NOW))
+    assert told(pools=[rolls, gone]) == [
+        "pool old: the pool is being deleted: 1 job runs",
+        "pool macs: 2 of 4 Pods have the old image",
+    ]
+
+
+def test_jobs_over_a_limit_are_counted():
+    (one,) = told(summary=replace(CALM, withheld=3))
+    assert one.startswith("limits: 3 jobs wait for the limit of their account")
