@@ -137,6 +137,8 @@ class _Soak:
         self._rng: random.Random = world.rng("soak")
         self._open: dict[int, SimulatedJob] = {}
         self._found = Soaked()
+        self._cancelled: set[int] = set()
+        """By somebody: at once where the job still waits, of which GitHub keeps no other trace."""
         self._cuts: list[asyncio.Task[None]] = []
         self._process = psutil.Process()
 
@@ -200,6 +202,7 @@ class _Soak:
         chosen = self._open[self._rng.choice(list(self._open))]
         if chosen.status != "completed" and chosen.cancelled_at is None:
             self._found.cancelled += 1
+            self._cancelled.add(chosen.id)
             self._cluster.github.cancel(chosen.id)
 
     async def _weather(self) -> None:
@@ -241,7 +244,8 @@ class _Soak:
             found.ended += 1
             if job.starts > 1:
                 found.twice.append(job.id)
-            if job.cancelled_at is not None:
+            if job.id in self._cancelled:
+                self._cancelled.discard(job.id)
                 continue
             if job.lost_since is not None:
                 found.by_runner += 1
