@@ -252,10 +252,7 @@ class SoakWorld:
             "http://dispatch", _ProjectedToken(client), transport=self._to_dispatch(), clock=self.clock
         )
         manager = Manager(clock=self.clock, rng=rng, metrics=metrics)
-        RunnerOperator(
-            manager, client, retirement, PoolSettings(dispatch_url="http://dispatch"),
-            clock=self.clock, rng=rng, metrics=metrics,
-        )  # fmt: skip
+        RunnerOperator(manager, client, retirement, PoolSettings(dispatch_url="http://dispatch"))
         await manager.run()
 
     # The first day
