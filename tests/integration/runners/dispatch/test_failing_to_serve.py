@@ -141,6 +141,39 @@ async def test_a_group_that_is_refused_is_one_sentence_with_its_remedy_and_no_lo
     assert dispatcher.count("paddock_dispatch_undone_total", reason="group_refused") == 1
 
 
+@pytest.mark.parametrize(
+    ("failure", "reason", "remedy"),
+    [
+        (
+            github.Forbidden("Resource not accessible by integration", status=403),
+            "forbidden",
+            "give the App the permission Self-hosted runners: write (organisation) or Administration: write (repository)",
+        ),
+        (
+            github.NotFound("org1/app", status=404),
+            "not_found",
+            "if it was transferred or renamed, install the App for its new owner and run the workflow again",
+        ),
+    ],
+    ids=["an App without a permission", "a repository that was transferred"],
+)
+async def test_what_only_a_person_can_mend_is_one_sentence_with_its_remedy_and_no_loop(
+    rig: Rig, failure: github.GitHubError, reason: str, remedy: str
+):
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    rig.github.mint_failures = [failure for _ in range(5)]
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=3)).status_code == 204
+    assert len(rig.github.mint_failures) == 4, "tried once, and not again before a minute has passed"
+    waiting = await rig.ledger.overview.waiting(1)
+    assert waiting is not None
+    assert remedy in waiting.why
+    assert waiting.until is not None
+    assert (waiting.until - rig.bench.clock.now()).total_seconds() >= 60
+    assert dispatcher.count("paddock_dispatch_undone_total", reason=reason) == 1
+
+
 async def test_runners_of_an_account_of_which_only_a_repository_is_allowed_are_that_repositorys(rig: Rig):
     # GitHub would give an organisation's runner the job of any other of its repositories.
     await rig.accounts(ACME, vcpus=60)
