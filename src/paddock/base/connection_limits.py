@@ -167,7 +167,9 @@ def with_limits(
             refused(limit)
             if self.transport.is_closing():
                 return
-            if strangers is not None and self.proven_at is None and not strangers.may_say_why(self):
+            keep = strangers is not None and self.proven_at is None and not strangers.may_say_why(self)
+            # One for which there is no place is not kept: it would be in nobody's count.
+            if keep and limit != "connections":
                 self._keep_waiting(strangers.limits.kept_seconds)
                 return
             # Uvicorn declares a cycle where there is none before the first request.

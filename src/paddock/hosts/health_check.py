@@ -24,6 +24,7 @@ __all__ = [
     "concerns",
     "condition_of",
     "handed_over",
+    "leaving",
     "refusal",
     "replaceable",
     "standing",
@@ -166,6 +167,14 @@ def handed_over(core: dict[str, Any]) -> bool:
     """Whether its owner has been asked to replace the Machine."""
     found = _condition(core, OWNER_REMEDIATED)
     return found is not None and found.get("status") == "False"
+
+
+def leaving(core: dict[str, Any] | None) -> bool:
+    """Whether core's Machine is on its way out: being deleted, or given to its owner to be replaced.
+
+    Core drains its Node before it deletes what is below it. Until then no tier is tried, and nothing is opened again.
+    """
+    return core is not None and (bool(core.get("metadata", {}).get("deletionTimestamp")) or handed_over(core))
 
 
 def with_owner_remediated(core: dict[str, Any], version: str, message: str, now: datetime) -> list[dict[str, Any]]:

@@ -37,6 +37,7 @@ from paddock.simulator.seeds import simulated
 
 VERSION = "v1beta2"
 MACHINES = machine_resource(VERSION)
+CORES_FINALIZER = "machine.cluster.x-k8s.io"
 SETS = Resource("cluster.x-k8s.io", VERSION, "MachineSet", "machinesets")
 
 
@@ -57,7 +58,8 @@ async def _under_core(world: World, *, of_a_set: bool = True) -> tuple[FleetWorl
     await fleet.api.merge_patch(cluster_resource(VERSION), "c", provisioned, "default", subresource="status")
     above = await fleet.api.create({"metadata": {"name": "s", "namespace": "default"}}, SETS)
     infra = {"kind": Machine.RESOURCE.kind, "name": "m-1"}
-    named = {"name": "m-1", "namespace": "default", "ownerReferences": [_owner(above, "MachineSet")] * of_a_set}
+    named: dict[str, Any] = {"name": "m-1", "namespace": "default", "finalizers": [CORES_FINALIZER]}
+    named["ownerReferences"] = [_owner(above, "MachineSet")] * of_a_set
     core = await fleet.api.create(
         {"metadata": named, "spec": {"clusterName": "c", "infrastructureRef": infra}}, MACHINES
     )
@@ -116,6 +118,20 @@ async def _owner_remediates(fleet: FleetWorld) -> bool:
         return False
     asked = [each for each in found["status"]["conditions"] if each["type"] == "OwnerRemediated"]
     return [each["status"] for each in asked] == ["False"]
+
+
+async def _core_deletes_it(fleet: FleetWorld) -> None:
+    """What the MachineSet and core do: the Machine is deleted, its Node drained, our object deleted, and then it may go."""
+    await fleet.api.delete(MACHINES, "m-1", "default")
+    await fleet.clock.sleep(150)
+    assert (await fleet.api.get(Node, "m-1")).spec.unschedulable, "what core drains is not opened again"
+    await fleet.api.delete(Machine, "m-1", "default")
+
+    async def gone() -> bool:
+        return not await fleet.machines()
+
+    await fleet.eventually("our machine is gone", gone, within=600)
+    await fleet.api.merge_patch(MACHINES, "m-1", {"metadata": {"finalizers": None}}, "default")
 
 
 def _reboots(fleet: FleetWorld) -> int:
@@ -206,8 +222,7 @@ async def _replaced(world: World) -> None:
     assert machine.status.server_id == first, "its host is given back with the Machine, and not before"
     assert (await fleet.api.get(Node, "m-1")).spec.unschedulable, "no work comes any more"
     await _until_told(fleet, "Replacing OwnerRemediates: no tier helped", 120)
-    # What the MachineSet does; the objects below the Machine go with it.
-    await fleet.api.delete(MACHINES, "m-1", "default")
+    await _core_deletes_it(fleet)
 
     async def gone() -> bool:
         return not await fleet.machines() and not fleet.store.present(Asking)
@@ -244,7 +259,7 @@ async def test_a_host_that_was_replaced_so_is_chosen_last(world: World) -> None:
         return await _owner_remediates(fleet)
 
     await fleet.eventually("its owner is asked to replace it", given_up, within=6 * 3600, every=30)
-    await fleet.api.delete(MACHINES, "m-1", "default")
+    await _core_deletes_it(fleet)
 
     async def counted() -> bool:
         host = (await fleet.hosts())[first]

@@ -17,6 +17,7 @@ from paddock.hosts.health_check import (
     concerns,
     condition_of,
     handed_over,
+    leaving,
     refusal,
     replaceable,
     standing,
@@ -248,6 +249,13 @@ def test_the_condition_is_added_in_the_form_of_its_version_and_keeps_the_others(
     assert (made["lastTransitionTime"], made.get("severity")) == ("2026-06-01T12:00:00Z", severity)
     assert not handed_over(before)
     assert handed_over({"status": {"conditions": after}})
+
+
+def test_a_machine_that_core_deletes_or_replaces_is_leaving():
+    assert leaving(core(deletionTimestamp="2026-06-01T12:00:00Z"))
+    assert leaving(core({"type": "OwnerRemediated", "status": "False"}))
+    assert not leaving(core(UNHEALTHY))
+    assert not leaving(None)
 
 
 def test_a_machine_whose_last_tier_was_tried_ends_as_a_failed_life():

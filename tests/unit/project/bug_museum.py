@@ -5,7 +5,7 @@ must fail under it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from paddock.hosts import (
     disruption,
     first_contact,
     fleet,
+    health_check,
     names,
     order_limits,
     orphans,
@@ -77,6 +78,7 @@ _VERDICT, _JUDGE = orphans.verdict, sweep.judge
 _OCCUPANCY, _DRAIN = disruption.occupancy, disruption.drain_step
 _DECIDE, _PLAN = decide.decide, fleet.plan
 _CLAIM, _RELEASE, _SWEEP, _ORPHANS = (f"hosts/test_{name}.py" for name in ("claim", "release", "sweep", "orphans"))
+_HEALTH_CHECK = "hosts/test_health_check.py"
 _DISRUPTION, _REMEDIATION, _RECOVERY = (f"hosts/test_{name}.py" for name in ("disruption", "remediation", "recovery"))
 _BREAKER, _FLEET, _VERIFY, _DELETE = (f"hosts/test_{name}.py" for name in ("breaker", "fleet", "verify", "delete"))
 _REINSTALL, _CLUSTER_API = (f"hosts/test_{name}.py" for name in ("reinstall", "cluster_api"))
@@ -350,6 +352,7 @@ def _(trouble: Any, machine: Any, machines: Any, now: Any, **more: Any) -> Any:
 
 
 _NEXT = remediation.next_step
+_TROUBLE = remediation.trouble_of
 
 
 @_exhibit("a whole fleet reboots at once", "H13, tuist: synchronized restarts", remediation._disrupted, _REMEDIATION)
@@ -374,6 +377,30 @@ def _(trouble: Any, machine: Any, machines: Any, now: Any, **more: Any) -> Any:
 )
 def _(*_: Any) -> bool:
     """A Mac that looks well takes work at once, although its reboot may still come."""
+    return False
+
+
+@_exhibit("a request keeps itself alive", "CAPH#1983: every remediation ended in deletion", _TROUBLE, _HEALTH_CHECK)
+def _(*args: Any, **more: Any) -> Any:
+    """A Machine is not ready because a health check asks for its remediation, and so is never found well again."""
+    found = _TROUBLE(*args, **more)
+    return found and replace(found, urgent=True)
+
+
+@_exhibit(
+    "nobody comes for a Machine",
+    "MachineHealthCheck without an owner (peers-hosts 2.5)",
+    health_check.replaceable,
+    _HEALTH_CHECK,
+)
+def _(*_: Any) -> bool:
+    """A Machine is given to its owner although it has none, or core does not call it unhealthy."""
+    return True
+
+
+@_exhibit("a drain of core's is undone", "our own, found under the real core", health_check.leaving, _HEALTH_CHECK)
+def _(*_: Any) -> bool:
+    """A Machine that core deletes is taken for one that has recovered."""
     return False
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from paddock.hosts.api import ScalewayAppleSiliconMachine, ScalewayAppleSiliconRemediation
 from paddock.hosts.cluster_api import machine_owner, machine_resource
 from paddock.hosts.controllers.context import ReconcileContext
-from paddock.hosts.health_check import asked_by, concerns, handed_over, replaceable, with_owner_remediated
+from paddock.hosts.health_check import asked_by, concerns, handed_over, leaving, replaceable, with_owner_remediated
 from paddock.hosts.remediation import Asked
 from paddock.kube.errors import ConflictError, NotFoundError
 from paddock.kube.objects import KubeObject, OwnerReference
@@ -38,6 +38,10 @@ class HealthChecks:
             if asked is not None:
                 return asked
         return None
+
+    async def leaves(self, machine: Machine) -> bool:
+        """Whether core's Machine of a machine in trouble is on its way out, read fresh."""
+        return machine_owner(machine) is not None and leaving(await core_machine(self._context, machine))
 
     async def hand_over(self, machine: Machine, message: str) -> bool:
         """Ask the owner of core's Machine to replace it: `OwnerRemediated=False`. False where nobody would.

@@ -169,6 +169,19 @@ async def test_a_payload_from_a_url_is_fetched_by_the_host_and_proven_there(rig:
 
 
 @pytest.mark.slow
+async def test_a_payload_that_answers_404_is_named_and_blames_no_host(rig: Rig):
+    """What the fleet then does (nothing rebooted, wiped or bought): tests/simulation/hosts/test_fleet_halted.py."""
+    tart, agent = rig.fleet.payloads
+    missing = dataclasses.replace(agent, source="https://files.example/moved-away")
+    rig.mac.downloads["https://files.example/something-else"] = b"the server is there"
+    failed = await rig.failed(fleet=dataclasses.replace(rig.fleet, payloads=(tart, missing)))
+    assert (failed.step, failed.kind, failed.exit_status) == ("payload-tart-kubelet", FailureKind.DOWNLOAD_FAILED, 77)
+    assert "404" in failed.sentence
+    assert not failed.kind.blames_host
+    assert not rig.mac.exists("/usr/local/bin/tart-kubelet")
+
+
+@pytest.mark.slow
 async def test_a_program_that_was_changed_on_the_host_is_put_right(rig: Rig):
     await rig.ready()
     rig.mac.write("/usr/local/bin/tart-kubelet", b"#!/bin/sh\nexit 1\n", mode=0o755)

@@ -249,6 +249,34 @@ async def test_a_missing_account_label_is_nobodys_problem(rig: Rig):
     assert (await dispatcher.ask(pod, wait=1)).status_code == 410
 
 
+async def test_a_process_that_dies_while_account_labels_give_way_leaves_no_pod_to_a_second_tenant(rig: Rig):
+    """The label waits for the other hand-over; the ledger alone knows by then that the Pod is spent, and that is enough."""
+    await rig.accounts(ACME, vcpus=60)
+    dispatcher = await rig.dispatcher()
+    pods = [await rig.cluster.pod(1), await rig.cluster.pod(2)]
+    minting, never = [False], asyncio.Event()
+
+    async def second_hangs() -> None:
+        if minting[0]:
+            await never.wait()
+        minting[0] = True
+
+    rig.github.before_mint = second_hangs
+    asking = {dispatcher.asking(pod, wait=20): pod for pod in pods}
+    await dispatcher.waits(2)
+    await rig.bench.queue(job(1), job(2))
+    done, _ = await asyncio.wait(asking, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+    (served,) = done
+    assert served.result().status_code == 200
+    spent = asking[served]
+    assert ACCOUNT_LABEL not in (await rig.cluster.seen(spent)).metadata.labels
+    await dispatcher.kill()
+    rig.github.before_mint = None
+    another = await rig.dispatcher()
+    await rig.cluster.label(spent, {OWNER_LABEL: None})  # not even that is needed
+    assert (await another.ask(spent, wait=1)).status_code == 410
+
+
 async def test_a_token_that_was_revoked_while_the_pod_waited_wins_nothing(rig: Rig):
     await rig.accounts(ACME)
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)

@@ -20,6 +20,9 @@ def test_the_documented_example_is_a_configuration(tmp_path: Path):
     assert tart.fetched_by_host
     assert not tart.swap_under_vms
     assert fleet.agent is agent
+    assert agent.job is not None
+    needed = {"--provider-id={provider_id}", "--node-labels={node_labels}"}
+    assert needed <= set(agent.job.arguments), "Cluster API finds a Node by the one, pools place Pods by the other"
     assert agent.source == str(tmp_path / "tart-kubelet")
     assert fleet.ingress_guard is not None
     assert fleet.egress_firewall is not None

@@ -70,6 +70,9 @@ class RemediateHost:
         """The machine, where it is well or has time; otherwise when to look again."""
         context, now = self._context, self._context.clock.now()
         known = machine.status.remediation
+        if known is not None and await self._checks.leaves(machine):
+            # Core drains its Node first: a tier would get in its way, and opening the Node again would undo its drain.
+            return RequeueAfter(_SOON)
         asked = await self._checks.asks(machine)
         trouble = trouble_of(node, host, known, now, missing=missing, asked=asked)
         if trouble is None:
