@@ -24,6 +24,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
         "dispatching:handing_over",
         "dispatching:burst",
         "claiming_jobs:claiming_jobs",
+        "claiming_elsewhere:claiming_elsewhere",
         "waiting_pods:waiting_pods",
         "healing_leaks:healing_leaks",
         "besieged:besieged",

@@ -3,6 +3,7 @@ event loop that serves it.
 """
 
 import importlib
+import os
 import signal
 import socket
 import statistics
@@ -57,7 +58,8 @@ def front(quick: bool) -> Iterator[Row]:
         yield Row("page", f"first paint, {what}", amount(paint), "ms", note)
     took = sorted(alone, key=lambda seen: seen["paint"])[len(alone) // 2]
     yield Row("page", "the page's HTML", amount(took["bytes"] / 1000), "kB", f"packed; on the server: {took['took']}")
-    yield Row("page", "longest block of the event loop", amount(lag * 1000), "ms", f"goal {_TURN_GOAL}; all the while")
+    load = f"goal {_TURN_GOAL}; all the while, beside the browser; {os.getloadavg()[0]:.1f} processes on {os.cpu_count()} cores"
+    yield Row("page", "longest block of the event loop", amount(lag * 1000), "ms", load)
 
 
 def _visit(browser: Any, address: str) -> dict[str, Any]:

@@ -137,6 +137,8 @@ class _Soak:
         self._rng: random.Random = world.rng("soak")
         self._open: dict[int, SimulatedJob] = {}
         self._found = Soaked()
+        self._cancelled: set[int] = set()
+        """By somebody: at once where the job still waits, of which GitHub keeps no other trace."""
         self._cuts: list[asyncio.Task[None]] = []
         self._process = psutil.Process()
 
@@ -149,6 +151,9 @@ class _Soak:
         behaviour.unsent, behaviour.undelivered, behaviour.repeated = 0.001, 0.003, 0.005
         behaviour.delayed, behaviour.overtaken, behaviour.slow = 0.01, 0.005, 0.002
         behaviour.server_error, behaviour.lost_answer = 0.005, 0.001
+        # What GitHub and the cluster keep of the past is bounded, but a small fleet needs days to fill it: so it is less here.
+        an_hour = 1 + int(self._size.jobs / self._size.hours)
+        behaviour.jobs_kept, behaviour.deliveries_kept = max(100, 2 * an_hour), max(300, 4 * an_hour)
         self._weigh()
         helpers = [asyncio.create_task(each) for each in (self._weather(), self._looking(), self._weighing())]
         await self._submitting()
@@ -197,6 +202,7 @@ class _Soak:
         chosen = self._open[self._rng.choice(list(self._open))]
         if chosen.status != "completed" and chosen.cancelled_at is None:
             self._found.cancelled += 1
+            self._cancelled.add(chosen.id)
             self._cluster.github.cancel(chosen.id)
 
     async def _weather(self) -> None:
@@ -238,7 +244,8 @@ class _Soak:
             found.ended += 1
             if job.starts > 1:
                 found.twice.append(job.id)
-            if job.cancelled_at is not None:
+            if job.id in self._cancelled:
+                self._cancelled.discard(job.id)
                 continue
             if job.lost_since is not None:
                 found.by_runner += 1

@@ -143,7 +143,7 @@ class SoakWorld:
     def __init__(self, world: World, dsn: str, schema: str, *, macs: int) -> None:
         self.world, self.clock, self.macs = world, world.clock, macs
         self._dsn, self._schema = dsn, schema
-        self.store = MemoryStore()
+        self.store = MemoryStore(history_limit=100 * macs)
         self.plane = ControlPlane(
             self.store,
             self.clock,
@@ -252,10 +252,7 @@ class SoakWorld:
             "http://dispatch", _ProjectedToken(client), transport=self._to_dispatch(), clock=self.clock
         )
         manager = Manager(clock=self.clock, rng=rng, metrics=metrics)
-        RunnerOperator(
-            manager, client, retirement, PoolSettings(dispatch_url="http://dispatch"),
-            clock=self.clock, rng=rng, metrics=metrics,
-        )  # fmt: skip
+        RunnerOperator(manager, client, retirement, PoolSettings(dispatch_url="http://dispatch"))
         await manager.run()
 
     # The first day

@@ -36,10 +36,16 @@ def waiting_pods(quick: bool) -> Iterator[Row]:
     what = f"{pods:,} waiting Pods: "
     each = 1000 * (found.memory - found.memory_before) / pods
     before = f"{found.memory_before:.0f} MB before, with the cluster and its {pods:,} Pods in the same process"
-    yield Row("dispatch", what + "memory", amount(found.memory), "MB", f"{each:.1f} kB a Pod; {before}")
+    yield Row(
+        "dispatch",
+        what + "memory",
+        amount(found.memory),
+        "MB",
+        f"goal ≤300 above what was there: {found.memory - found.memory_before:.0f}, {each:.1f} kB a Pod; {before}",
+    )
     asking = f"over {seconds:.0f} s, in which each asks anew every 25 s ({pods / 25:.0f} requests/s, each verified)"
     also = f"Postgres {100 * found.database_cpu:.1f} %; healing and the cluster's own work included"
-    yield Row("dispatch", what + "CPU while idle", amount(100 * found.cpu), "% of a core", f"{asking}; {also}")
+    yield Row("dispatch", what + "CPU while idle", amount(100 * found.cpu), "% of a core", f"goal ≤6; {asking}; {also}")
     yield Row("dispatch", what + "queries while idle", amount(found.queries), "/s", "transactions, all of the process")
     yield Row(
         "dispatch", what + "TokenReviews while idle", amount(found.reviews), "/s", "tokens are verified with the keys"

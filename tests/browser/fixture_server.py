@@ -6,6 +6,7 @@ python tests/browser/fixture_server.py PORT HOSTS PODS
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import sys
 from collections.abc import Sequence
@@ -51,4 +52,5 @@ def fixture_worlds(hosts: int, pods: int) -> list[PageData]:
 
 
 if __name__ == "__main__":
-    run_measured(main(int(sys.argv[1]), fixture_worlds(int(sys.argv[2]), int(sys.argv[3]))))
+    with contextlib.suppress(KeyboardInterrupt):
+        run_measured(main(int(sys.argv[1]), fixture_worlds(int(sys.argv[2]), int(sys.argv[3]))))

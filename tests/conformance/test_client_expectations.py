@@ -167,3 +167,18 @@ async def test_a_local_review_is_about_its_own_namespace(api: Api) -> None:
     assert (answered["kind"], answered["status"]) == ("LocalSubjectAccessReview", {"allowed": False})
     asked["resourceAttributes"]["namespace"] = "default"
     assert (await api.http.post(path, json={"spec": asked})).status_code == 422
+
+
+async def test_what_the_document_says_is_not_served_is_refused_and_not_half_done(api: Api) -> None:
+    """`docs/design/control-plane.md`, what it does not do: a client meets a clear refusal, or an answer it can read."""
+    events = await api.http.get("/apis/events.k8s.io/v1/events")
+    assert events.status_code == 404
+    authority = await api.http.get(f"{api.path('configmaps')}/kube-root-ca.crt")
+    assert (authority.status_code, authority.json()["reason"]) == (404, "NotFound")
+    here = f"/api/v1/namespaces/{api.namespace}"
+    yaml = await api.http.get(here, headers={"Accept": "application/yaml"})
+    assert (yaml.status_code, yaml.json()["reason"]) == (406, "NotAcceptable")
+    assert "application/json" in yaml.json()["message"]
+    plain = await api.http.get(here, headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert plain.json()["metadata"]["name"] == api.namespace

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import paddock
@@ -35,6 +36,7 @@ def _imports(module: str, path: Path, known: Mapping[str, Path]) -> Iterator[str
         yield from (name for name in names if name in known and name != module)
 
 
+@cache
 def _graph(root: Path) -> dict[str, set[str]]:
     known = _modules(root)
     return {module: set(_imports(module, path, known)) for module, path in known.items()}

@@ -255,7 +255,8 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
         ),
         application.registry,
         healthy=lambda: None if (health := manager.readyz()).ok else health.text,
-        more=[*outage.behind(runners.service.routes), *runners.service.readable] if runners is not None else (),
+        # What is gone answers nobody: neither Pods and GitHub, nor commands.
+        more=outage.behind([*runners.service.routes, *runners.service.readable]) if runners is not None else (),
     )
     return page, runners
 

@@ -110,8 +110,8 @@ def with_limits(
             strangers.read(self, data)
 
         def parse(self, data: bytes) -> None:
-            if self.transport.is_closing():
-                return
+            if self.transport.is_closing() or self._stopped:
+                return  # it came to its limit while it waited in line
             begun = self._head
             if begun is not None:
                 self._head = begun + len(data)
@@ -167,7 +167,9 @@ def with_limits(
             refused(limit)
             if self.transport.is_closing():
                 return
-            if strangers is not None and self.proven_at is None and not strangers.may_say_why(self):
+            # One for which there is no place is not kept: it would be in nobody's count.
+            kept = self.proven_at is None and limit != "connections"
+            if kept and strangers is not None and not strangers.may_say_why(self):
                 self._keep_waiting(strangers.limits.kept_seconds)
                 return
             # Uvicorn declares a cycle where there is none before the first request.

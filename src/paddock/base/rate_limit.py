@@ -6,6 +6,8 @@ from paddock.base.clock import Clock
 
 __all__ = ["RateLimit", "RateLimits"]
 
+_SWEPT_EVERY = 1.0
+
 
 class RateLimit:
     """At most `burst` at once and `rate` a second over time. Nothing waits: what is too much is told so."""
@@ -39,11 +41,14 @@ class RateLimits:
     def __init__(self, rate: float, burst: float, clock: Clock, *, most: int = 20_000) -> None:
         self._rate, self._burst, self._clock, self._most = rate, burst, clock, most
         self._limits: dict[Hashable, RateLimit] = {}
+        self._swept_at = float("-inf")
 
     def take(self, holder: Hashable) -> bool:
         limit = self._limits.get(holder)
         if limit is None:
-            if len(self._limits) >= self._most:
+            if len(self._limits) >= self._most and self._clock.monotonic() - self._swept_at >= _SWEPT_EVERY:
+                # Seldom: it costs milliseconds, and whoever has many addresses would decide how often.
+                self._swept_at = self._clock.monotonic()
                 self._limits = {key: kept for key, kept in self._limits.items() if not kept.full}
             if len(self._limits) >= self._most:
                 return False

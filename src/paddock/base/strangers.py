@@ -117,7 +117,7 @@ class Strangers:
         registry = registry or CollectorRegistry()
         self._refusals = Counter(
             "paddock_http_strangers_refused",
-            "Refusals of callers that had not proved who they are: told at once, told late, or by the end of the connection.",
+            "Refusals of callers that had not proved who they are: told at once; late, or not at all; by the end of the connection.",
             ("how",),
             registry=registry,
         )

@@ -364,7 +364,7 @@ def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
         ready = get_condition(pool.status.conditions, "Ready")
         if ready is None or ready.status == "True" or (ready.reason in POOL_UNDER_WAY and not _none_starts(pool, now)):
             continue
-        if ready.last_transition_time is not None and now - ready.last_transition_time < _POOL_GRACE:
+        if (began := _pool_since(pool)) is not None and now - began < _POOL_GRACE:
             continue  # a runner that has just ended is being replaced: that is how pools live
         name, message = pool.metadata.name, ready.message or ready.reason
         if ready.reason in POOL_UNDER_WAY and ready.last_transition_time is not None:
@@ -379,6 +379,17 @@ def _of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
             runbook="PaddockJobsWaitTooLong",
             ties=Ties(fleet=pool.spec.fleet_selector, by_itself=ready.reason in _WRITTEN_WRONG),
         )
+
+
+def _pool_since(pool: RunnerPool) -> datetime | None:
+    """Since when it is not ready for the reason that it gives. A busy pool is never all ready: for want of room it is so only
+    since there is none, and a Pod that leaves may give it back the next moment.
+    """
+    placeable = get_condition(pool.status.conditions, "Placeable")
+    began = _since(pool.status.conditions)
+    if placeable is None or placeable.status != "False" or placeable.last_transition_time is None:
+        return began
+    return max(began or placeable.last_transition_time, placeable.last_transition_time)
 
 
 def _none_starts(pool: RunnerPool, now: datetime) -> bool:

@@ -19,6 +19,8 @@ __all__ = ["IdleBesideJobs", "LostRunner", "idle_beside_jobs", "lost_runners"]
 
 _HANDED_OVER = timedelta(seconds=20)
 """A job is handed to a warm Pod within a second or two; the queue is measured every ten."""
+_STARTED = timedelta(minutes=1)
+"""A Pod for a free place is made within seconds, and its VM boots in less than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def idle_beside_jobs(
         warm = pool.status.idle
         # As many Pods as there are jobs are starting: that is what can be done, and it takes as long as a VM boots.
         covered = jobs <= pool.status.starting and not warm
-        if (warm or places) and not covered:
+        if (warm or (places and waited > _STARTED.total_seconds())) and not covered:
             yield IdleBesideJobs(name, timedelta(seconds=waited), jobs, warm, places, _cause(pool, pods))
 
 

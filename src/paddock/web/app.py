@@ -156,11 +156,15 @@ class _Handlers:
         if ledger is None or not pages.past:
             raise HTTPException(404)
         seen = pages.watched.seen()
-        at = moment_of(request.query_params.get("at", ""), seen.now)
+        asked = request.query_params.get("at", "")
+        at = moment_of(asked, seen.now)
         if isinstance(at, str):
             return self._refused(at, 400)
         try:
             then = await ledger.then(at)
+            if not asked and then.known_since is not None and at < then.known_since <= seen.now:
+                # Nobody asked for that moment, and a young ledger does not know it: its first one is shown.
+                then = await ledger.then(then.known_since)
         except LedgerError as error:
             return self._refused(f"that moment cannot be read now: {error}", 503)
         node = await asyncio.to_thread(

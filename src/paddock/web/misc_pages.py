@@ -80,7 +80,9 @@ def found_page(site: Site, sought: str, found: Sequence[tuple[str, str]]) -> Nod
 
 
 def _names(found: Sequence[tuple[str, str]]) -> Node:
-    return h.ul(".related")[[h.li[h.span(".tag")[kind], " ", h.a(href=href(kind, name))[name]] for kind, name in found]]
+    return h.ul(".related.found")[
+        [h.li[h.span(".tag")[kind], " ", h.a(href=href(kind, name))[name]] for kind, name in found]
+    ]
 
 
 def refused_page(site: Site, why: str) -> Node:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from collections.abc import Iterator
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from paddock.base.event_loop import Turns, report_turns, run_measured
@@ -13,6 +16,21 @@ from paddock.base.metrics import exposition
 
 def value(text: str, name: str) -> float:
     return next(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name))
+
+
+@pytest.fixture(autouse=True)
+def own_interval() -> Iterator[None]:
+    """The interval belongs to the process, and this one is that of the tests."""
+    before = sys.getswitchinterval()
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_a_thread_that_computes_keeps_the_loop_waiting_a_millisecond_at_most() -> None:
+    async def main() -> float:
+        return sys.getswitchinterval()
+
+    assert run_measured(main()) == pytest.approx(0.001)
 
 
 def test_a_block_of_the_loop_is_measured_and_a_wait_is_not() -> None:

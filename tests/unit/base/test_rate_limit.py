@@ -34,3 +34,16 @@ def test_the_number_of_holders_is_bounded_and_those_who_rest_are_forgotten() -> 
 def test_a_limit_that_lets_nothing_through_is_refused(rate: float, burst: float) -> None:
     with pytest.raises(ValueError, match="above zero"):
         RateLimit(rate, burst, SteppedClock())
+
+
+def test_many_holders_at_once_do_not_decide_how_often_all_are_looked_at() -> None:
+    clock = SteppedClock()
+    limits = RateLimits(1.0, 2.0, clock, most=3)
+    for holder in range(4):
+        limits.take(holder)
+    kept = limits._limits
+    assert not any(limits.take(holder) for holder in range(4, 100))
+    assert limits._limits is kept, "not looked through again within a second"
+    clock.step(1.5)
+    limits.take(100)
+    assert limits._limits is not kept

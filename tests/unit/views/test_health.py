@@ -213,7 +213,8 @@ def waiting(seconds: float, jobs: int = 8) -> QueueSummary:
 
 def test_jobs_that_wait_beside_idle_macs_are_a_problem_with_a_cause_long_before_they_wait_too_long():
     macs = [mac(f"mac-{number}") for number in range(10)]
-    health = look(pools=[pool()], nodes=macs, summary=waiting(25.0))
+    assert look(pools=[pool()], nodes=macs, summary=waiting(25.0)).ok, "a Pod is made and booted within a minute"
+    health = look(pools=[pool()], nodes=macs, summary=waiting(65.0))
     assert not health.ok
     (found,) = health.problems
     assert (found.about, found.runbook) == ("pool macs", "PaddockIdleBesideJobs")
@@ -221,6 +222,16 @@ def test_jobs_that_wait_beside_idle_macs_are_a_problem_with_a_cause_long_before_
         "8 jobs that may run wait beside 20 free places on good Macs;"
         " the pool is kept at 0 Pods (replicas), and autoscaling is off"
     )
+
+
+def test_a_busy_pool_that_has_only_just_found_no_room_is_no_problem_and_one_that_finds_none_is():
+    def full(since: timedelta) -> RunnerPool:
+        placeable = Condition("Placeable", "False", "Unschedulable", "no Node has room for 1 Pods", NOW - since)
+        return pool(conditions=(*said("Unschedulable", "0 of 12 Pods wait for a job, 11 run one"), placeable))
+
+    assert look(pools=[full(timedelta(seconds=5))]).ok
+    [found] = look(pools=[full(timedelta(minutes=5))]).problems
+    assert found.about == "pool macs"
 
 
 def test_warm_pods_beside_waiting_jobs_are_dispatchs_fault():

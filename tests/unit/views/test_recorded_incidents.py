@@ -3,21 +3,14 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from unit.views.recorded import Recorded, recordings
 
 from paddock.views.problem import Problem
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
 RECORDED = recordings()
-MISSED = frozenset(
-    {
-        "an installation is suspended",
-        "runners die in their jobs",
-        "runners hang after their jobs",
-        "runners never register",
-        "runners stand still in their jobs",
-    }
-)
+MISSED: frozenset[str] = frozenset()
 """Incidents in which something else is named first, or nothing. Whoever mends one takes it off this list."""
 
 
@@ -42,7 +35,7 @@ def row(recorded: Recorded) -> tuple[str, str, str]:
 def test_there_are_enough_of_them_and_nearly_all_are_right():
     right = [name for name, recorded in RECORDED.items() if recorded.right()]
     assert len(RECORDED) >= 40
-    assert len(right) * 10 >= len(RECORDED) * 9
+    assert len(right) * 40 >= len(RECORDED) * 38
     assert frozenset(RECORDED) - frozenset(right) == MISSED
 
 
@@ -52,6 +45,14 @@ def test_the_first_cause_named_is_the_true_one(incident: str):
     health = recorded.health()
     assert recorded.right(), [problem.about for problem in health.problems]
     assert health.sentence.startswith(f"Not healthy: {recorded.first()}: ")
+
+
+@pytest.mark.parametrize("incident", sorted(name for name, recorded in RECORDED.items() if recorded.cause == "paddock"))
+def test_the_command_names_it_too_although_it_has_no_word_with_the_operator(incident: str):
+    """The page of `paddock up` is told by the operator in its process; everybody else knows it from the Hosts."""
+    recorded = RECORDED[incident]
+    assert recorded.told, "the operator knows it"
+    assert replace(recorded, told=[]).right()
 
 
 @pytest.mark.parametrize("incident", sorted(name for name, recorded in RECORDED.items() if recorded.second))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import httpx2
@@ -23,12 +24,13 @@ class PastLedger:
 
     log_kept = timedelta(days=30)
     away = False
+    known_since: datetime | None = None
 
     async def then(self, at: datetime) -> FleetThen:
         if self.away:
             raise LedgerUnavailableError("the database went away")
         self.asked = at
-        return fleet_then()
+        return replace(fleet_then(), known_since=self.known_since) if self.known_since else fleet_then()
 
 
 @pytest.fixture
@@ -52,6 +54,17 @@ async def test_the_moment_that_is_asked_for_is_shown(browser: httpx2.AsyncClient
     assert ledger.asked == at
     assert "What changed since" in answer.text
     assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_a_young_ledger_shows_its_first_moment_unless_another_is_asked_for(
+    browser: httpx2.AsyncClient, ledger: PastLedger
+) -> None:
+    ledger.known_since = NOW - timedelta(minutes=2)
+    assert (await browser.get("/rewind")).status_code == 200
+    assert ledger.asked == ledger.known_since
+    at = NOW - timedelta(minutes=30)
+    await browser.get("/rewind", params={"at": at.isoformat()})
+    assert ledger.asked == at
 
 
 async def test_what_is_no_moment_is_refused_and_says_how_to_write_one(browser: httpx2.AsyncClient) -> None:

@@ -182,9 +182,12 @@ async def _service(reached: Reached) -> "list[Check]":
 
 async def _waiting(reached: Reached) -> "list[Check]":
     try:
-        return job_checks(await reached.ledger.get("queue") or ())
+        waiting = await reached.ledger.get("queue")
     except Problem as problem:
         return [unknown("waiting jobs", f"they cannot be read: {problem}", "paddock get jobs")]
+    if waiting is None:
+        return [unknown("waiting jobs", f"{reached.ledger.where} does not show them", "paddock get jobs")]
+    return job_checks(waiting)
 
 
 def source_checks(sources: "Iterable[Mapping[str, Any]]") -> "list[Check]":

@@ -254,11 +254,21 @@ class Handover:
         except github.RateLimited as error:
             why = f"GitHub's limit leaves no runner for this account: {error}"
             raise GivenUpError("rate_limited", why, scope="account", retry_after=error.retry_after) from error
-        except (github.Forbidden, github.Unauthenticated) as error:
+        except github.Forbidden as error:
+            # Until a person acts this fails each time, as with groups.
+            why = (
+                f"GitHub refuses a runner for {account.login}: {error}: give the App the permission Self-hosted runners: write "
+                "(organisation) or Administration: write (repository), accept it for the account, or lift its suspension"
+            )
+            raise GivenUpError("forbidden", why, scope="account", retry_after=60.0) from error
+        except github.Unauthenticated as error:
             raise GivenUpError("forbidden", f"GitHub refuses a runner: {error}", scope="account") from error
         except github.NotFound as error:
-            why = f"GitHub knows neither {claim.repository} nor its owner: {error}"
-            raise GivenUpError("not_found", why, scope="repository") from error
+            why = (
+                f"GitHub knows neither {claim.repository} nor its owner: {error}: if it was transferred or renamed, install the "
+                "App for its new owner and run the workflow again; if it is gone, its jobs are closed with it"
+            )
+            raise GivenUpError("not_found", why, scope="repository", retry_after=60.0) from error
         except github.Unavailable as error:
             why = f"GitHub cannot be reached: {error}"
             raise GivenUpError("unavailable", why, scope="job", answer=later("unreachable", "GitHub")) from error

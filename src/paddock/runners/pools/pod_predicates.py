@@ -204,7 +204,9 @@ class PodEnding:
     @property
     def sentence(self) -> str:
         code = "no exit code" if self.exit_code is None else f"exit code {self.exit_code}"
-        said = f": {self.message}" if self.message else ""
+        # What a runner printed last explains an end that was not meant, and nothing else; it is kept beside the sentence.
+        lines = [line.strip() for line in self.message.splitlines() if line.strip()] if self.abnormal else []
+        said = f": {'; '.join(lines[-2:])}" if lines else ""
         return f"ended with {code} ({self.reason or 'no reason given'}){said}"
 
 

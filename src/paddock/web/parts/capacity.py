@@ -13,6 +13,8 @@ from paddock.web.parts.drawing import empty, split_bar
 __all__ = ["capacity"]
 
 _SHOWN = 8
+_ALSO = (("Warm windows", "WarmWindows"), ("Profiles", "Profiles"))
+"""What else a pool was told to do, by the condition that says what came of it: none where nothing was."""
 
 
 def capacity(pools: Sequence[RunnerPool]) -> Node:
@@ -43,6 +45,11 @@ def _rows(pool: RunnerPool) -> Node:
             h.td(colspan=str(len(figures) + 1))[
                 split_bar(shares, f"{status.busy} busy, {status.idle} warm, {status.starting} starting"),
                 h.small[ready.message if ready is not None and ready.message else spec.dispatch_label],
+                [
+                    h.small(".also")[f" {what}: {said.message}"]
+                    for what, kind in _ALSO
+                    if (said := get_condition(status.conditions, kind)) is not None and said.message
+                ],
             ]
         ],
     ]

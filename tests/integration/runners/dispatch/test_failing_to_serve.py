@@ -141,6 +141,39 @@ async def test_a_group_that_is_refused_is_one_sentence_with_its_remedy_and_no_lo
     assert dispatcher.count("paddock_dispatch_undone_total", reason="group_refused") == 1
 
 
+@pytest.mark.parametrize(
+    ("failure", "reason", "remedy"),
+    [
+        (
+            github.Forbidden("Resource not accessible by integration", status=403),
+            "forbidden",
+            "give the App the permission Self-hosted runners: write (organisation) or Administration: write (repository)",
+        ),
+        (
+            github.NotFound("org1/app", status=404),
+            "not_found",
+            "if it was transferred or renamed, install the App for its new owner and run the workflow again",
+        ),
+    ],
+    ids=["an App without a permission", "a repository that was transferred"],
+)
+async def test_what_only_a_person_can_mend_is_one_sentence_with_its_remedy_and_no_loop(
+    rig: Rig, failure: github.GitHubError, reason: str, remedy: str
+):
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    rig.github.mint_failures = [failure for _ in range(5)]
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=3)).status_code == 204
+    assert len(rig.github.mint_failures) == 4, "tried once, and not again before a minute has passed"
+    waiting = await rig.ledger.overview.waiting(1)
+    assert waiting is not None
+    assert remedy in waiting.why
+    assert waiting.until is not None
+    assert (waiting.until - rig.bench.clock.now()).total_seconds() >= 60
+    assert dispatcher.count("paddock_dispatch_undone_total", reason=reason) == 1
+
+
 async def test_runners_of_an_account_of_which_only_a_repository_is_allowed_are_that_repositorys(rig: Rig):
     # GitHub would give an organisation's runner the job of any other of its repositories.
     await rig.accounts(ACME, vcpus=60)
@@ -247,6 +280,34 @@ async def test_a_missing_account_label_is_nobodys_problem(rig: Rig):
     assert (await dispatcher.ask(pod, wait=5)).status_code == 200
     assert ACCOUNT_LABEL not in (await rig.cluster.seen(pod)).metadata.labels
     assert (await dispatcher.ask(pod, wait=1)).status_code == 410
+
+
+async def test_a_process_that_dies_while_account_labels_give_way_leaves_no_pod_to_a_second_tenant(rig: Rig):
+    """The label waits for the other hand-over; the ledger alone knows by then that the Pod is spent, and that is enough."""
+    await rig.accounts(ACME, vcpus=60)
+    dispatcher = await rig.dispatcher()
+    pods = [await rig.cluster.pod(1), await rig.cluster.pod(2)]
+    minting, never = [False], asyncio.Event()
+
+    async def second_hangs() -> None:
+        if minting[0]:
+            await never.wait()
+        minting[0] = True
+
+    rig.github.before_mint = second_hangs
+    asking = {dispatcher.asking(pod, wait=20): pod for pod in pods}
+    await dispatcher.waits(2)
+    await rig.bench.queue(job(1), job(2))
+    done, _ = await asyncio.wait(asking, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+    (served,) = done
+    assert served.result().status_code == 200
+    spent = asking[served]
+    assert ACCOUNT_LABEL not in (await rig.cluster.seen(spent)).metadata.labels
+    await dispatcher.kill()
+    rig.github.before_mint = None
+    another = await rig.dispatcher()
+    await rig.cluster.label(spent, {OWNER_LABEL: None})  # not even that is needed
+    assert (await another.ask(spent, wait=1)).status_code == 410
 
 
 async def test_a_token_that_was_revoked_while_the_pod_waited_wins_nothing(rig: Rig):

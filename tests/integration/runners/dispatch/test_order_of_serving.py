@@ -230,7 +230,7 @@ async def test_a_clear_yes_serves_the_pod(rig: Rig):
     assert (await dispatcher.ask(pod, wait=5)).status_code == 200
 
 
-async def test_what_was_verified_is_remembered_for_a_minute_and_never_past_the_tokens_end(rig: Rig):
+async def test_what_was_verified_is_never_remembered_past_the_tokens_end(rig: Rig):
     clock = ShiftedClock(both=True)
     dispatcher, pod = await rig.dispatcher(clock=clock), await rig.cluster.pod(1)
     tokens = dispatcher.service.tokens
@@ -238,8 +238,8 @@ async def test_what_was_verified_is_remembered_for_a_minute_and_never_past_the_t
     clock.ahead = ends - datetime.now(UTC) - timedelta(seconds=5)
     began = clock.monotonic()
     await tokens.waiting(Secret(pod.token))
-    ((_, until_when),) = tokens._known.values()
-    assert until_when - began <= 5.1, "its last seconds, not a minute"
+    ((_, until_when, _),) = tokens._known.values()
+    assert until_when - began <= 5.1, "its last seconds"
     clock.ahead += timedelta(seconds=6)
     with pytest.raises(Unauthenticated, match="expired"):
         await tokens.waiting(Secret(pod.token))

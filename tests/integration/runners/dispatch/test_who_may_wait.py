@@ -246,6 +246,33 @@ async def test_without_keys_a_review_is_remembered_and_asked_for_once(rig: Rig):
     assert counting.reviews == 3, "a refusal is never remembered"
 
 
+class WithdrawnKeys:
+    """A cluster that publishes other keys by now."""
+
+    async def of(self, key_id: str):
+        del key_id
+
+
+async def test_a_good_signature_is_remembered_until_its_key_is_withdrawn_and_no_longer_than_the_token_lasts(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+):
+    counting = Counting(rig.cluster)
+    dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(counting)), await rig.cluster.pod(1)
+    tokens = dispatcher.service.tokens
+    checked: list[str] = []
+    check = tokens._check_signature
+    monkeypatch.setattr(tokens, "_check_signature", lambda text, key: (checked.append(text), check(text, key)))
+    await tokens.waiting(Secret(pod.token))
+    await tokens.waiting(Secret(pod.token))
+    assert (len(checked), counting.reviews) == (1, 0)
+    ((_, until, _),) = tokens._known.values()
+    ends = jwt.decode(pod.token, options={"verify_signature": False})["exp"] - tokens._clock.now().timestamp()
+    assert until - tokens._clock.monotonic() == pytest.approx(ends, abs=2)
+    monkeypatch.setattr(tokens, "_keys", WithdrawnKeys())
+    await tokens.waiting(Secret(pod.token))
+    assert (len(checked), counting.reviews) == (1, 1), "whose key is unknown is asked for, not remembered"
+
+
 async def test_a_claim_asks_the_cluster_whatever_is_remembered(rig: Rig):
     counting = Counting(rig.cluster)
     dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(counting)), await rig.cluster.pod(1)

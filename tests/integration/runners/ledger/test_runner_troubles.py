@@ -6,7 +6,7 @@ from integration.runners.ledger.rig import ACME, BOLT, Bench, job
 
 from paddock.runners.ledger.views import RunnerTrouble
 
-KILLED = "the Pod ended with exit code 137 (Error): out of memory\nsecond line"
+KILLED = "the Pod ended with exit code 137 (Error): out of memory; killed\nsecond line"
 
 
 async def kinds(bench: Bench) -> dict[str, RunnerTrouble]:
@@ -55,7 +55,7 @@ async def test_a_pod_that_ended_before_its_job_has_died_in_it(bench: Bench) -> N
     await bench.completed(job(1), 1, "failure")
     found = (await kinds(bench))["died_in_job"]
     assert found.pods == 4, "the fifth one's job was over before"
-    assert found.said == "the Pod ended with exit code 137 (Error): out of memory"
+    assert found.said == "the Pod ended with exit code 137 (Error): out of memory; killed"
 
 
 async def test_a_pod_that_ended_well_or_that_was_taken_away_has_not_died_in_its_job(bench: Bench) -> None:

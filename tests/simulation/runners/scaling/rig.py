@@ -3,8 +3,11 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
+
+from simulation.runners.pools.capacity_bound import CapacityBound
 
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.secrets import Secret
@@ -12,11 +15,13 @@ from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.definitions import our_definitions
 from paddock.kube.builtin import Node
+from paddock.kube.builtin import Pod as KubePod
 from paddock.kube.client import Client
 from paddock.kube.conditions import get_condition
 from paddock.kube.config import Config
 from paddock.kube.controller import Controller
 from paddock.kube.credentials import FixedIdentity, Identity
+from paddock.kube.errors import NotFoundError
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
@@ -31,6 +36,8 @@ from paddock.simulator.fleet_world import GlassStore
 from paddock.simulator.process import World
 
 ADMIN = Secret("scaling-admin")
+BOUND = 15.0
+"""Seconds within which a place that a pool can use has a Pod, as in every simulation of pools."""
 
 
 class StubBooks:
@@ -63,7 +70,11 @@ class StubBooks:
 
 
 class ScalingWorld:
-    """`alone` runs the autoscaler without the pool controller, whose writes and Pods would only be in the way."""
+    """`alone` runs the autoscaler without the pool controller, whose writes and Pods would only be in the way.
+
+    With the pool controller the bound on capacity is kept (`capacity_bound`): whatever the autoscaler asks for, good Nodes with
+    room do not stand beside pools that lack Pods. Every Pod that has a Node runs within a second or two.
+    """
 
     def __init__(self, world: World, *definitions: dict[str, Any], alone: bool = False) -> None:
         self._alone = alone
@@ -84,6 +95,33 @@ class ScalingWorld:
         world.process("api", self._api)
         self.api = self._client(faults=False)
         self.operator = world.process("operator", self._operator, restart_after=2.0)
+        self.bound = CapacityBound(None if alone else BOUND, lambda pod: pod.status.phase == "Running")
+        self._starts_seen = 0
+        world.process("agents", self._agents)
+
+    async def _agents(self) -> None:
+        """The kubelets, and who looks at them from outside."""
+        await self.ready.wait()
+        while True:
+            for pod in self.store.present(KubePod):
+                meta = pod.metadata
+                with suppress(NotFoundError):
+                    if meta.deletion_timestamp is not None:
+                        await self.api.delete(KubePod, meta.name, meta.namespace, uid=meta.uid, grace_period=0)
+                    elif pod.spec.node_name and pod.status.phase in ("", "Pending"):
+                        running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+                        change = {"metadata": {"uid": meta.uid}, "status": running}
+                        await self.api.merge_patch(KubePod, meta.name, change, meta.namespace, subresource="status")
+            started, self._starts_seen = self.operator.starts != self._starts_seen, self.operator.starts
+            self.bound.look(
+                self.store.present(RunnerPool),
+                self.store.present(Node),
+                self.store.present(KubePod),
+                bad=frozenset(),
+                excused=started or not self.operator.running,
+                now=self.clock.monotonic(),
+            )
+            await self.clock.sleep(1.0)
 
     async def _api(self) -> None:
         async with self.plane.running():
@@ -152,11 +190,14 @@ class ScalingWorld:
         for _ in range(count):
             name = f"node-{len(self.node_names)}"
             self.node_names.append(name)
-            await self.api.create(Node(metadata=ObjectMeta(name=name, labels={label: fleet})))
+            os, arch = ("linux", "amd64") if memory else ("darwin", "arm64")
+            fits = {"kubernetes.io/os": os, "kubernetes.io/arch": arch, "tuist.dev/runtime": "tart"}
+            await self.api.create(Node(metadata=ObjectMeta(name=name, labels={label: fleet, **fits})))
             said = {"Ready": "True", **conditions}
             status = {
                 "conditions": [{"type": kind, "status": state} for kind, state in said.items()],
-                "allocatable": {"memory": memory or "16Gi", "pods": "3"} | ({} if memory else {"tuist.dev/vm": "2"}),
+                "allocatable": {"cpu": "64", "memory": memory or "16Gi", "pods": "3"}
+                | ({} if memory else {"tuist.dev/vm": "2"}),
             }
             await self.api.merge_patch(Node, name, {"status": status}, subresource="status")
 
@@ -179,12 +220,14 @@ class ScalingWorld:
                 pools = {p.metadata.name: (p.spec.replicas, p.status) for p in self.store.present(RunnerPool)}
                 raise AssertionError(f"not within {within:.0f} s: {what}\n{pools}")
             await self.clock.sleep(0.5)
+        assert not self.bound.broken, self.bound.broken
         return self.clock.monotonic() - began
 
     async def stays(self, what: str, holds: Callable[[], bool], during: float) -> None:
         until = self.clock.monotonic() + during
         while self.clock.monotonic() < until:
             assert holds(), f"no longer: {what}"
+            assert not self.bound.broken, self.bound.broken
             await self.clock.sleep(0.5)
 
 

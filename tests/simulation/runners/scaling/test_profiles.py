@@ -36,6 +36,7 @@ async def test_a_profile_has_pods_of_its_image_follows_the_table_and_goes_with_i
     await fleet.pool("macs", enabled=False, profiles=(XCODE, SMALL))
     await fleet.until("pools", lambda: _names(fleet) == ["macs", "macs-small", "macs-xcode-26-1"])
     await fleet.until("Pods", lambda: _images(fleet, "macs-xcode-26-1") == {"xcode@sha256:1"})
+    await fleet.until("it is said", lambda: _said(fleet) is not None)
     said = _said(fleet)
     assert said is not None
     assert (said.status, said.reason) == ("True", "Applied")

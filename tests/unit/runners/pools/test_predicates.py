@@ -69,6 +69,13 @@ def test_the_end_of_a_pod_is_the_latest_end_of_its_containers() -> None:
     assert told.abnormal
 
 
+def test_the_last_lines_explain_an_end_that_was_not_meant_and_a_good_end_needs_no_words() -> None:
+    printed = "starting\nlistening\nrunning\nout of memory\nrunner ended with 137\n"
+    died = pod_predicates.PodEnding(NOW, 137, "Error", printed)
+    assert died.sentence == "ended with exit code 137 (Error): out of memory; runner ended with 137"
+    assert pod_predicates.PodEnding(NOW, 0, "Completed", printed).sentence == "ended with exit code 0 (Completed)"
+
+
 def test_without_containers_the_end_is_the_deletion_or_now_and_never_in_the_future() -> None:
     assert pod_predicates.ending_of(pod("p", deleted=ago(minutes=1)), NOW).at == ago(minutes=1)
     assert pod_predicates.ending_of(pod("p"), NOW).at == NOW
