@@ -32,6 +32,7 @@ HOUR = 3600.0
 _SHORTEST, _LONGEST = 120.0, 840.0
 _MISHAPS = 0.01
 """Of all jobs: so many runners go wrong."""
+_JOB_LIMIT = 6 * HOUR - 60
 _LOOK_EVERY = 60.0
 _COLLECT_EVERY = 600.0
 _FLAT = 1.15
@@ -131,6 +132,12 @@ def soaked(dsn: str, schema: str, size: Size, *, seed: int = 1) -> Soaked:
         return simulate(scenario, seed=seed, limit=(size.hours + 12) * HOUR).result
 
 
+def _stood_still(job: SimulatedJob) -> bool:
+    """Its runner went on without ever getting on: nobody ends it under the job, so GitHub did, after its six hours."""
+    ran = job.completed_at - job.started_at if job.completed_at and job.started_at else None
+    return job.conclusion == "cancelled" and ran is not None and ran.total_seconds() >= _JOB_LIMIT
+
+
 class _Soak:
     def __init__(self, world: World, cluster: SoakWorld, size: Size) -> None:
         self._cluster, self._size = cluster, size
@@ -167,7 +174,7 @@ class _Soak:
         found.never += [f"job {job.id} is {job.status}" for job in self._open.values()]
         found.left = await self._left()
         done = cluster.kubelets.faults.done
-        found.by_faults += done[Hang.DIES_IN_JOB] + done[Hang.STANDS_STILL]
+        found.by_faults = cluster.kubelets.cut_off + done[Hang.DIES_IN_JOB] + done[Hang.STANDS_STILL]
         found.mishaps, found.kills = sum(done.values()), cluster.live_kills()
         self._weigh()
         found.seconds = perf_counter() - began
@@ -222,8 +229,6 @@ class _Soak:
                 self._found.restarts += 1
             await cluster.clock.sleep(HOUR / 2)
             turn += 1
-            # Both of its places may be in the middle of a job.
-            self._found.by_faults += 2
             self._found.power_cuts += 1
             cut = cluster.kubelets.power_cut(f"mac-{self._rng.randrange(self._size.macs)}")
             self._cuts.append(asyncio.create_task(cut))
@@ -247,7 +252,7 @@ class _Soak:
             if job.id in self._cancelled:
                 self._cancelled.discard(job.id)
                 continue
-            if job.lost_since is not None:
+            if job.lost_since is not None or _stood_still(job):
                 found.by_runner += 1
             elif job.conclusion != job.planned:
                 found.wrong.append(f"job {job.id} ended as {job.conclusion}")

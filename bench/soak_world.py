@@ -32,7 +32,7 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.kube.store import CacheChange
-from paddock.runners.api import OPERATOR_AUDIENCE, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import Ledger
@@ -78,6 +78,8 @@ class Kubelets(SimulatedPods):
     def __init__(self, client: Client, *arguments: Any, **named: Any) -> None:
         super().__init__(client, *arguments, **named)
         self.faults = self.runner_faults = _CountedFaults()
+        self.cut_off = 0
+        """Pods with a job whose Mac lost its power."""
         self._dark: set[str] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._pods = Informer(
@@ -126,6 +128,7 @@ class Kubelets(SimulatedPods):
         """The Mac goes dark in mid-job and comes back after ten minutes, when its agent says that its VMs are gone."""
         self._dark.add(node)
         here = [pod for pod in self._pods.reader.list() if pod.spec.node_name == node]
+        self.cut_off += sum(OWNER_LABEL in pod.metadata.labels for pod in here)
         for pod in here:
             task = self._lives.pop(pod.metadata.uid, None)
             if task is not None:
