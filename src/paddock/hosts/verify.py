@@ -154,6 +154,9 @@ def ownership(
             "DuplicateClaim",
             f"server {server} belongs to {claim.machine_namespace}/{claim.machine_name}: another host is claimed",
         )
+    if not host.status.cloud_name:
+        # The inventory makes a Host first and writes what it saw after it: a name that is not there yet is nobody else's.
+        return WaitForInventory(f"the inventory has not said yet under which name the cloud shows server {server}")
     named = {rival.metadata.name for rival in rivals}
     if host.status.cloud_name != machine.metadata.name:
         if host.status.cloud_name in named:

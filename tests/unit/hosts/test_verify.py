@@ -54,6 +54,11 @@ class TestOwnership:
     def test_a_host_that_the_inventory_has_not_seen_is_waited_for(self):
         assert isinstance(self.whose(None), WaitForInventory)
 
+    def test_a_host_of_which_the_inventory_has_not_said_the_name_yet_is_waited_for(self):
+        decided = self.whose(host(cloud_name="", state=""))
+        assert isinstance(decided, WaitForInventory)
+        assert "has not said yet" in decided.message
+
     @pytest.mark.parametrize(
         ("lost", "reason"),
         [
@@ -99,7 +104,9 @@ class TestOwnership:
         judged = host(spec={"claim": held, "release": release() if releasing else None}, state=state, cloud_name=name)
         others = [machine("m-2", uid=OTHER_UID, server_id=SERVER_ID)] if rivals else []
         decided = self.whose(judged, rivals=others)
-        assert isinstance(decided, KeepBinding | WriteMissingClaim | LetGo)
+        assert isinstance(decided, KeepBinding | WriteMissingClaim | LetGo | WaitForInventory)
+        if isinstance(decided, WaitForInventory):
+            assert (its_claim, name) == (None, "")
         if isinstance(decided, KeepBinding):
             assert its_claim == UID
             assert not releasing
