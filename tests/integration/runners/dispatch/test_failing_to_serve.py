@@ -287,12 +287,15 @@ async def test_a_process_that_dies_while_account_labels_give_way_leaves_no_pod_t
     await rig.accounts(ACME, vcpus=60)
     dispatcher = await rig.dispatcher()
     pods = [await rig.cluster.pod(1), await rig.cluster.pod(2)]
-    minting, never = [False], asyncio.Event()
+    both, never = asyncio.Event(), asyncio.Event()
+    minting: list[int] = []
 
     async def second_hangs() -> None:
-        if minting[0]:
+        minting.append(len(minting))
+        if len(minting) == 2:
+            both.set()
             await never.wait()
-        minting[0] = True
+        await both.wait()
 
     rig.github.before_mint = second_hangs
     asking = {dispatcher.asking(pod, wait=20): pod for pod in pods}
