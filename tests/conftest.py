@@ -20,6 +20,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 configuration.set_hypothesis_home_dir(Path(__file__).resolve().parents[1] / ".hypothesis")
 settings.register_profile("paddock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("paddock")
+# What plays the parts of others is changed seldom, and everything else would fail with it: `test-slow` tries it by itself.
+_STAND_INS = ("conformance", "integration/simulator", "integration/tart", "simulation/simulator", "unit/simulator")
+_TESTS = Path(__file__).resolve().parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.relative_to(_TESTS).as_posix().startswith(_STAND_INS):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

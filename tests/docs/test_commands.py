@@ -28,6 +28,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ALL, ids=str)
 def test_every_line_of_a_console_block_can_be_typed(line: Typed):
     for words in commands_in(line.line):

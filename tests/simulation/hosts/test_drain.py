@@ -211,6 +211,7 @@ class Dispatch:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [False, True])
 @simulated(seeds=1)
 async def test_a_job_that_only_dispatch_knows_is_named_and_counted(world: World, away: bool) -> None:

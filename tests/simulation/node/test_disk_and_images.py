@@ -260,6 +260,7 @@ def test_a_lost_session_is_said_on_the_node_and_no_vm_is_tried() -> None:
     simulate(scenario, seed=5)
 
 
+@pytest.mark.slow
 def test_leaked_slots_and_a_long_uptime_are_conditions_with_a_remedy() -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world, long_uptime_days=0.01)
@@ -299,6 +300,7 @@ def test_labels_do_not_flap_when_tart_does_not_answer() -> None:
     simulate(scenario, seed=5)
 
 
+@pytest.mark.slow
 def test_an_idle_agent_writes_little() -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)

@@ -21,6 +21,7 @@ def _as_newer(entry: dict[str, Any]) -> dict[str, Any]:
     return entry | {"snapshots": [{"taken": "2027-01-01T00:00:00Z"}], "lane": "fast"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", [_as_older, _as_newer], ids=["an upgrade", "a downgrade"])
 def test_two_jobs_outlive_the_change_of_the_agents_version(written: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     async def scenario(world: World) -> None:

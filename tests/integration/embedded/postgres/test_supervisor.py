@@ -187,6 +187,7 @@ async def test_killing_the_owner_with_9_ends_the_server_too(prepared: Path) -> N
         assert await ask(postgres.dsn, "SELECT 1") == 1
 
 
+@pytest.mark.slow
 async def test_a_server_left_behind_by_a_killed_owner_is_stopped_before_a_new_one_starts(prepared: Path) -> None:
     async with embedded(prepared) as postgres:
         placement = postgres._placed

@@ -5,6 +5,7 @@ import itertools
 import random
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -129,6 +130,7 @@ async def _answer(call: Any) -> Answer:
         return type(error)
 
 
+@pytest.mark.slow
 def test_the_durable_store_never_differs_from_the_model(server: EmbeddedPostgres) -> None:
     class Machine(BothStores):
         dsn = server.dsn

@@ -43,6 +43,7 @@ def current(rig: Rig) -> str:
     return (rig.mac.disk.root / HOME.lstrip("/") / "current" / "v").read_text()
 
 
+@pytest.mark.slow
 async def test_the_agent_is_installed_and_runs_with_the_hosts_own_values(rig: Rig, tmp_path: Path) -> None:
     fleet = bundle(tmp_path, "1")
     await rig.ready(fleet=fleet)

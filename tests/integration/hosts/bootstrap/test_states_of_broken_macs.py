@@ -87,6 +87,7 @@ async def test_rules_are_evaluated_before_the_first_reboot_and_only_once_after_i
     assert not rig.mac.pf.rules("com.apple/tuist.runners")
 
 
+@pytest.mark.slow
 async def test_a_sealed_automatic_login_is_healed_with_the_right_password(rig: Rig):
     await rig.ready()
     rig.mac.seal_password()
@@ -162,6 +163,7 @@ async def test_a_host_ordered_before_the_key_was_registered_says_so(rig: Rig):
     assert (await rig.failed()).kind is FailureKind.AUTH_REFUSED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "kind"),
     [

@@ -173,6 +173,7 @@ async def test_a_pod_whose_token_is_refused_fails_before_its_runner(world: Linux
     assert "refuses this Pod" in ended.output["poller"]
 
 
+@pytest.mark.slow
 async def test_the_poller_takes_the_address_with_or_without_the_endpoint(world: LinuxWorld) -> None:
     pod = await world.pod("linux-runner-1", url=world.url + PATH)
     await world.submit()

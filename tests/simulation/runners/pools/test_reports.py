@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+import pytest
 from simulation.runners.pools.pool_world import PoolWorld
 
 from paddock.kube.builtin import Event, Pod
@@ -41,6 +42,7 @@ async def test_a_pod_that_ended_is_reported_once_and_only_a_bad_end_is_an_event(
     assert "exit code 137" in said
 
 
+@pytest.mark.slow
 @simulated(2)
 async def test_pods_that_ended_while_no_controller_ran_are_reaped_when_one_does(world: World) -> None:
     """Terminal Pods accumulate meanwhile, nothing is refilled, and no running job is touched."""

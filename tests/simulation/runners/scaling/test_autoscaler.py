@@ -3,6 +3,7 @@
 from contextlib import suppress
 from datetime import timedelta
 
+import pytest
 from simulation.runners.scaling.rig import ScalingWorld
 
 from paddock.base.metrics import exposition
@@ -57,6 +58,7 @@ async def test_a_pool_shrinks_only_after_less_was_enough_for_its_whole_cooldown(
     await fleet.until("it is written down", lambda: fleet.seen("xcode").status.last_scale_down_at is not None)
 
 
+@pytest.mark.slow
 @simulated(seeds=2)
 async def test_a_ledger_that_cannot_be_asked_changes_no_replicas_and_the_condition_says_so(world: World) -> None:
     fleet = ScalingWorld(world)

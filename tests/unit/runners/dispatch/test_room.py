@@ -1,5 +1,7 @@
 import time
 
+import pytest
+
 from paddock.base.secrets import Secret
 from paddock.runners.dispatch.identity import PodIdentity
 from paddock.runners.dispatch.waiting_pods import NOTHING, SUPERSEDED, Place, PollAnswer, Waiter, WaitingPods, exit_now
@@ -89,6 +91,7 @@ def test_the_first_answer_stands_and_rings_once():
     assert rings == [1]
 
 
+@pytest.mark.slow
 def test_ten_thousand_enter_and_leave_in_no_time():
     room = WaitingPods()
     waiters = [waiter(number) for number in range(10_000)]

@@ -67,6 +67,7 @@ def test_in_every_state_no_living_pod_is_reaped_and_every_known_leak_is() -> Non
     assert {kind for kind in counted if kind in KINDS} == KINDS, "each kind of leak occurs among the states"
 
 
+@pytest.mark.slow
 def test_states_drawn_from_the_fine_grid_agree_too() -> None:
     found, _ = disagreement(FINE.drawn(random.Random(1), 150_000))
     assert not found
