@@ -56,7 +56,7 @@ def front_parts(seen: PageData, runbook: Callable[[str], str | None]) -> dict[st
         "light": head.light(health),
         "vitals": head.vitals(seen),
         "summary": summary_bar(health.numbers, runners=seen.runners),
-        "problems": problems(health.problems, seen.now, runbook),
+        "problems": problems(health.problems, health.going_on, seen.now, runbook),
         "capacity": capacity(seen.pools),
         "latency": latency(ledger.latency if ledger is not None else ()),
         "money": ledgers.money(money_of(groups, seen.hosts, seen.now), seen.now),

@@ -12,7 +12,7 @@ import pytest
 from unit.hosts.made import NOW, host
 from unit.web.page_fixture import page_data
 
-from paddock.kube.builtin import Event, ObjectReference
+from paddock.kube.builtin import Event, Node, NodeSpec, ObjectReference
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.web import assets
 from paddock.web.assets import asset
@@ -166,3 +166,14 @@ def test_a_pool_says_what_it_wants_and_has() -> None:
     shown = page(page_data(24))
     assert shown.all("a", href="/pools/macos")
     assert shown.all("svg", **{"aria-label": "8 busy, 2 warm, 0 starting"})
+
+
+def test_what_goes_on_and_is_no_problem_is_said_in_a_line_with_its_place() -> None:
+    seen = page_data(24)
+    node = Node(metadata=ObjectMeta(name=seen.machines[0].metadata.name), spec=NodeSpec(unschedulable=True))
+    shown = page(replace(seen, nodes=[node]))
+    assert shown.all("ul", **{"aria-label": "Going on"})
+    assert f"machine {node.metadata.name}: its Node is cordoned" in " ".join(shown.text.split()).replace(" :", ":")
+    assert not page(replace(seen, machines=[], hosts=[], pools=[], nodes=[], ledger=None)).all(
+        "ul", **{"aria-label": "Going on"}
+    )

@@ -1,4 +1,6 @@
-"""The problems, worst first: each with its reason, what is already being done, what to type and where to read on."""
+"""The problems, worst first: each with its reason, what is already being done, what to type and where to read on; and what
+goes on and is no problem, in a line each.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -14,18 +16,36 @@ from paddock.web.parts.drawing import lasting
 __all__ = ["problems"]
 
 _SHOWN = 6
+_CALM = h.p(".calm")[h.span(".lamp", aria_hidden="true")["✓"], " No problem is known."]
 
 
-def problems(found: Sequence[Problem], now: datetime, runbook: Callable[[str], str | None]) -> Node:
-    if not found:
-        return h.p(".calm")[
-            h.span(".lamp", aria_hidden="true")["✓"],
-            " No problem is known. What is under way and young is in the fleet below.",
-        ]
+def problems(
+    found: Sequence[Problem], going_on: Sequence[Problem], now: datetime, runbook: Callable[[str], str | None]
+) -> Node:
     rest = len(found) - _SHOWN
     return h.fragment[
-        h.ol(".problems")[[_problem(problem, now, runbook) for problem in found[:_SHOWN]]],
+        h.ol(".problems")[[_problem(problem, now, runbook) for problem in found[:_SHOWN]]] if found else _CALM,
         h.p(".quiet")[f"and {rest} more: ", command("paddock status")] if rest > 0 else None,
+        _going_on(going_on, now),
+    ]
+
+
+def _going_on(found: Sequence[Problem], now: datetime) -> Node:
+    """What waits for something, and for what: whoever wonders finds it here from its first second on."""
+    if not found:
+        return None
+    rest = len(found) - _SHOWN
+    return h.ul(".going-on", aria_label="Going on")[
+        [
+            h.li[
+                h.a(href=href)[one.about] if (href := about_href(one.about)) else h.b[one.about],
+                h.small[" for ", lasted] if (lasted := lasting(one.since, now)) else None,
+                ": ",
+                linked(one.sentence),
+            ]
+            for one in found[:_SHOWN]
+        ],
+        h.li[f"and {rest} more: ", command("paddock status --all")] if rest > 0 else None,
     ]
 
 
