@@ -10,6 +10,8 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolClosed, PoolTimeout
 
+_MOST = 12
+"""Of the fifty that the server has: a test that needs many opens the rest for itself."""
 _AS_NEW = """
 SELECT pg_advisory_unlock_all();
 UNLISTEN *;
@@ -36,7 +38,8 @@ class KeptConnections:
         return connection
 
     async def give_back(self, connection: psycopg.AsyncConnection[Any], schema: str) -> None:
-        if connection.broken or connection.info.transaction_status != TransactionStatus.IDLE:
+        kept = sum(map(len, self._idle.values()))
+        if kept >= _MOST or connection.broken or connection.info.transaction_status != TransactionStatus.IDLE:
             await connection.close()
             return
         try:
