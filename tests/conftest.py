@@ -16,6 +16,8 @@ from isolation import isolate
 # A shell that runs us in the background ignores Ctrl-C, and every program that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# What these assert is explained as in a test; they must be named before anybody imports them.
+pytest.register_assert_rewrite("conformance.cases", "conformance.commands", "conformance.kubectl", "conformance.target")
 # Before tests move to another folder: what failed is remembered in the checkout, as always.
 configuration.set_hypothesis_home_dir(Path(__file__).resolve().parents[1] / ".hypothesis")
 settings.register_profile("paddock", deadline=None, suppress_health_check=[HealthCheck.too_slow])

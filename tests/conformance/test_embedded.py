@@ -11,20 +11,17 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from conformance import cases
+from conformance.collection import Case, every_case
+from conformance.embedded import Embedded, embedded
+from conformance.target import Api
 
-pytest.register_assert_rewrite("conformance.cases", "conformance.target")
-
-from conformance import cases  # noqa: E402 - asserts of what is imported are rewritten from here on
-from conformance.collection import Case, every_case  # noqa: E402
-from conformance.embedded import Embedded, embedded  # noqa: E402
-from conformance.target import Api  # noqa: E402
-
-from paddock.base.clock import SystemClock  # noqa: E402
-from paddock.base.rng import unseeded  # noqa: E402
-from paddock.embedded.postgres import EmbeddedPostgres  # noqa: E402
-from paddock.embedded.store import Store  # noqa: E402
-from paddock.embedded.store.memory import MemoryStore  # noqa: E402
-from paddock.embedded.store.postgres import PostgresStore  # noqa: E402
+from paddock.base.clock import SystemClock
+from paddock.base.rng import unseeded
+from paddock.embedded.postgres import EmbeddedPostgres
+from paddock.embedded.store import Store
+from paddock.embedded.store.memory import MemoryStore
+from paddock.embedded.store.postgres import PostgresStore
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,19 +12,16 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from conformance import commands
+from conformance.collection import Case, every_case
+from conformance.embedded import Embedded, embedded
+from conformance.kubectl import Kubectl, found_kubectls
 
-pytest.register_assert_rewrite("conformance.commands", "conformance.kubectl")
-
-from conformance import commands  # noqa: E402 - asserts of what is imported are rewritten from here on
-from conformance.collection import Case, every_case  # noqa: E402
-from conformance.embedded import Embedded, embedded  # noqa: E402
-from conformance.kubectl import Kubectl, found_kubectls  # noqa: E402
-
-from paddock.base.clock import SystemClock  # noqa: E402
-from paddock.base.http_server import Tls, bind, listening  # noqa: E402
-from paddock.embedded.certificates import Certificates  # noqa: E402
-from paddock.embedded.kubeconfig import write_kubeconfig  # noqa: E402
-from paddock.embedded.store.memory import MemoryStore  # noqa: E402
+from paddock.base.clock import SystemClock
+from paddock.base.http_server import Tls, bind, listening
+from paddock.embedded.certificates import Certificates
+from paddock.embedded.kubeconfig import write_kubeconfig
+from paddock.embedded.store.memory import MemoryStore
 
 KUBECTLS = found_kubectls()
 pytestmark = [

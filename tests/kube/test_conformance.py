@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
-
-pytest.register_assert_rewrite("conformance.cases", "conformance.target")
-
-from conformance import cases  # noqa: E402 - asserts of what is imported are rewritten from here on
-from conformance.collection import Case, every_case  # noqa: E402
-from conformance.target import Api  # noqa: E402
-from kube.gadgets_served import serve_gadgets  # noqa: E402
+from conformance import cases
+from conformance.collection import Case, every_case
+from conformance.target import Api
+from kube.gadgets_served import serve_gadgets
 
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-pytest.register_assert_rewrite("conformance.commands", "conformance.kubectl")
-
-from conformance import commands  # noqa: E402 - asserts of what is imported are rewritten from here on
-from conformance.collection import Case, every_case  # noqa: E402
-from conformance.kubectl import Kubectl  # noqa: E402
-from kube.gadgets_served import serve_gadgets  # noqa: E402
+from conformance import commands
+from conformance.collection import Case, every_case
+from conformance.kubectl import Kubectl
+from kube.gadgets_served import serve_gadgets
 
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane

@@ -292,6 +292,7 @@ def _decisions(call: EffectCall) -> bool:
     return effects(call) and not ("siliconhosts/" in call.path and call.path.endswith("/status"))
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_a_strategy_says_how_far_it_goes(world: World) -> None:
     fleet, _ = await _under_core(world)
@@ -303,6 +304,7 @@ async def test_a_strategy_says_how_far_it_goes(world: World) -> None:
     assert not await _owner_remediates(fleet)
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_a_machine_that_nobody_would_replace_gets_another_host(world: World) -> None:
     fleet, work = await _under_core(world, of_a_set=False)
@@ -319,6 +321,7 @@ async def test_a_machine_that_nobody_would_replace_gets_another_host(world: Worl
     assert not work.killed
 
 
+@pytest.mark.slow
 @simulated(seeds=1)
 async def test_objects_that_concern_no_machine_of_ours_do_nothing_and_say_so(world: World) -> None:
     fleet, work = await _under_core(world)

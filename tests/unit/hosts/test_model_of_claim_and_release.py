@@ -234,6 +234,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rules", "bounds", "expected"), VARIANTS.values(), ids=VARIANTS.keys())
 def test_the_checker_finds_what_goes_wrong(rules, bounds, expected):
     found = _explore(bounds, rules)
