@@ -15,7 +15,7 @@ WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 help:
 	@echo "make install    put the command paddock into .venv/bin"
 	@echo "make run        start Paddock on this machine with a simulated cloud (RUN_ARGS='--hosts 50' for options)"
-	@echo "make test       run the tests of every change: about ten minutes on two cores"
+	@echo "make test       run the tests of every change: about five minutes on two cores"
 	@echo "make test-slow  run the exhaustive grids, the long storms and many seeds"
 	@echo "make test-all   run all tests: test, test-slow, test-kube and test-browser"
 	@echo "make check      formatter, linter, type checker and import rules"
