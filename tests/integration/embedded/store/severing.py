@@ -26,6 +26,8 @@ class Severing:
         self._folder = Path(tempfile.mkdtemp(prefix="paddock-sever-"))
         self.dsn = make_conninfo(dsn, host=str(self._folder))
         self.mode: Mode = "pass"
+        self.then: Mode = "pass"
+        """What holds from a cut on, in the very moment of it: the store connects again within a millisecond."""
         self.cuts = 0
         self._resumed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -79,7 +81,7 @@ class Severing:
                 if self.mode == f"lose {what}" or (self.mode == "refuse" and what == "request"):
                     self.cuts += 1
                     if self.mode != "refuse":
-                        self.mode = "pass"
+                        self.mode = self.then
                     return
                 sink.write(data)
                 await sink.drain()

@@ -197,10 +197,9 @@ async def test_when_the_database_stays_away_callers_are_told_and_the_fate_is_set
         store = await open_postgres(conninfo=line.dsn, timeout=0.3)
         a = await store.create(pod("a"), value())
         async with store.watch("pods", after=1) as watch:
-            line.mode = cut  # type: ignore[assignment]
+            line.mode, line.then = cut, "refuse"  # type: ignore[assignment]
             write = asyncio.create_task(store.update(pod("a"), value(1), a.revision))
             await _until(lambda: line.cuts > 0)
-            line.mode = "refuse"
             behind = asyncio.create_task(store.create(pod("b"), value()))
             for task in (write, behind):
                 with pytest.raises(StoreUnavailableError):
