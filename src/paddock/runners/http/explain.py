@@ -10,14 +10,13 @@ from paddock.kube.conditions import get_condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, OWNER_LABEL, POOL_LABEL, RunnerPool
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.api.token_audience import audiences_of
+from paddock.runners.http.evidence import exit_code, last_words, log_lines, of_cluster, of_github, of_ledger
 from paddock.runners.http.readonly import JobPage, PodPage
-from paddock.runners.ledger import FINISHED, PoolSignals, Session, Transition
+from paddock.runners.ledger import FINISHED, PoolSignals, Session
 from paddock.runners.ledger.views import JobSourceView, WaitingJob
 from paddock.runners.pools.pod_predicates import drain_since, ending_of, os_of, warm
 
 __all__ = ["why_job", "why_pod", "why_pool"]
-
-_LAST_LINES = 4
 
 
 def why_job(
@@ -25,7 +24,12 @@ def why_job(
 ) -> Explanation:
     """Why a job is where it is: waiting, being dispatched, running or over."""
     about, job = f"job {job_id}", page.job
-    evidence = (*_log(page.transitions, now), *_of_cluster(pod, pool, now), *_of_github(page, now), *_last_words(page))
+    evidence = (
+        *log_lines(page.transitions, now),
+        *of_cluster(pod, pool, now),
+        *of_github(page, now),
+        *last_words(page),
+    )
     if page.completion is not None and (job is None or job.status in FINISHED):
         ended = page.completion
         ran = waited = ""
@@ -111,8 +115,8 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime, *, 
     """
     name = pod.metadata.name if pod is not None else (page.name if page is not None else "") or name
     about = f"pod {name}"
-    lines = _log(page.transitions, now) if page is not None else ()
-    evidence = (*_of_cluster(pod, None, now), *_of_ledger(page, now), *lines)
+    lines = log_lines(page.transitions, now) if page is not None else ()
+    evidence = (*of_cluster(pod, None, now), *of_ledger(page, now), *lines)
     claim, fence, session = (page.claim, page.fence, page.session) if page is not None else (None, None, None)
     if pod is None:
         open_still = claim is not None or (session is not None and session.ended_at is None)
@@ -147,7 +151,7 @@ def why_pod(name: str, pod: Pod | None, page: PodPage | None, now: datetime, *, 
     if pod.status.phase in ("Succeeded", "Failed"):
         return Explanation(
             about=about,
-            sentence=f"ended {span(now - ending_of(pod, now).at)} ago ({pod.status.phase}{_exit(pod)})",
+            sentence=f"ended {span(now - ending_of(pod, now).at)} ago ({pod.status.phase}{exit_code(pod)})",
             evidence=evidence,
             next="Its stop is reported and its pool deletes it.",
             healthy=pod.status.phase == "Succeeded",
@@ -340,79 +344,3 @@ def _when_served(page: JobPage, pool: RunnerPool | None, now: datetime) -> str:
     if pool.status.starting:
         return f"{pool.status.starting} Pods of its pool are starting; the first that is up takes it, if it is first in line."
     return "No Pod of its pool is warm or starting; the first that ends its job makes room for another."
-
-
-def _log(lines: Sequence[Transition], now: datetime) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(
-            "database",
-            f"{span(now - line.at)} ago: {line.subject} {line.was or 'new'} → {line.became} ({line.by}: {line.why})",
-        )
-        for line in lines[-_LAST_LINES:]
-    )
-
-
-def _last_words(page: JobPage) -> tuple[Evidence, ...]:
-    """What a runner printed last that ended under this job."""
-    return tuple(
-        Evidence("host", f"{one.pod_name} printed last: {one.last_lines}") for one in page.sessions if one.last_lines
-    )
-
-
-def _of_cluster(pod: Pod | None, pool: RunnerPool | None, now: datetime) -> tuple[Evidence, ...]:
-    found = []
-    if pod is not None:
-        where = f" on {pod.spec.node_name}" if pod.spec.node_name else ""
-        found.append(
-            Evidence(
-                "cluster",
-                f"Pod {pod.metadata.name}: {pod.status.phase or 'new'}{where} {ago(pod.metadata.creation_timestamp, now)}{_exit(pod)}",
-            )
-        )
-    if pool is not None:
-        status = pool.status
-        found.append(
-            Evidence(
-                "cluster",
-                f"pool {pool.metadata.name}: {status.idle} warm, {status.busy} busy, {status.starting} starting",
-            )
-        )
-    return tuple(found)
-
-
-def _of_ledger(page: PodPage | None, now: datetime) -> tuple[Evidence, ...]:
-    if page is None:
-        return (Evidence("database", "no claim and no session ever named it"),)
-    claim = f"claim {page.claim.state} {ago(page.claim.claimed_at, now)}" if page.claim is not None else "no claim"
-    session = "no session"
-    if page.session is not None:
-        ended = page.session.ended_at
-        session = f"session {'ended' if ended else 'open'} {ago(ended or page.session.started_at, now)}"
-    return (Evidence("database", f"{claim}, {session}"),)
-
-
-def _of_github(page: JobPage, now: datetime) -> tuple[Evidence, ...]:
-    if page.completion is not None:
-        return (
-            Evidence("GitHub", f"said {page.completion.conclusion} {span(now - page.completion.completed_at)} ago"),
-        )
-    # What a runner was given instead of this job is in its session, too, and is not about this job.
-    job_id = page.job.job_id if page.job is not None else 0
-    heard = next(
-        (one for one in page.sessions if one.executed_job_id == job_id and one.job_started_at is not None), None
-    )
-    if heard is not None and heard.job_started_at is not None:
-        return (
-            Evidence(
-                "GitHub", f"said in progress {span(now - heard.job_started_at)} ago, on runner {heard.runner_name}"
-            ),
-        )
-    return (Evidence("GitHub", "has not said that a runner runs it"),) if page.job is not None else ()
-
-
-def _exit(pod: Pod) -> str:
-    for status in pod.status.container_statuses:
-        if status.state.terminated is not None:
-            ended = status.state.terminated
-            return f", exit code {ended.exit_code}" + (f" ({ended.message})" if ended.message else "")
-    return ""
