@@ -32,7 +32,7 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.kube.store import CacheChange
-from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import Ledger
@@ -44,6 +44,7 @@ from paddock.simulator.github.app_keys import throwaway_app_key
 from paddock.simulator.instant_postgres import Hints, InstantListener, InstantPool, ledger_of
 from paddock.simulator.pods import Hang, RunnerFaults, SimulatedPods
 from paddock.simulator.process import World
+from paddock.simulator.projected_token import ProjectedToken
 
 __all__ = ["LABEL", "REPOSITORIES", "SoakWorld"]
 
@@ -252,7 +253,7 @@ class SoakWorld:
         await self.ready.wait()
         rng, metrics, client = self._rng("operator"), self._metrics("operator"), self._client()
         retirement = HttpRetirementApi(
-            "http://dispatch", _ProjectedToken(client), transport=self._to_dispatch(), clock=self.clock
+            "http://dispatch", ProjectedToken(client), transport=self._to_dispatch(), clock=self.clock
         )
         manager = Manager(clock=self.clock, rng=rng, metrics=metrics)
         RunnerOperator(manager, client, retirement, PoolSettings(dispatch_url="http://dispatch"))
@@ -329,25 +330,6 @@ def _kills(registry: CollectorRegistry) -> float:
         for sample in metric.samples
         if sample.name == "paddock_live_kills_total"
     )
-
-
-class _ProjectedToken:
-    """The operator's token for dispatch, asked for anew when it is refused."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._token: Secret | None = None
-
-    async def current(self) -> Identity:
-        if self._token is None:
-            self._token, _ = await self._client.create_token(
-                "paddock-operator", "default", audiences=[OPERATOR_AUDIENCE]
-            )
-        return Identity(token=self._token)
-
-    def rejected(self) -> bool:
-        self._token = None
-        return True
 
 
 class _Dispatch:

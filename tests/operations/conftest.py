@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from integration.conftest import schemas, server
-from operations.instant_postgres import pools_closed_at_the_end
 from simulation.conftest import quiet_logs
+
+from paddock.simulator.instant_postgres import pools_closed_at_the_end
 
 __all__ = ["quiet_logs", "schemas", "server"]
 

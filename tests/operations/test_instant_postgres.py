@@ -2,8 +2,8 @@
 
 import psycopg
 from integration.schemas import Schemas
-from operations.instant_postgres import InstantPool, pools_closed_at_the_end
 
+from paddock.simulator.instant_postgres import InstantPool, pools_closed_at_the_end
 from paddock.simulator.loop import run
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import httpx2
-from operations.instant_postgres import Hints, InstantListener, InstantPool, ledger_of
 from operations.macs import InstallingBootstrap, Macs
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
@@ -34,7 +33,7 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
-from paddock.runners.api import OPERATOR_AUDIENCE, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import RunnerPool, RunnerPoolSpec
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.pools.settings import PoolSettings
@@ -46,7 +45,9 @@ from paddock.simulator.fleet_world import POOL as HOST_POOL
 from paddock.simulator.fleet_world import GlassStore
 from paddock.simulator.github import SimulatedGitHub
 from paddock.simulator.github.app_keys import throwaway_app_key
+from paddock.simulator.instant_postgres import Hints, InstantListener, InstantPool, ledger_of
 from paddock.simulator.process import World
+from paddock.simulator.projected_token import ProjectedToken
 from paddock.views.dispatch_word import DispatchWord
 
 __all__ = ["FLEET", "IMAGE", "LABEL", "POOL", "OperationsWorld"]
@@ -184,7 +185,7 @@ class OperationsWorld:
         at_cloud = replace(self.cloud.settings(), request_timeout=settings.request_timeout)
         way = self.world.transport(self.cloud.app, latency=(0.05, 0.4), faults=False, purpose="cloud")
         cloud = ScalewayClient(at_cloud, self.clock, rng, transport=way)
-        token = _ProjectedToken(client)
+        token = ProjectedToken(client)
         retirement = HttpRetirementApi("http://dispatch", token, transport=self._to_dispatch(), clock=self.clock)
         manager = Manager(clock=self.clock, rng=rng, metrics=metrics)
         bootstrap = InstallingBootstrap(self.macs, self.fakes)
@@ -276,25 +277,6 @@ class OperationsWorld:
         open_jobs = [job for job in self.github.state.jobs.values() if job.status != "completed"]
         lines += [f"  job {job.id} {job.status} on {job.runner_name}" for job in open_jobs[:40]]
         return "\n".join(lines)
-
-
-class _ProjectedToken:
-    """The operator's token for dispatch, asked for anew when it is refused: the kubelet would have put a new one there."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._token: Secret | None = None
-
-    async def current(self) -> Identity:
-        if self._token is None:
-            self._token, _ = await self._client.create_token(
-                "paddock-operator", "default", audiences=[OPERATOR_AUDIENCE]
-            )
-        return Identity(token=self._token)
-
-    def rejected(self) -> bool:
-        self._token = None
-        return True
 
 
 class _Outer:
