@@ -79,11 +79,13 @@ test-slow: .venv/installed-for-development
 
 test-all: check test test-slow test-kube test-browser
 
+# AGAIN=--last-failed runs only what failed the last time.
+AGAIN ?=
 test-kube: .venv/installed-for-development
-	@$(BIN)/pytest tests/kube -q
+	@$(BIN)/pytest tests/kube -q $(AGAIN)
 
 test-browser: .venv/installed-for-development
-	@$(BIN)/pytest tests/browser -q -s
+	@$(BIN)/pytest tests/browser -q -s $(AGAIN)
 
 # `make bench` runs all of them, `make bench node` one.
 BENCHES = kube api hosts bootstrap dispatch node startup soak page
