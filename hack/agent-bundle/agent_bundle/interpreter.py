@@ -6,6 +6,7 @@ this one, which its manifest says.
 """
 
 import hashlib
+import os
 import re
 import shutil
 import sys
@@ -45,11 +46,26 @@ def from_archive(archive: Path, sha256: str, target: Path) -> str:
     _proven(archive, sha256)
     unpacked = target.with_name("unpacked")
     with tarfile.open(archive) as tar:
-        tar.extractall(unpacked, filter="data")
+        _extract(tar, unpacked)
     try:
         return _trimmed(unpacked / "python", target)
     finally:
         shutil.rmtree(unpacked)
+
+
+def _extract(tar: tarfile.TarFile, folder: Path) -> None:
+    """Unpack below `folder` and nowhere else."""
+    if hasattr(tarfile, "data_filter"):
+        tar.extractall(folder, filter="data")
+        return
+    # Python before 3.11.4, as Debian 12 has it, knows no filter: what that would refuse is refused here.
+    for entry in tar.getmembers():
+        leads_to = Path(entry.name).parent / entry.linkname if entry.issym() else Path(entry.linkname)
+        paths = [Path(entry.name), *([leads_to] if entry.issym() or entry.islnk() else [])]
+        kind = entry.isfile() or entry.isdir() or entry.issym() or entry.islnk()
+        if not kind or any(path.is_absolute() or os.path.normpath(path).startswith("..") for path in paths):
+            raise InterpreterError(f"{entry.name}: an entry of the archive leads out of its folder, or is no file")
+    tar.extractall(folder)
 
 
 def from_running(target: Path) -> str:

@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,44 @@ def test_an_entry_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_an_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InterpreterError, match="expected was 00"):
         from_archive(archive(tmp_path), "00", tmp_path / "python")
+
+
+def _above(info: tarfile.TarInfo) -> None:
+    info.name = "python/../../outside"
+
+
+def _absolute(info: tarfile.TarInfo) -> None:
+    info.name = "/outside"
+
+
+def _link(info: tarfile.TarInfo) -> None:
+    info.type, info.linkname = tarfile.SYMTYPE, "../../../../outside"
+
+
+def _hard_link(info: tarfile.TarInfo) -> None:
+    info.type, info.linkname = tarfile.LNKTYPE, "../outside"
+
+
+def _device(info: tarfile.TarInfo) -> None:
+    info.type = tarfile.CHRTYPE
+
+
+@pytest.mark.parametrize("change", [_above, _absolute, _link, _hard_link, _device])
+def test_without_the_filter_of_newer_pythons_no_entry_leads_out_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[tarfile.TarInfo], None]
+) -> None:
+    """Debian 12 has Python 3.11.2; `tarfile` has its filter since 3.11.4."""
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    source = archive(tmp_path)
+    assert from_archive(source, "", tmp_path / "python") == f"{MINOR}.9"
+
+    def one(info: tarfile.TarInfo, data: bytes) -> tuple[tarfile.TarInfo, bytes]:
+        if info.name.endswith("os.py"):
+            change(info)
+        return info, data
+
+    with pytest.raises(InterpreterError, match="leads out of its folder, or is no file"):
+        from_archive(changed(source, one), "", tmp_path / "other")
 
 
 def test_an_interpreter_comes_by_https_only(tmp_path: Path) -> None:
