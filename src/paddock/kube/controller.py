@@ -143,7 +143,11 @@ class Controller:
         workers: int = 1,
         timeout: float | None = None,
         backoff: Backoff | None = None,
+        rest: Callable[[Request], float] | None = None,
     ) -> None:
+        """`rest`: for how many seconds an object is left alone after a look at it, where a look is dear; then all that
+        happened meanwhile is one look. What happens after a rest is looked at at once.
+        """
         self.name = name
         self._reconcile = reconcile
         self._clock = clock
@@ -152,6 +156,7 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._backoff = backoff
+        self._rest = rest
         self._sources: list[_Source[Any]] = []
         self._queue: WorkQueue[Request] | None = None
 
@@ -181,7 +186,12 @@ class Controller:
         for informer in self.informers:
             await informer.synced.wait()
         queue: WorkQueue[Request] = WorkQueue(
-            self.name, clock=self._clock, rng=self._rng, backoff=self._backoff, metrics=self._metrics
+            self.name,
+            clock=self._clock,
+            rng=self._rng,
+            backoff=self._backoff,
+            rest=self._rest,
+            metrics=self._metrics,
         )
         self._queue = queue
         try:

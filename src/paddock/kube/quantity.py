@@ -1,6 +1,7 @@
 """Kubernetes quantities: `100m` of a CPU, `16Gi` of memory."""
 
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 __all__ = ["parse_quantity"]
 
@@ -21,8 +22,12 @@ _DECIMAL = {
 
 def parse_quantity(text: str | float) -> Decimal:
     """The exact number behind a quantity; ValueError on anything else."""
-    if not isinstance(text, str):
-        return Decimal(str(text))
+    return _parsed(text) if isinstance(text, str) else Decimal(str(text))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Decimal:
+    """A fleet says few quantities, and each thousands of times."""
     try:
         if text[-2:] in _BINARY:
             return Decimal(text[:-2]) * _BINARY[text[-2:]]

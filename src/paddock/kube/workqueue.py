@@ -8,7 +8,7 @@ import contextlib
 import heapq
 import random
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -31,7 +31,8 @@ class Schedule(Generic[K]):
     """Which key is next.
 
     A key is *ready* (waits, once), *processing* (a worker has it), *dirty* (added while processing: ready again when
-    done) and, beside any of these, *delayed* (will be added at a moment; of two moments the earlier one counts).
+    done) and, beside any of these, *delayed* (will be added at a moment; of two moments the earlier one counts). A key
+    that *rests* was done a moment ago: what wants it meanwhile has to wait, and all of that becomes one turn.
     """
 
     ready: deque[K] = field(default_factory=deque)
@@ -39,13 +40,20 @@ class Schedule(Generic[K]):
     processing: set[K] = field(default_factory=set)
     dirty: dict[K, float] = field(default_factory=dict)
     delayed: dict[K, float] = field(default_factory=dict)
+    resting: dict[K, float] = field(default_factory=dict)
+    """Until when."""
     _heap: list[tuple[float, int, K]] = field(default_factory=list)
     _order: int = 0
 
     def add(self, key: K, now: float) -> bool:
-        """Want the key processed; False when that is the case already."""
+        """Want the key processed; False when that is the case already, or has to wait."""
         if key in self.since or key in self.dirty:
             return False
+        if key in self.resting:
+            if (until := self.resting[key]) > now:
+                self.add_at(key, until)
+                return False
+            del self.resting[key]
         if key in self.processing:
             self.dirty[key] = now
         else:
@@ -84,10 +92,15 @@ class Schedule(Generic[K]):
         self.processing.add(key)
         return key, self.since.pop(key)
 
-    def done(self, key: K) -> bool:
+    def done(self, key: K, rest_until: float | None = None) -> bool:
         """The worker is finished; True when the key is ready again, because it was added meanwhile."""
         self.processing.discard(key)
+        if rest_until is not None:
+            self.resting[key] = rest_until
         if (since := self.dirty.pop(key, None)) is None:
+            return False
+        if rest_until is not None:
+            self.add_at(key, rest_until)
             return False
         self.ready.append(key)
         self.since[key] = since
@@ -109,9 +122,12 @@ class WorkQueue(Generic[K]):
         clock: Clock,
         rng: random.Random,
         backoff: Backoff | None = None,
+        rest: Callable[[K], float] | None = None,
         metrics: KubeMetrics | None = None,
     ) -> None:
+        """`rest`: for how many seconds a key is left alone after a worker was done with it."""
         self.name = name
+        self._rest = rest
         self._clock = clock
         self._rng = rng
         self._backoff = backoff or Backoff(base=0.1, cap=120.0)
@@ -138,9 +154,13 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def add(self, key: K) -> None:
-        """Process the key as soon as a worker is free; if one has it now, once more afterwards."""
-        if not self._closed and self._schedule.add(key, self._clock.monotonic()):
+        """Process the key as soon as a worker is free and its rest is over; if one has it now, once more afterwards."""
+        if self._closed:
+            return
+        if self._schedule.add(key, self._clock.monotonic()):
             self._added(1)
+        else:
+            self._arm()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Add the key in that many seconds, unless it is to be added sooner anyway."""
@@ -177,8 +197,10 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         """The worker is finished with the key."""
-        if self._schedule.done(key):
+        rest = self._rest(key) if self._rest is not None and not self._closed else 0.0
+        if self._schedule.done(key, self._clock.monotonic() + rest if rest > 0 else None):
             self._added(1)
+        self._arm()
         if not self._schedule.processing:
             self._idle.set()
 

@@ -50,6 +50,39 @@ async def test_a_key_added_while_processing_waits_for_its_worker_and_is_processe
 
 
 @virtual
+async def test_what_comes_while_a_key_rests_is_one_turn_after_its_rest():
+    queue = queue_of(rest=lambda _: 3.0)
+    queue.add("a")
+    assert await queue.get() == "a"
+    assert now() == 0.0, "the first is not waited for"
+    queue.add("a")  # while a worker has it
+    queue.done("a")
+    queue.add("a")  # while it rests
+    queue.add("b")
+    assert await queue.get() == "b", "others do not wait for it"
+    await asyncio.sleep(1)
+    queue.add("a")
+    assert await queue.get() == "a"
+    assert now() == pytest.approx(3.0)
+    queue.done("a")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(queue.get(), 60)
+    queue.add("a")
+    assert await asyncio.wait_for(queue.get(), 0.001) == "a", "after its rest it is handed out at once"
+
+
+@virtual
+async def test_a_look_asked_for_later_than_the_rest_comes_when_it_was_asked_for():
+    queue = queue_of(rest=lambda _: 3.0)
+    queue.add("a")
+    await queue.get()
+    queue.add_after("a", 10.0)
+    queue.done("a")
+    assert await queue.get() == "a"
+    assert now() == pytest.approx(10.0)
+
+
+@virtual
 async def test_of_two_delays_the_earlier_counts():
     queue = queue_of()
     began = now()
