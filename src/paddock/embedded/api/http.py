@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
 from paddock.embedded.api import status
 from paddock.embedded.api.access import Access
+from paddock.embedded.api.bodies import Message, Receive, drain, promises_body, read_body
 from paddock.embedded.api.builtin.definitions import CRDS, rules_not_evaluated
 from paddock.embedded.api.calls import ApiCall, Target, User, aim, demanded, flag, verb_of
 from paddock.embedded.api.documents import discovery, openapi, tables
@@ -31,13 +32,10 @@ from paddock.embedded.api.writes import Writes, makes_what_is_absent
 
 __all__ = ["ApiServer"]
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Send = Callable[[Message], Awaitable[None]]
 
 _encode = msgspec.json.Encoder().encode
 _JSON = "application/json"
-_LARGEST_BODY = 3 * 1024 * 1024
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 _KEYS = "application/jwk-set+json"
 _ISSUER_PATHS = frozenset({"/openid/v1/jwks", "/.well-known/openid-configuration"})
@@ -61,7 +59,8 @@ class HttpResponse:
 class ApiServer:
     """The Kubernetes-compatible API as an ASGI application.
 
-    Requests without a certificate or a token that `access` knows get 401, whatever they ask; only the health endpoints are open.
+    Requests without a certificate or a token that `access` knows get 401, whatever they ask, and before a byte of their body is
+    read; only the health endpoints are open.
     """
 
     def __init__(
@@ -80,24 +79,22 @@ class ApiServer:
         self.ready = True
         """Set to False while stopping: readyz then says so."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
         if scope["type"] != "http":
             raise RuntimeError(f"the API speaks http only, not {scope['type']}")
         headers = _headers(scope["headers"])
+        query = ApiCall.parse_query(scope.get("query_string", b""))
+        call = ApiCall(scope["method"], scope["path"], query, headers, b"", User(""))
+        unread = promises_body(headers)
         try:
-            body = await _read_body(receive)
-            call = ApiCall(
-                scope["method"],
-                scope["path"],
-                ApiCall.parse_query(scope.get("query_string", b"")),
-                headers,
-                body,
-                User(""),
-            )
-            answer = await self._answer(call, (scope.get("state") or {}).get("client_certificate") or b"")
+            answer = self._health(call.path)
+            if answer is None:
+                call = await self._introduced(call, (scope.get("state") or {}).get("client_certificate") or b"")
+                body, unread = await read_body(receive), False
+                answer = await self._answer(replace(call, body=body))
         except ApiFailure as failure:
             answer = _refusal(failure)
             if answer.code in (401, 403):
@@ -114,17 +111,22 @@ class ApiServer:
         if answer.stream is not None:
             await self._stream(answer, receive, send)
         else:
-            await _finish(answer, send)
+            await _finish(answer, send, receive if unread else None)
 
-    async def _answer(self, call: ApiCall, certificate: bytes) -> HttpResponse:
-        if call.path in _OPEN_PATHS:
-            if call.path == "/readyz" and not self.ready:
-                return HttpResponse(503, b"stopping", "text/plain")
-            return HttpResponse(200, b"ok", "text/plain; charset=utf-8")
+    def _health(self, path: str) -> HttpResponse | None:
+        if path not in _OPEN_PATHS:
+            return None
+        if path == "/readyz" and not self.ready:
+            return HttpResponse(503, b"stopping", "text/plain")
+        return HttpResponse(200, b"ok", "text/plain; charset=utf-8")
+
+    async def _introduced(self, call: ApiCall, certificate: bytes) -> ApiCall:
+        """The call with who sends it, known by its head and the connection alone; 401 or 403 for whom we do not know."""
         user = await self._access.authenticate(call.headers.get("authorization", ""), certificate)
         user = await self._access.acting_as(user, call.headers)
-        guard = WriteGuard(self._access.authorizer, user)
-        call = ApiCall(call.method, call.path, call.query, call.headers, call.body, user, guard)
+        return replace(call, user=user, guard=WriteGuard(self._access.authorizer, user))
+
+    async def _answer(self, call: ApiCall) -> HttpResponse:
         target = aim(self._objects.kinds, call.path)
         if target is None:
             return await self._document(call)
@@ -326,35 +328,26 @@ def _public(call: ApiCall) -> bool:
     return call.method == "GET" and call.path.split("/")[1] in ("api", "apis", "openapi", "version")
 
 
-async def _read_body(receive: Receive) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise status.bad_request("the client left before its request was complete")
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > _LARGEST_BODY:
-            raise ApiFailure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {_LARGEST_BODY}")
-        if chunk:
-            chunks.append(chunk)
-        if not message.get("more_body"):
-            return b"".join(chunks)
-
-
 def _refusal(failure: ApiFailure) -> HttpResponse:
     return HttpResponse(failure.code, _encode(failure.as_json()), headers=failure.headers)
 
 
-async def _finish(answer: HttpResponse, send: Send) -> None:
+async def _finish(answer: HttpResponse, send: Send, unread: Receive | None) -> None:
+    """Send the answer. Where a body is still on its way, the connection ends after it: nothing else could be read from it."""
     headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
     headers += [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
     for warning in answer.warnings:
         said = warning.replace("\\", "\\\\").replace('"', '\\"')
         headers.append((b"warning", f'299 - "{said}"'.encode()))
+    if unread is not None:
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    if unread is not None:
+        await send({"type": "http.response.body", "body": answer.body, "more_body": True})  # complete for the client
+        await drain(unread)
+        await send({"type": "http.response.body", "body": b""})
+    else:
+        await send({"type": "http.response.body", "body": answer.body})
 
 
 async def _pump(frames: AsyncIterator[bytes], send: Send) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from paddock.embedded.api import status
 from paddock.embedded.api.builtin.catalogue import FIELD_LABELS
 from paddock.embedded.api.kinds import Kind
-from paddock.embedded.api.representation import decode
+from paddock.embedded.api.representation import decode, labels_of
 from paddock.embedded.api.selectors import FieldSelector, LabelSelector, parse_fields, parse_labels
 from paddock.embedded.api.status import Cause
 from paddock.embedded.api.validation.causes import forbidden, unsupported
@@ -35,8 +35,11 @@ class Selection:
     def everything(self) -> bool:
         return self.labels.matches_everything and self.fields.matches_everything
 
-    def shows(self, obj: dict[str, Any]) -> bool:
-        return self.labels.matches(obj) and self.fields.matches(obj)
+    def shows(self, record: Record) -> bool:
+        if self.fields.matches_everything:
+            return self.labels.matches(labels_of(record))
+        obj = decode(record)
+        return self.labels.matches((obj.get("metadata") or {}).get("labels") or {}) and self.fields.matches(obj)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ async def _collect(
         page = await store.list(kind.resource, namespace, limit=_CHUNK if limit else 0, after=after, revision=revision)
         revision = page.revision  # later chunks show the same moment
         for index, record in enumerate(page.records):
-            if not selection.shows(decode(record)):
+            if not selection.shows(record):
                 continue
             found.append(record)
             if limit and len(found) == limit and (page.remaining or index + 1 < len(page.records)):

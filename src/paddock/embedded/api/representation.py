@@ -8,12 +8,27 @@ from paddock.embedded.api import admission
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.store import Record
 
-__all__ = ["decode", "listed", "metadata_of", "seen", "shown"]
+__all__ = ["decode", "labels_of", "listed", "metadata_of", "seen", "shown"]
 
 Json = dict[str, Any]
 
 _decode = msgspec.json.Decoder(type=dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
+
+
+class _Labelled(msgspec.Struct):
+    class Meta(msgspec.Struct):
+        labels: dict[str, str] | None = None
+
+    metadata: Meta = msgspec.field(default_factory=Meta)
+
+
+_decode_labels = msgspec.json.Decoder(_Labelled).decode
+
+
+def labels_of(record: Record) -> dict[str, str]:
+    """The labels alone, for a fraction of what the whole object costs: a list by label asks this of every object of a kind."""
+    return _decode_labels(record.value).metadata.labels or {}
 
 
 def decode(record: Record) -> Json:

@@ -21,7 +21,7 @@ from paddock.embedded.api.watch_fanout import WatchFanout
 from paddock.embedded.store import Change, Key
 from paddock.kube.quantity import parse_quantity
 
-__all__ = ["NodePlacement", "Scheduler", "Unschedulable", "place", "requests_of", "shunned"]
+__all__ = ["NodePlacement", "Scheduler", "Unschedulable", "Usage", "place", "requests_of", "shunned", "still_bound"]
 
 Json = dict[str, Any]
 Resources = dict[str, Decimal]
@@ -29,6 +29,9 @@ log = get_logger("binder")
 _SCHEDULER = "default-scheduler"
 _BIND = Write(manager="paddock-binder", subresource="binding")
 _STATUS = Write(manager="paddock-binder", subresource="status")
+_SHUNNED = "node(s) didn't match pod anti-affinity rules"
+_NONE = Decimal(0)
+_NOTHING: Resources = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,19 @@ def requests_of(pod: Json) -> Resources:
     return total
 
 
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """A Node as the scheduler sees it: read once for each version of the Node, not once for each Pod."""
+
+    name: str
+    refusal: str
+    """Why it takes no Pod at all, whatever the Pod; empty where it does."""
+    labels: Mapping[str, str]
+    taints: Sequence[Json]
+    """Those that keep Pods away."""
+    room: Resources
+
+
 def place(
     pod: Json, nodes: Sequence[Json], used: Mapping[str, Resources], shunned: frozenset[str] = frozenset()
 ) -> NodePlacement | Unschedulable:
@@ -65,60 +81,87 @@ def place(
 
     `shunned` are Nodes with a Pod that this one refuses to share a Node with.
     """
-    wanted = requests_of(pod)
-    refusals: Counter[str] = Counter()
+    offers = sorted(map(_offer, nodes), key=lambda offer: offer.name)
+    return _placed(pod, offers, used, shunned)
+
+
+def _placed(
+    pod: Json, offers: Sequence[_Offer], used: Mapping[str, Resources], shunned: frozenset[str]
+) -> NodePlacement | Unschedulable:
+    """As `place`, of Nodes in the order of their names."""
+    wanted = {name: amount for name, amount in requests_of(pod).items() if amount > 0}
+    # What few Nodes have left is asked for first: most Macs are full, and one comparison tells.
+    hurdles = sorted(wanted.items(), key=lambda each: "/" not in each[0])
     best: tuple[Decimal, str] | None = None
-    for node in sorted(nodes, key=lambda node: node["metadata"]["name"]):
-        name = node["metadata"]["name"]
-        reasons = _refusals(pod, node, wanted, used.get(name, {}))
-        if not reasons and name in shunned:
-            reasons = ["node(s) didn't match pod anti-affinity rules"]
-        if reasons:
-            refusals.update(reasons)
+    for offer in offers:
+        taken = used.get(offer.name, _NOTHING)
+        if not _fits(hurdles, offer.room, taken) or offer.name in shunned or _unwilling(pod, offer):
             continue
-        score = _room_after(node, wanted, used.get(name, {}))
+        score = _room_after(offer.room, wanted, taken)
         if best is None or score > best[0]:
-            best = (score, name)
+            best = (score, offer.name)
     if best is not None:
         return NodePlacement(best[1])
-    if not nodes:
+    if not offers:
         return Unschedulable("no nodes available to schedule pods")
+    refusals: Counter[str] = Counter()
+    for offer in offers:
+        refusals.update(_refusals(pod, offer, wanted, used.get(offer.name, _NOTHING)) or [_SHUNNED])
     why = ", ".join(f"{count} {reason}" for reason, count in sorted(refusals.items()))
-    return Unschedulable(f"0/{len(nodes)} nodes are available: {why}.")
+    return Unschedulable(f"0/{len(offers)} nodes are available: {why}.")
 
 
-def _refusals(pod: Json, node: Json, wanted: Resources, used: Resources) -> list[str]:
-    spec, labels = node.get("spec") or {}, node["metadata"].get("labels") or {}
+def _offer(node: Json) -> _Offer:
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    refusal = ""
     if spec.get("unschedulable"):
-        return ["node(s) were unschedulable"]
-    if not _ready(node):
-        return ["node(s) were not ready"]
-    selector = (pod.get("spec") or {}).get("nodeSelector") or {}
-    if any(labels.get(key) != value for key, value in selector.items()):
-        return ["node(s) didn't match Pod's node affinity/selector"]
-    tolerations = (pod.get("spec") or {}).get("tolerations") or ()
-    for taint in spec.get("taints") or ():
-        if taint.get("effect") in ("NoSchedule", "NoExecute") and not any(_tolerates(t, taint) for t in tolerations):
-            return [f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value', '')}}}"]
-    room = _allocatable(node)
+        refusal = "node(s) were unschedulable"
+    elif not _ready(node):
+        refusal = "node(s) were not ready"
+    room = status.get("allocatable") or status.get("capacity") or {}
+    return _Offer(
+        node["metadata"]["name"],
+        refusal,
+        node["metadata"].get("labels") or {},
+        [taint for taint in spec.get("taints") or () if taint.get("effect") in ("NoSchedule", "NoExecute")],
+        {name: parse_quantity(amount) for name, amount in room.items()},
+    )
+
+
+def _fits(hurdles: Sequence[tuple[str, Decimal]], room: Resources, used: Resources) -> bool:
+    for name, amount in hurdles:  # noqa: SIM110 - a generator would cost more than what it does
+        if used.get(name, _NONE) + amount > room.get(name, _NONE):
+            return False
+    return True
+
+
+def _unwilling(pod: Json, offer: _Offer) -> str:
+    """Why the Node does not take the Pod, however much room it has; empty where it does."""
+    if offer.refusal:
+        return offer.refusal
+    spec = pod.get("spec") or {}
+    if any(offer.labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return "node(s) didn't match Pod's node affinity/selector"
+    tolerations = spec.get("tolerations") or ()
+    for taint in offer.taints:
+        if not any(_tolerates(t, taint) for t in tolerations):
+            return f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value', '')}}}"
+    return ""
+
+
+def _refusals(pod: Json, offer: _Offer, wanted: Resources, used: Resources) -> list[str]:
+    if unwilling := _unwilling(pod, offer):
+        return [unwilling]
     return [
         "Too many pods" if name == "pods" else f"Insufficient {name}"
         for name, amount in wanted.items()
-        if amount > 0 and used.get(name, Decimal(0)) + amount > room.get(name, Decimal(0))
+        if used.get(name, _NONE) + amount > offer.room.get(name, _NONE)
     ]
 
 
-def _allocatable(node: Json) -> Resources:
-    listed = (node.get("status") or {}).get("allocatable") or (node.get("status") or {}).get("capacity") or {}
-    return {name: parse_quantity(amount) for name, amount in listed.items()}
-
-
-def _room_after(node: Json, wanted: Resources, used: Resources) -> Decimal:
-    room = _allocatable(node)
+def _room_after(room: Resources, wanted: Resources, used: Resources) -> Decimal:
     shares = [
-        (room[name] - used.get(name, Decimal(0)) - amount) / room[name]
-        for name, amount in wanted.items()
-        if room.get(name)
+        (room[name] - used.get(name, _NONE) - amount) / room[name] for name, amount in wanted.items() if room.get(name)
     ]
     return min(shares, default=Decimal(1))
 
@@ -137,12 +180,17 @@ def _tolerates(toleration: Json, taint: Json) -> bool:
 
 
 class Scheduler:
-    """Binds pending Pods, one at a time, against what it has bound already."""
+    """Binds pending Pods, one at a time, against what it has bound already.
+
+    What Nodes offer and what Pods take of it is kept up with every change, so that a Pod costs one look at each Node.
+    """
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._pods: dict[Key, Json] = {}
-        self._nodes: dict[Key, Json] = {}
+        self._offers: dict[Key, _Offer] = {}
+        self._in_order: list[_Offer] | None = None
+        self._usage = Usage()
         self._waiting: set[Key] = set()
         self._changed = asyncio.Event()
 
@@ -156,30 +204,41 @@ class Scheduler:
 
     def _observe(self, change: Change) -> None:
         key = change.record.key
-        held = self._pods if key.resource == "pods" else self._nodes
-        if change.kind == "DELETED":
-            held.pop(key, None)
+        there = None if change.kind == "DELETED" else decode(change.record)
+        if key.resource == "pods":
+            self._observe_pod(key, there)
         else:
-            held[key] = decode(change.record)
-        if held is self._pods:
-            waits = key in held and _pending(held[key])
-            (self._waiting.add if waits else self._waiting.discard)(key)
+            self._in_order = None
+            if there is None:
+                self._offers.pop(key, None)
+            else:
+                self._offers[key] = _offer(there)
         self._changed.set()
+
+    def _observe_pod(self, key: Key, pod: Json | None) -> None:
+        if pod is None:
+            self._pods.pop(key, None)
+        else:
+            pod = self._pods[key] = still_bound(pod, self._pods.get(key))
+        self._usage.count(key, pod)
+        waits = pod is not None and _pending(pod)
+        (self._waiting.add if waits else self._waiting.discard)(key)
 
     async def _work(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if not self._waiting:
-                continue  # most changes are of Pods that have their Node, and adding up all the others is work
-            used = _usage(self._pods.values())
-            nodes = list(self._nodes.values())
             for key in sorted(self._waiting):
                 if (pod := self._pods.get(key)) is not None and _pending(pod):
-                    await self._bind(key, pod, nodes, used)
+                    await self._bind(key, pod)
 
-    async def _bind(self, key: Key, pod: Json, nodes: Sequence[Json], used: dict[str, Resources]) -> None:
-        decision = place(pod, nodes, used, shunned(pod, self._pods.values()))
+    def _nodes(self) -> list[_Offer]:
+        if self._in_order is None:
+            self._in_order = sorted(self._offers.values(), key=lambda offer: offer.name)
+        return self._in_order
+
+    async def _bind(self, key: Key, pod: Json) -> None:
+        decision = _placed(pod, self._nodes(), self._usage.by_node, shunned(pod, self._pods.values()))
         try:
             if isinstance(decision, Unschedulable):
                 await self._say_unschedulable(key, pod, decision.message)
@@ -188,8 +247,11 @@ class Scheduler:
         except ApiFailure as failure:
             log.info("pod was not bound", pod=key.name, why=failure.message)  # its next change brings it back
             return
-        _add(used.setdefault(decision.node, {}), requests_of(pod))
-        pod["spec"]["nodeName"] = decision.node
+        # The next Pod must see this one's place as taken before the watch shows it.
+        now = self._pods.get(key)
+        if now is not None and now["metadata"]["uid"] == pod["metadata"]["uid"]:
+            now["spec"]["nodeName"] = now["spec"].get("nodeName") or decision.node
+            self._usage.count(key, now)
 
     async def _assign(self, key: Key, uid: str, node: str) -> None:
         kind = self._objects.kinds.get("", "v1", "pods")
@@ -221,6 +283,18 @@ class Scheduler:
             "lastTransitionTime": _refused_since(said) or rfc3339(self._objects.clock.now()),
         }
         await self._objects.change(kind, key.namespace, key.name, lambda pod: _with_condition(pod, condition), _STATUS)
+
+
+def still_bound(pod: Json, known: Json | None) -> Json:
+    """The Pod as a watch shows it, on the Node that it is known to be bound to.
+
+    A change from before the binding may be shown after it. A binding is never undone, so the place stays taken.
+    """
+    if known is None or known["metadata"]["uid"] != pod["metadata"]["uid"] or pod["spec"].get("nodeName"):
+        return pod
+    if node := known["spec"].get("nodeName"):
+        pod["spec"]["nodeName"] = node
+    return pod
 
 
 def _refused_since(said: Sequence[Json]) -> str | None:
@@ -260,18 +334,30 @@ def shunned(pod: Json, others: Iterable[Json]) -> frozenset[str]:
     )
 
 
-def _usage(pods: Iterable[Json]) -> dict[str, Resources]:
-    used: dict[str, Resources] = {}
-    for pod in pods:
-        node = (pod.get("spec") or {}).get("nodeName")
-        if node and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
-            _add(used.setdefault(node, {}), requests_of(pod))
-    return used
+class Usage:
+    """What the Pods of each Node take of it."""
 
+    def __init__(self) -> None:
+        self.by_node: dict[str, Resources] = {}
+        self._counted: dict[Key, tuple[str, Resources]] = {}
 
-def _add(total: Resources, more: Resources) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, Decimal(0)) + amount
+    def count(self, key: Key, pod: Json | None) -> None:
+        """Count the Pod as it is now, in place of what was counted for it before; None where it is gone."""
+        before = self._counted.pop(key, None)
+        if before is not None:
+            taken = self.by_node[before[0]]
+            for name, amount in before[1].items():
+                taken[name] -= amount
+            if not taken["pods"]:
+                del self.by_node[before[0]]
+        node = ((pod or {}).get("spec") or {}).get("nodeName")
+        if pod is None or not node or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            return
+        wanted = requests_of(pod)
+        self._counted[key] = (node, wanted)
+        taken = self.by_node.setdefault(node, {})
+        for name, amount in wanted.items():
+            taken[name] = taken.get(name, _NONE) + amount
 
 
 def _with_condition(pod: Json, condition: Json) -> Json:

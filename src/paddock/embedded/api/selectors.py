@@ -1,7 +1,7 @@
 """Label and field selectors: which objects a list or a watch is about."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ class LabelRequirement:
     operator: str
     values: frozenset[str] = frozenset()
 
-    def matches(self, labels: Json) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
         match self.operator:
             case "in":
@@ -53,10 +53,7 @@ class LabelSelector:
     def matches_everything(self) -> bool:
         return not self.requirements
 
-    def matches(self, obj: Json) -> bool:
-        if not self.requirements:
-            return True
-        labels: Json = (obj.get("metadata") or {}).get("labels") or {}
+    def matches(self, labels: Mapping[str, str]) -> bool:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 

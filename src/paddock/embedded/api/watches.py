@@ -134,7 +134,7 @@ class _Watch:
             listing = await list_objects(store, self.kind, self.namespace, {})
             after = listing.revision
             for record in listing.records:
-                if selection.everything or selection.shows(decode(record)):
+                if selection.everything or selection.shows(record):
                     yield frames.change("ADDED", record)
             if self.announce and self.bookmarks:
                 yield frames.bookmark(listing.revision, _INITIAL_EVENTS_END)
@@ -191,8 +191,8 @@ def _frame(selection: Selection, frames: Frames, change: Change) -> bytes | None
     """What the change looks like to a client that sees only its selection."""
     if selection.everything:
         return frames.change(change.kind, change.record)
-    was = change.previous is not None and selection.shows(decode(change.previous))
-    now = change.kind != "DELETED" and selection.shows(decode(change.record))
+    was = change.previous is not None and selection.shows(change.previous)
+    now = change.kind != "DELETED" and selection.shows(change.record)
     match (was, now):
         case (False, True):
             return frames.change("ADDED", change.record)

@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,8 +8,8 @@ from paddock.embedded.api.status import ApiFailure
 SUPPORTED = {"metadata.name", "metadata.namespace", "status.phase", "spec.on"}
 
 
-def labelled(**labels: str) -> dict[str, Any]:
-    return {"metadata": {"labels": labels}}
+def labelled(**labels: str) -> dict[str, str]:
+    return labels
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,26 @@ def test_what_we_did_not_make_is_refused_without_a_hint(bad):
     assert issuer().verify(bad, [ISSUER], NOW) == "invalid bearer token"
 
 
+@pytest.mark.parametrize("made_by_another_process", [True, False])
+def test_a_signature_is_checked_once_and_everything_else_each_time(monkeypatch, made_by_another_process):
+    verifier = issuer()
+    text = (issuer() if made_by_another_process else verifier).issue(ACCOUNTS, ACCOUNT)["status"]["token"]
+    first = verifier.verify(text, (), NOW)
+    monkeypatch.setattr("paddock.embedded.api.tokens.jwt.decode", lambda *_, **__: pytest.fail("checked again"))
+    assert verifier.verify(text, (), NOW) == first
+    assert "expired" in str(verifier.verify(text, (), NOW + timedelta(hours=2)))
+    assert "audiences" in str(verifier.verify(text, ["another"], NOW))
+
+
+def test_a_token_that_differs_in_one_letter_from_one_that_is_known_is_checked():
+    verifier = issuer()
+    text = verifier.issue(ACCOUNTS, ACCOUNT)["status"]["token"]
+    assert isinstance(verifier.verify(text, (), NOW), VerifiedToken)
+    head, said, signature = text.split(".")
+    other = said[:-1] + ("A" if said[-1] != "A" else "B")
+    assert verifier.verify(f"{head}.{other}.{signature}", (), NOW) == "invalid bearer token"
+
+
 def test_an_unsigned_token_is_refused():
     def part(value):
         return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
