@@ -1,7 +1,6 @@
 """Nothing is taken from under a running job: Macs that are given back wait for who works on them, and GitHub loses none."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import pytest
 from simulation.hosts.interrupting import (
@@ -12,64 +11,19 @@ from simulation.hosts.interrupting import (
     interrupted_by,
     small_fleet,
 )
+from simulation.hosts.work import RUNNER, Work
 
 from paddock.base.clock import rfc3339
 from paddock.hosts.api import BOOTSTRAPPED, MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.disruption import CORDON_REASON, FORCE, WorkLedgerAwayError
-from paddock.kube.builtin import Container, Node, NodeSpec, Pod, PodSpec
+from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import ObjectMeta
 from paddock.simulator.faults import Fail
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
-
-RUNNER = {"tuist.dev/runner": "true", "tuist.dev/runner-pool": "mac"}
-JOB = {**RUNNER, "tuist.dev/runner-pool-owner": "acme", "tuist.dev/runner-account": "7"}
-
-
-@dataclass
-class Work:
-    """Nodes and Pods of a fleet, and a judge: which Macs went dark while a job ran there."""
-
-    fleet: FleetWorld
-    servers: dict[str, str] = field(default_factory=dict)
-    killed: list[str] = field(default_factory=list)
-    seen: int = 0
-
-    async def node(self, machine: Machine) -> None:
-        meta = ObjectMeta(name=machine.metadata.name)
-        self.servers[meta.name] = machine.status.server_id
-        await self.fleet.api.create(Node(metadata=meta, spec=NodeSpec(provider_id=machine.spec.provider_id)))
-
-    async def pod(self, name: str, node: str, labels: dict[str, str] = JOB) -> None:
-        meta = ObjectMeta(name=name, namespace="default", labels=labels)
-        spec = PodSpec(node_name=node, containers=(Container(name="runner", image="mac"),))
-        await self.fleet.api.create(Pod(metadata=meta, spec=spec))
-
-    async def end(self, name: str) -> None:
-        done = {"status": {"phase": "Succeeded"}}
-        await self.fleet.api.merge_patch(Pod, name, done, namespace="default", subresource="status")
-
-    def at_work(self) -> set[str]:
-        """The servers on which a job runs now, whatever any controller thinks."""
-        return {
-            self.servers[pod.spec.node_name]
-            for pod in self.fleet.store.present(Pod)
-            if pod.status.phase not in {"Succeeded", "Failed"} and "tuist.dev/runner-account" in pod.metadata.labels
-        }
-
-    def watch(self) -> None:
-        """From now on every wipe, deletion and reboot is compared with who works at that very moment."""
-
-        def dark(server: str) -> None:
-            self.seen += 1
-            if server in self.at_work():
-                self.killed.append(server)
-
-        self.fleet.cloud.on_power.append(lambda host, on: None if on else dark(host.id))
-        self.fleet.cloud.on_delete.append(lambda host: dark(host.id))
 
 
 async def _said(fleet: FleetWorld, name: str) -> str:

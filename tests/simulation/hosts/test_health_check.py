@@ -17,7 +17,7 @@ from simulation.hosts.interrupting import (
     small_fleet,
     until_here,
 )
-from simulation.hosts.test_drain import Work
+from simulation.hosts.work import Work, node_ready, node_says
 
 from paddock.base.clock import rfc3339
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec, RemediationSpec
@@ -66,23 +66,7 @@ async def _under_core(world: World, *, of_a_set: bool = True) -> tuple[FleetWorl
     await fleet.machine("m-1")
     owned = {"metadata": {"ownerReferences": [_owner(core, "Machine")]}}
     await fleet.api.merge_patch(Machine, "m-1", owned, "default")
-
-    async def bootstrapped() -> bool:
-        return is_true((await fleet.machines())[0].status.conditions, "Bootstrapped")
-
-    await fleet.eventually("it is bootstrapped", bootstrapped, within=900)
-    work = Work(fleet)
-    await work.node((await fleet.machines())[0])
-    await _says(fleet, "True")
-    await fleet.all_ready(1, within=600)
-    work.watch()
-    return fleet, work
-
-
-async def _says(fleet: FleetWorld, status: str) -> None:
-    now = rfc3339(fleet.clock.now())
-    said = [{"type": "Ready", "status": status, "lastTransitionTime": now, "lastHeartbeatTime": now}]
-    await fleet.api.merge_patch(Node, "m-1", {"status": {"conditions": said}}, subresource="status")
+    return fleet, await node_ready(fleet)
 
 
 async def _unhealthy(fleet: FleetWorld, strategy: Any = "Replace") -> None:
@@ -210,7 +194,7 @@ async def _replaced(world: World) -> None:
 
     await fleet.eventually("it was reinstalled in place", reinstalled, within=4 * 3600, every=10)
     await work.node((await fleet.machines())[0])
-    await _says(fleet, "True")
+    await node_says(fleet, "True")
     await fleet.all_ready(1, within=600)
     from_here(world)
 
@@ -273,7 +257,7 @@ async def _stays_well(fleet: FleetWorld) -> None:
     (machine,) = await fleet.machines()
     if not fleet.store.present(Node) and is_true(machine.status.conditions, "Bootstrapped"):
         await Work(fleet).node(machine)
-        await _says(fleet, "True")
+        await node_says(fleet, "True")
 
 
 @pytest.mark.parametrize(

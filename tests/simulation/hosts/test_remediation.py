@@ -1,7 +1,6 @@
 """Running hosts are looked after, by tiers, and never under a running job unless their Mac is dead."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -17,9 +16,8 @@ from simulation.hosts.interrupting import (
     small_fleet,
     until_here,
 )
-from simulation.hosts.test_drain import Work
+from simulation.hosts.work import Work, node_ready, node_says
 
-from paddock.base.clock import rfc3339
 from paddock.hosts.api import BOOTSTRAPPED
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.reinstall import ASK_AT_MOST
@@ -36,27 +34,7 @@ async def _running(world: World) -> tuple[FleetWorld, Work]:
     """A machine whose Node is ready, with a spare host beside it."""
     fleet = small_fleet(world, hosts=2, settings=quick(expect_nodes=True, inventory_interval=60.0))
     await fleet.machine("m-1")
-
-    async def bootstrapped() -> bool:
-        return is_true((await fleet.machines())[0].status.conditions, "Bootstrapped")
-
-    await fleet.eventually("it is bootstrapped", bootstrapped, within=900)
-    work = Work(fleet)
-    await work.node((await fleet.machines())[0])
-    await _says(fleet, "True")
-    await fleet.all_ready(1, within=600)
-    work.watch()
-    return fleet, work
-
-
-async def _says(fleet: FleetWorld, status: str, *, since: float = 0.0, **more: str) -> None:
-    """What the Node says from now on; `since` is for how many seconds already."""
-    now, turned = rfc3339(fleet.clock.now()), rfc3339(fleet.clock.now() - timedelta(seconds=since))
-    said = [
-        {"type": kind, "status": value, "lastTransitionTime": turned, "lastHeartbeatTime": now}
-        for kind, value in {"Ready": status, **more}.items()
-    ]
-    await fleet.api.merge_patch(Node, "m-1", {"status": {"conditions": said}}, subresource="status")
+    return fleet, await node_ready(fleet)
 
 
 async def _message(fleet: FleetWorld) -> str:
@@ -74,7 +52,7 @@ async def test_a_silent_mac_goes_through_five_tiers_in_turn(world: World) -> Non
     (machine,) = await fleet.machines()
     first = machine.status.server_id
     installs = fleet.cloud.host(first).install
-    await _says(fleet, "Unknown")
+    await node_says(fleet, "Unknown")
     await fleet.clock.sleep(240)
     assert (await _message(fleet)).startswith("HostInTrouble: its Node is not ready")
     assert "next: its agent is started anew after " in await _message(fleet)
@@ -108,7 +86,7 @@ async def test_a_silent_mac_goes_through_five_tiers_in_turn(world: World) -> Non
     await fleet.eventually("it was bootstrapped anew", set_up, within=900)
     assert (fleet.macs.wrong_passwords, fleet.macs.changed_keys) == ([], [])
     await work.node((await fleet.machines())[0])
-    await _says(fleet, "Unknown")
+    await node_says(fleet, "Unknown")
 
     async def elsewhere() -> bool:
         return (await fleet.machines())[0].status.server_id not in ("", first)
@@ -127,7 +105,7 @@ async def test_a_new_disk_that_helps_ends_the_trouble(world: World) -> None:
     fleet, work = await _running(world)
     (machine,) = await fleet.machines()
     first = machine.status.server_id
-    await _says(fleet, "Unknown")
+    await node_says(fleet, "Unknown")
 
     async def set_up() -> bool:
         (one,) = await fleet.machines()
@@ -135,7 +113,7 @@ async def test_a_new_disk_that_helps_ends_the_trouble(world: World) -> None:
 
     await fleet.eventually("it was bootstrapped anew", set_up, within=2 * 3600)
     await work.node((await fleet.machines())[0])
-    await _says(fleet, "True")
+    await node_says(fleet, "True")
     await fleet.all_ready(1, within=600)
     await fleet.clock.sleep(3600)
     (machine,) = await fleet.machines()
@@ -153,14 +131,14 @@ async def test_a_mac_that_comes_back_before_the_cloud_was_asked_is_not_reinstall
     fleet, _ = await _running(world)
     (machine,) = await fleet.machines()
     installs = fleet.cloud.host(machine.status.server_id).install
-    await _says(fleet, "Unknown")
+    await node_says(fleet, "Unknown")
     await fleet.clock.sleep(3300)
     fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("list_os",), times=None))
     await fleet.clock.sleep(600)
     (machine,) = await fleet.machines()
     assert machine.status.reinstall is not None
     assert machine.status.reinstall.wipe == ""
-    await _says(fleet, "True")
+    await node_says(fleet, "True")
     fleet.cloud.heal()
     await fleet.all_ready(1, within=600)
     (machine,) = await fleet.machines()
@@ -175,7 +153,7 @@ async def test_an_install_that_the_cloud_cannot_do_ends_in_another_host(world: W
     fleet, work = await _running(world)
     (machine,) = await fleet.machines()
     first = machine.status.server_id
-    await _says(fleet, "Unknown")
+    await node_says(fleet, "Unknown")
 
     async def begun() -> bool:
         return fleet.cloud.host(first).activity == "reinstalling"
@@ -204,7 +182,7 @@ async def test_a_host_whose_reinstall_was_refused_is_not_given_back_under_a_job_
     fleet, work = await _running(world)
     (machine,) = await fleet.machines()
     first = machine.status.server_id
-    await _says(fleet, "Unknown")
+    await node_says(fleet, "Unknown")
     fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("reinstall",), times=None))
 
     async def asked_for_the_last_time() -> bool:
@@ -233,12 +211,12 @@ async def test_leaked_slots_and_a_lost_session_are_cured_by_a_reboot_alone(world
     fleet, work = await _running(world)
     (machine,) = await fleet.machines()
     first = machine.status.server_id
-    await _says(fleet, "True", VMSlotsLeaked="True")
+    await node_says(fleet, "True", VMSlotsLeaked="True")
     await fleet.clock.sleep(600)
     assert fleet.macs.updates == [], "a new start of the agent cannot help"
     await fleet.clock.sleep(600)
     assert (fleet.macs.soft_reboots, _reboots(fleet)) == ([first], 0)
-    await _says(fleet, "True")
+    await node_says(fleet, "True")
     await fleet.all_ready(1, within=300)
     assert not (await fleet.api.get(Node, "m-1")).spec.unschedulable
     assert not work.killed
@@ -249,7 +227,7 @@ async def test_leaked_slots_and_a_lost_session_are_cured_by_a_reboot_alone(world
 async def test_a_mac_that_is_up_for_too_long_stays_ready_and_is_rebooted_when_it_is_idle(world: World) -> None:
     fleet, work = await _running(world)
     await work.pod("job-1", "m-1")
-    await _says(fleet, "True", LongUptime="True")
+    await node_says(fleet, "True", LongUptime="True")
     await fleet.clock.sleep(600)
     (machine,) = await fleet.machines()
     assert machine.status.ready, "it works"
@@ -261,7 +239,7 @@ async def test_a_mac_that_is_up_for_too_long_stays_ready_and_is_rebooted_when_it
         return bool(fleet.macs.soft_reboots)
 
     await fleet.eventually("it is rebooted when its job has ended", rebooted, within=300)
-    await _says(fleet, "True")
+    await node_says(fleet, "True")
 
     async def well() -> bool:
         (one,) = await fleet.machines()
@@ -277,7 +255,7 @@ async def _the_tiers(world: World, *, tier: int) -> None:
     fleet.macs.seconds = 1.0
     (machine,) = await fleet.machines()
     first = machine.status.server_id
-    await _says(fleet, "Unknown", since=3600)
+    await node_says(fleet, "Unknown", since=3600)
 
     async def begun() -> bool:
         (one,) = await fleet.machines()
@@ -293,7 +271,7 @@ async def _the_tiers(world: World, *, tier: int) -> None:
     await fleet.eventually("it was reinstalled in place and bootstrapped", set_up, within=3 * 3600, every=10)
     until_here(world)
     await work.node((await fleet.machines())[0])
-    await _says(fleet, "True")
+    await node_says(fleet, "True")
     await fleet.all_ready(1, within=900)
     (machine,) = await fleet.machines()
     assert (machine.status.server_id, machine.status.remediation, machine.status.reinstall) == (first, None, None)
@@ -327,9 +305,9 @@ def _decisions(call: EffectCall) -> bool:
 @simulated(seeds=1)
 async def test_a_mac_that_comes_back_is_left_alone(world: World) -> None:
     fleet, work = await _running(world)
-    await _says(fleet, "False")
+    await node_says(fleet, "False")
     await fleet.clock.sleep(480)
-    await _says(fleet, "True")
+    await node_says(fleet, "True")
     await fleet.all_ready(1, within=60)
     await fleet.clock.sleep(3600)
     (machine,) = await fleet.machines()
@@ -341,7 +319,7 @@ async def test_a_mac_that_comes_back_is_left_alone(world: World) -> None:
 async def test_nothing_is_rebooted_under_a_job_while_the_mac_may_live(world: World) -> None:
     fleet, work = await _running(world)
     await work.pod("job-1", "m-1")
-    await _says(fleet, "Unknown")
+    await node_says(fleet, "Unknown")
     await fleet.clock.sleep(2 * 3600)
     assert not work.seen
     assert "reboot waits for 1 job: job-1 (of acme)" in await _message(fleet)
@@ -361,7 +339,7 @@ async def test_a_mac_that_is_proven_dead_is_not_waited_for(world: World) -> None
     await work.pod("job-1", "m-1")
     fleet.cloud.set_power(machine.status.server_id, on=False)
     work.killed.clear()  # the power cut was the test's own
-    await _says(fleet, "Unknown")
+    await node_says(fleet, "Unknown")
 
     async def rebooted() -> bool:
         return _reboots(fleet) >= 1
@@ -378,7 +356,7 @@ async def test_a_mac_that_was_proven_dead_and_came_back_with_a_job_is_not_asked_
     (machine,) = await fleet.machines()
     first = machine.status.server_id
     await work.pod("job-1", "m-1")
-    await _says(fleet, "Unknown")
+    await node_says(fleet, "Unknown")
     fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("reinstall",), times=None))
     fleet.cloud.set_power(first, on=False)
 
@@ -393,7 +371,7 @@ async def test_a_mac_that_was_proven_dead_and_came_back_with_a_job_is_not_asked_
     assert machine.status.reinstall.dead
     fleet.cloud.set_power(first, on=True)
     work.killed.clear()  # the power cut was the test's own
-    await _says(fleet, "True")
+    await node_says(fleet, "True")
     fleet.cloud.heal()
     await fleet.clock.sleep(1800)
     assert not work.killed, "a job runs there"

@@ -2,7 +2,7 @@
 
 import pytest
 from simulation.hosts.interrupting import small_fleet
-from simulation.hosts.test_drain import Work
+from simulation.hosts.work import Work
 
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
