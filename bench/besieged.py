@@ -58,8 +58,16 @@ def besieged(quick: bool) -> Iterator[Row]:
     with dispatch_service(_PODS) as door:
         found = _measured(door, hostile, seconds, windows, settling)
     what = f"beside {hostile:,} slow and junk connections: "
-    did = " and ".join(f"{each:.0f} {name} a second" for name, each in found.hostile.items())
-    yield _compared(what + "p99 of a Pod's request", found, lambda load: load.pods, f"the goal is 2; they got {did} in")
+    did = ", ".join(f"{each:.0f} {name}" for name, each in found.hostile.items())
+    yield _compared(
+        what + "p99 of all who mean well",
+        found,
+        lambda load: load.pods + load.deliveries,
+        f"the goal is 2; they got {did} a second in",
+    )
+    yield _compared(
+        what + "p99 of a Pod's request", found, lambda load: load.pods, "on connections that proved themselves"
+    )
     yield _compared(what + "p99 of a delivery", found, lambda load: load.deliveries, "each on a connection of its own")
     yield Row("dispatch", what + "memory", amount(found.memory), "MB", f"{found.before:.0f} MB before them")
     limit = "strangers' tokens may cost 20 a second, and a burst of 100"

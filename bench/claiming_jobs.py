@@ -24,6 +24,7 @@ from paddock.base.clock import SystemClock
 from paddock.base.rng import seeded
 from paddock.embedded.postgres.binaries import candidates
 from paddock.runners.ledger import Ledger, Pod
+from paddock.runners.ledger.claims import CLAIM_JOBS
 
 from .scratch_postgres import scratch_postgres
 from .table import Row, amount
@@ -157,12 +158,16 @@ async def ours(ledger: Ledger, way: Way, seconds: float, turn: str) -> float:
 
 async def _theirs(pgbench: Path, dsn: str, connection: psycopg.AsyncConnection[Any], way: Way, seconds: float) -> float:
     """Claims a second that pgbench gets; its own count of transactions includes those that won nothing."""
-    script = (
-        "\\set n random(1, 1000000000000)\n"
-        f"SELECT * FROM claim_jobs('{_POOL}',"
-        f" (SELECT array_agg('b' || :client_id || '-' || :n || '-' || place) FROM generate_series(1, {way.batch}) place),"
-        f" (SELECT array_agg('macs-' || place) FROM generate_series(1, {way.batch}) place), NULL, 'dispatch', now());\n"
-    )
+    given = {
+        "pool": f"'{_POOL}'",
+        "uids": f"(SELECT array_agg('b' || :client_id || '-' || :n || '-' || place) FROM generate_series(1, {way.batch}) place)",
+        "names": f"(SELECT array_agg('macs-' || place) FROM generate_series(1, {way.batch}) place)",
+        "dispatcher": "NULL",
+        "by": "'dispatch'",
+        "now": "now()",
+    }
+    statement = " ".join(line for line in (CLAIM_JOBS % given).splitlines() if not line.startswith("--"))
+    script = f"\\set n random(1, 1000000000000)\n{statement};\n"
     parts = conninfo_to_dict(dsn)
     command = [str(pgbench), "-n", "-M", "prepared", "-f", "-", "-c", str(way.clients), "-j", str(min(2, way.clients))]
     command += ["-T", str(max(1, round(seconds))), "-h", str(parts.get("host", "")), "-U", str(parts.get("user", ""))]

@@ -19,6 +19,8 @@ from time import process_time
 
 import psutil
 
+from paddock.clients.dispatch import LONGEST_HOLD
+
 from .dispatch_server import allow_many_sockets
 from .runner_rig import ACCOUNTS, LABEL, WEBHOOK_SECRET
 from .scratch_postgres import scratch_folder
@@ -128,8 +130,10 @@ class Asker:
         return int(lines[0].split(b" ", 2)[1]), await self._reader.readexactly(length)
 
     async def wait_for_job(self, token: str) -> tuple[int, bytes]:
-        """Asks again for as long as there is nothing to do, as the poll client does; gives the first other answer."""
-        headers = f"authorization: Bearer {token}\r\nprefer: wait=25\r\n"
+        """Asks again for as long as there is nothing to do, as a Pod does that has waited for some minutes; gives the first
+        other answer.
+        """
+        headers = f"authorization: Bearer {token}\r\nprefer: wait={LONGEST_HOLD:.0f}\r\n"
         while True:
             code, body = await self.ask("POST", "/api/internal/runners/dispatch", headers, b"{}")
             if code != 204:

@@ -1,16 +1,19 @@
 """A day of many Macs on virtual time, with faults: no job is lost, by GitHub's own view, and memory stays what it was.
 
 `make bench soak`; SOAK_MACS, SOAK_HOURS and SOAK_JOBS choose another size than 1,000 Macs, 24 hours and 250,000 jobs, which
-takes hours of real time.
+takes four to five hours of real time on a quiet machine. Progress is told on stderr every five simulated minutes. Whoever has seen
+enough sends SIGTERM: no more jobs are submitted, and what ran until then is judged.
 """
 
 import asyncio
 import gc
 import os
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from threading import Event
 from time import perf_counter
 
 import psutil
@@ -23,7 +26,7 @@ from paddock.simulator.pods import Hang
 from paddock.simulator.process import World, simulate
 
 from .scratch_postgres import scratch_postgres
-from .soak_world import LABEL, REPOSITORIES, SoakWorld
+from .soak_world import LABEL, SoakWorld
 from .table import Row, amount
 
 __all__ = ["Size", "Soaked", "judged", "soak", "soaked"]
@@ -34,7 +37,10 @@ _MISHAPS = 0.01
 """Of all jobs: so many runners go wrong."""
 _JOB_LIMIT = 6 * HOUR - 60
 _LOOK_EVERY = 60.0
-_COLLECT_EVERY = 600.0
+_COLLECT_EVERY = 300.0
+_A_MOMENT = 100.0
+_LARGE = 100
+"""Macs, from which on an idle hour costs more than a person would wait for."""
 _FLAT = 1.15
 """Memory after the last hour, against that after the second: what a day may add."""
 
@@ -60,6 +66,8 @@ class Soaked:
     """What GitHub saw, what was done to us, and what it cost."""
 
     jobs: int = 0
+    hours: float = 0.0
+    """Simulated, from the first job to the last."""
     ended: int = 0
     by_runner: int = 0
     """Jobs whose runner went away in the middle."""
@@ -78,6 +86,8 @@ class Soaked:
     memory: list[float] = field(default_factory=list)
     """Megabytes after each hour, the first entry at the beginning; all simulators are in the same process."""
     seconds: float = 0.0
+    cpu: float = 0.0
+    """Seconds of CPU from the first job on, without Postgres."""
 
     @property
     def lost(self) -> int:
@@ -88,10 +98,13 @@ class Soaked:
 def soak(quick: bool) -> Iterator[Row]:
     size = Size.asked(quick)
     found = asyncio.run(_with_postgres(size))
-    what = f"soak: {size.hours:g} h, {size.macs:,} Macs, {found.jobs:,} jobs"
+    what = f"soak: {found.hours:.1f} h, {size.macs:,} Macs, {found.jobs:,} jobs"
     done = f"{found.mishaps} runners went wrong, {found.power_cuts} Macs lost power, {found.kills_of_us} processes were killed and {found.restarts} restarted, {found.cancelled} cancelled"
-    missed = "" if size == Size() else "smaller than the goal of 24 h, 1,000 Macs, 250,000 jobs; "
-    yield Row("soak", what, amount(found.seconds), "s of real time", f"{missed}{found.jobs / found.seconds:.1f} jobs/s")
+    goal = Size()
+    reached = size.macs >= goal.macs and found.jobs >= goal.jobs and size.hours >= goal.hours
+    missed = "" if reached else "smaller than the goal of 24 h, 1,000 Macs, 250,000 jobs; "
+    cost = f"{found.jobs / found.seconds:.1f} jobs/s, {1000 * found.cpu / max(1, found.jobs):.0f} ms of CPU a job"
+    yield Row("soak", what, amount(found.seconds), "s of real time", f"{missed}{cost}")
     yield Row("soak", "  jobs lost, by GitHub's view", str(found.lost), "", f"goal 0; {done}; {_troubles(found)}")
     each = ", ".join(f"{mb:.0f}" for mb in found.memory)
     grown = found.memory[-1] / found.memory[min(2, len(found.memory) - 1)]
@@ -117,16 +130,18 @@ def judged(found: Soaked) -> list[str]:
 
 
 async def _with_postgres(size: Size) -> Soaked:
+    enough = Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, enough.set)
     async with scratch_postgres() as server:
         await prepare(server.dsn, schema="soak", clock=SystemClock())
-        return await asyncio.to_thread(soaked, server.dsn, "soak", size)
+        return await asyncio.to_thread(soaked, server.dsn, "soak", size, enough)
 
 
-def soaked(dsn: str, schema: str, size: Size, *, seed: int = 1) -> Soaked:
-    """Run it on a prepared, empty schema."""
+def soaked(dsn: str, schema: str, size: Size, enough: Event, *, seed: int = 1) -> Soaked:
+    """Run it on a prepared, empty schema, until all jobs are submitted or it is `enough`."""
 
     async def scenario(world: World) -> Soaked:
-        return await _Soak(world, SoakWorld(world, dsn, schema, macs=size.macs), size).run()
+        return await _Soak(world, SoakWorld(world, dsn, schema, macs=size.macs), size, enough).run()
 
     with pools_closed_at_the_end():
         return simulate(scenario, seed=seed, limit=(size.hours + 12) * HOUR).result
@@ -139,21 +154,25 @@ def _stood_still(job: SimulatedJob) -> bool:
 
 
 class _Soak:
-    def __init__(self, world: World, cluster: SoakWorld, size: Size) -> None:
-        self._cluster, self._size = cluster, size
+    def __init__(self, world: World, cluster: SoakWorld, size: Size, enough: Event) -> None:
+        self._cluster, self._size, self._enough = cluster, size, enough
         self._rng: random.Random = world.rng("soak")
         self._open: dict[int, SimulatedJob] = {}
         self._found = Soaked()
         self._cancelled: set[int] = set()
         """By somebody: at once where the job still waits, of which GitHub keeps no other trace."""
+        self._waited: dict[str, float] = {}
+        """Pods by uid, and when they were last seen to wait."""
         self._cuts: list[asyncio.Task[None]] = []
         self._process = psutil.Process()
+        self._began = perf_counter()
 
     async def run(self) -> Soaked:
-        began = perf_counter()
         cluster, found = self._cluster, self._found
         await cluster.begin()
         await cluster.eventually("every place has a Pod that waits", self._all_wait, within=2 * HOUR)
+        self._tell("every place has a Pod that waits")
+        before = self._cpu()
         behaviour = cluster.github.behaviour
         behaviour.unsent, behaviour.undelivered, behaviour.repeated = 0.001, 0.003, 0.005
         behaviour.delayed, behaviour.overtaken, behaviour.slow = 0.01, 0.005, 0.002
@@ -166,6 +185,7 @@ class _Soak:
         await self._submitting()
         helpers[0].cancel()
         await asyncio.gather(*self._cuts)
+        self._tell("the last job is submitted")
         await cluster.eventually("every job has ended", self._all_ended, within=10 * HOUR, every=_LOOK_EVERY)
         await cluster.eventually("every place has a Pod that waits again", self._all_wait, within=HOUR, every=30.0)
         for task in helpers:
@@ -173,16 +193,26 @@ class _Soak:
         await asyncio.gather(*helpers, return_exceptions=True)
         found.never += [f"job {job.id} is {job.status}" for job in self._open.values()]
         found.left = await self._left()
-        done = cluster.kubelets.faults.done
-        found.by_faults = cluster.kubelets.cut_off + done[Hang.DIES_IN_JOB] + done[Hang.STANDS_STILL]
-        found.mishaps, found.kills = sum(done.values()), cluster.live_kills()
+        self._count_faults()
+        found.kills = cluster.live_kills()
         self._weigh()
-        found.seconds = perf_counter() - began
+        found.seconds, found.cpu = perf_counter() - self._began, self._cpu() - before
         return found
 
+    def _count_faults(self) -> None:
+        kubelets = self._cluster.kubelets
+        done = kubelets.faults.done
+        self._found.by_faults = kubelets.cut_off + done[Hang.DIES_IN_JOB] + done[Hang.STANDS_STILL]
+        self._found.mishaps = sum(done.values())
+
     def _all_wait(self) -> bool:
-        service = self._cluster.service
-        return service is not None and len(service.dispatch.waiting) >= 2 * self._size.macs
+        """Each Pod was seen to wait a moment ago. Of thousands some are always between two requests, for a tenth of a second."""
+        if (service := self._cluster.service) is None:
+            return False
+        now, lives = self._cluster.clock.monotonic(), self._cluster.kubelets.lives
+        self._waited.update((waiter.pod.uid, now) for waiter in service.dispatch.waiting)
+        self._waited = {uid: at for uid, at in self._waited.items() if now - at <= _A_MOMENT and uid in lives}
+        return len(self._waited) >= 2 * self._size.macs
 
     def _all_ended(self) -> bool:
         self._look()
@@ -191,19 +221,29 @@ class _Soak:
     # What happens
 
     async def _submitting(self) -> None:
-        mean = self._size.hours * HOUR / self._size.jobs
+        mean, began = self._size.hours * HOUR / self._size.jobs, self._cluster.clock.monotonic()
         for number in range(self._size.jobs):
+            if self._enough.is_set():
+                break
             seconds = self._rng.uniform(_SHORTEST, _LONGEST)
             job = self._cluster.github.submit(
-                self._rng.choice(REPOSITORIES), labels=(LABEL,), duration=seconds, name=f"job {number}"
+                self._rng.choice(self._cluster.repositories), labels=(LABEL,), duration=seconds, name=f"job {number}"
             )
             self._open[job.id] = job
             self._found.jobs += 1
             if self._rng.random() < _MISHAPS:
-                self._cluster.kubelets.faults.next.append(self._rng.choice(list(Hang)))
+                self._cluster.kubelets.faults.next.append(self._rng.choice(self._mishaps(number)))
             if self._rng.random() < _MISHAPS / 2:
                 self._cancel_one()
             await self._cluster.clock.sleep(self._rng.expovariate(1.0 / mean))
+            self._found.hours = (self._cluster.clock.monotonic() - began) / HOUR
+
+    def _mishaps(self, number: int) -> list[Hang]:
+        """What may go wrong with a runner now. One that stands still does so until GitHub's limit of six hours. Of a large fleet
+        only the first quarter of the jobs can meet one: else as many hours of an idle fleet would follow the last job.
+        """
+        endless = self._size.macs >= _LARGE and number > self._size.jobs / 4
+        return [kind for kind in Hang if not (endless and kind is Hang.STANDS_STILL)]
 
     def _cancel_one(self) -> None:
         chosen = self._open[self._rng.choice(list(self._open))]
@@ -262,16 +302,27 @@ class _Soak:
         while True:
             await self._cluster.clock.sleep(_COLLECT_EVERY)
             gc.collect()  # a simulated run has no collector of its own
-            if self._cluster.clock.monotonic() - last >= HOUR - 1:
-                last = self._cluster.clock.monotonic()
+            now = self._cluster.clock.monotonic()
+            if now - last >= HOUR - 1:
+                last = now
                 self._weigh()
-                hours = (last - began) / HOUR
-                print(
-                    f"soak: {hours:.0f} h, {self._found.jobs:,} jobs submitted, {self._found.ended:,} ended, "
-                    f"{len(self._open)} open, {self._found.memory[-1]:.0f} MB",
-                    file=sys.stderr,
-                    flush=True,
-                )
+            self._tell(f"{(now - began) / HOUR:.2f} h")
+
+    def _cpu(self) -> float:
+        used = self._process.cpu_times()
+        return used.user + used.system
+
+    def _tell(self, when: str) -> None:
+        """A line for who watches a run of hours."""
+        found = self._found
+        self._count_faults()
+        memory = f"{self._process.memory_info().rss / 1e6:.0f} MB"
+        print(
+            f"soak: {when}: {found.jobs:,} jobs submitted, {found.ended:,} ended, {len(self._open)} open, {found.lost} lost; "
+            f"{memory}; {perf_counter() - self._began:.0f} s of real time, {self._cpu():.0f} s of CPU",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _weigh(self) -> None:
         gc.collect()

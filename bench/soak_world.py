@@ -6,8 +6,9 @@ life of its own, so that a day of a thousand of them fits into an afternoon; the
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import Context, copy_context
 from typing import Any
 
 import httpx2
@@ -32,7 +33,7 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.kube.store import CacheChange
-from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL, RunnerPool, RunnerPoolSpec
+from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL, JobSource, RunnerPool, RunnerPoolSpec
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import Ledger
@@ -41,17 +42,17 @@ from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.runners.processes.operator import RunnerOperator
 from paddock.simulator.github import SimulatedGitHub
 from paddock.simulator.github.app_keys import throwaway_app_key
+from paddock.simulator.in_process_client import InProcessClient
 from paddock.simulator.instant_postgres import Hints, InstantListener, InstantPool, ledger_of
 from paddock.simulator.pods import Hang, RunnerFaults, SimulatedPods
 from paddock.simulator.process import World
 from paddock.simulator.projected_token import ProjectedToken
 
-__all__ = ["LABEL", "REPOSITORIES", "SoakWorld"]
+__all__ = ["LABEL", "SoakWorld"]
 
 ADMIN = Secret("soak-admin")
 FLEET, POOL, LABEL = "macs", "macos", "tuist-macos"
 LOGINS = ("acme", "globex", "initech", "umbrella")
-REPOSITORIES = tuple(f"{login}/app" for login in LOGINS)
 _PLENTY = 100_000
 _AWAY = 600.0
 """How long a Mac without power is away."""
@@ -82,6 +83,7 @@ class Kubelets(SimulatedPods):
         self.cut_off = 0
         """Pods with a job whose Mac lost its power."""
         self._dark: set[str] = set()
+        self._outside: Context | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._pods = Informer(
             client,
@@ -100,6 +102,7 @@ class Kubelets(SimulatedPods):
         return frozenset(uid for uid, task in self._lives.items() if not task.done())
 
     async def run(self) -> None:
+        self._outside = copy_context()
         await self._pods.run()
 
     def _see(self, change: CacheChange[Pod]) -> None:
@@ -112,7 +115,9 @@ class Kubelets(SimulatedPods):
         elif pod.metadata.deletion_timestamp is not None:
             self._later(self._gone(pod))
         elif uid not in self._lives and pod.status.phase in ("", "Pending", "Running"):
-            self._lives[uid] = asyncio.create_task(self._life(pod), name=f"pod {pod.metadata.name}")
+            # Of the Macs' process, also where whoever gives the power back started it: it ends with the world.
+            context = (self._outside or copy_context()).copy()
+            self._lives[uid] = asyncio.create_task(self._life(pod), name=f"pod {pod.metadata.name}", context=context)
 
     def _later(self, doing: Any) -> None:
         task = asyncio.create_task(doing)
@@ -142,10 +147,20 @@ class Kubelets(SimulatedPods):
 
 
 class SoakWorld:
-    """`macs` Nodes of two places, one pool that fills them, four accounts, and processes that can be killed."""
+    """`macs` Nodes of two places, one pool that fills them, some accounts, and processes that can be killed."""
 
-    def __init__(self, world: World, dsn: str, schema: str, *, macs: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        dsn: str,
+        schema: str,
+        *,
+        macs: int,
+        logins: Sequence[str] = LOGINS,
+        source: JobSource = "Webhook",
+    ) -> None:
         self.world, self.clock, self.macs = world, world.clock, macs
+        self.source: JobSource = source
         self._dsn, self._schema = dsn, schema
         self.store = MemoryStore(history_limit=100 * macs)
         self.plane = ControlPlane(
@@ -157,7 +172,10 @@ class SoakWorld:
             definitions=our_definitions(),
         )
         self.github = SimulatedGitHub(self.clock, world.rng("github"), app_key=throwaway_app_key(), audit=False)
-        self.accounts = [self.github.add_organization(login, "app") for login in LOGINS]
+        self.accounts = [self.github.add_organization(login, "app") for login in logins]
+        self.repositories = tuple(f"{login}/app" for login in logins)
+        self.asked: Counter[str] = Counter()
+        """Requests of dispatch to GitHub: `rest` counts against an hour's budget, `queue` does not."""
         self.hints = Hints()
         self.kills = 0.0
         """Of lives that have ended."""
@@ -168,10 +186,11 @@ class SoakWorld:
         self.ready = asyncio.Event()
         world.process("api", self._api)
         self.api = self._client()
-        self.github.deliver_to("http://dispatch/webhooks/github", self._to_dispatch())
+        if source == "Webhook":
+            self.github.deliver_to("http://dispatch/webhooks/github", self._to_dispatch())
         self.kubelets = Kubelets(
             self._client(),
-            lambda: httpx2.AsyncClient(transport=self._to_dispatch(), trust_env=False),
+            lambda: InProcessClient(self._to_dispatch()),
             "http://dispatch",
             self.github.connect,
             clock=self.clock,
@@ -204,6 +223,10 @@ class SoakWorld:
     async def _door(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._dispatch_app(scope, receive, send)
 
+    async def _github(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.asked["queue" if scope["path"].startswith("/broker/") else "rest"] += 1
+        await self.github.app(scope, receive, send)
+
     def _to_dispatch(self) -> httpx2.AsyncBaseTransport:
         return self.world.transport(
             self._door, host=_Dispatch(self.world), latency=(0.001, 0.01), faults=False, purpose="dispatch"
@@ -228,12 +251,13 @@ class SoakWorld:
         await self.ready.wait()
         rng, metrics = self._rng("dispatch"), self._metrics("dispatch")
         ledger = ledger_of(InstantPool(self._dsn, self._schema), self.hints, self.clock, rng)
-        transport = self.world.transport(self.github.app, latency=(0.05, 0.2), faults=False, purpose="github")
+        transport = self.world.transport(self._github, latency=(0.05, 0.2), faults=False, purpose="github")
         async with GitHubClient(self.github.settings(), self.clock, rng, transport) as github:
             context = RunnerContext(
                 ledger=ledger,
                 listener=InstantListener(self.hints, self.clock),
                 github=github,
+                scale_sets=github.scale_sets,
                 client=self._client(),
                 secrets=lambda: (self.github.webhook_secret,),
                 clock=self.clock,
@@ -282,6 +306,7 @@ class SoakWorld:
             replicas=2 * self.macs,
             pod_cpu_milli=4000,
             pod_memory_mb=6144,
+            job_source=self.source,
         )
         await self.api.create(RunnerPool(metadata=ObjectMeta(name=POOL, namespace="default"), spec=spec))
 

@@ -8,6 +8,8 @@ from time import perf_counter
 import psutil
 import psycopg
 
+from paddock.clients.dispatch import LONGEST_HOLD
+
 from .dispatch_door import Asker, DispatchDoor, dispatch_service, seconds_of
 from .table import Row, amount
 
@@ -29,8 +31,8 @@ class _Found:
 
 
 def waiting_pods(quick: bool) -> Iterator[Row]:
-    # At least one hold of 25 s: within it every Pod has asked once more.
-    pods, seconds = (1_000, 26.0) if quick else (10_000, 60.0)
+    # One hold: within it every Pod asks once more.
+    pods, seconds = (1_000, LONGEST_HOLD + 1) if quick else (10_000, 2 * LONGEST_HOLD)
     with dispatch_service(pods) as door:
         found = asyncio.run(_measure(door, seconds))
     what = f"{pods:,} waiting Pods: "
@@ -43,7 +45,8 @@ def waiting_pods(quick: bool) -> Iterator[Row]:
         "MB",
         f"goal ≤300 above what was there: {found.memory - found.memory_before:.0f}, {each:.1f} kB a Pod; {before}",
     )
-    asking = f"over {seconds:.0f} s, in which each asks anew every 25 s ({pods / 25:.0f} requests/s, each verified)"
+    rate = f"{pods / LONGEST_HOLD:.0f} requests/s, each verified"
+    asking = f"over {seconds:.0f} s, in which each asks anew every {LONGEST_HOLD:.0f} s ({rate})"
     also = f"Postgres {100 * found.database_cpu:.1f} %; healing and the cluster's own work included"
     yield Row("dispatch", what + "CPU while idle", amount(100 * found.cpu), "% of a core", f"goal ≤6; {asking}; {also}")
     yield Row("dispatch", what + "queries while idle", amount(found.queries), "/s", "transactions, all of the process")

@@ -327,6 +327,14 @@ ROUTES: Final = {
     "GET /api/v1/queue": (_PEOPLE, "Waiting jobs, each with its reason."),
     "GET /api/v1/running": (_PEOPLE, "Running jobs."),
     "GET /api/v1/recent": (_PEOPLE, "Jobs that ended."),
+    "GET /api/v1/ended": (
+        _PEOPLE,
+        "What the jobs that ended come to, by account or repository (`?by=`, `?window=` seconds, a day unless told, `?account=`, `?repository=`).",
+    ),
+    "GET /api/v1/ended/jobs": (
+        _PEOPLE,
+        "Those jobs, latest first (`?window=`, `?account=`, `?repository=`, `?limit=`).",
+    ),
     "GET /api/v1/latency": (_PEOPLE, "Latency by stage (`?window=` seconds)."),
     "GET /api/v1/accounts": (_PEOPLE, "Accounts, their limits and what they hold."),
     "GET /api/v1/allow-list": (_PEOPLE, "Who may run jobs, limits of repositories, and the latest changes."),

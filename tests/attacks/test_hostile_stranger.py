@@ -3,20 +3,24 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from time import time
+from typing import Any
 
 from integration.runners.dispatch.rig import Dispatcher, Rig
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
+from paddock.base.guests import StrangerLimits
 from paddock.base.http_server import bind, listening
-from paddock.base.strangers import StrangerLimits, Strangers
+from paddock.base.strangers import Strangers
 from paddock.runners.api import AUDIENCE
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.http.internal import internal_routes
 
+Logged = Callable[[str, str], bool]
+Lines = list[MutableMapping[str, Any]]
 LIMITS = StrangerLimits(quick_each=0.001, quick_each_burst=3, late_seconds=300, latest_seconds=300)
 
 
@@ -69,14 +73,14 @@ async def until_held(registry: CollectorRegistry, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_flood_of_made_up_tokens_is_kept_waiting_and_a_pod_beside_it_is_not(rig: Rig) -> None:
+async def test_a_flood_of_made_up_tokens_is_kept_waiting_and_a_pod_beside_it_is_not(rig: Rig, log: Lines) -> None:
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
     async with door(dispatcher) as (port, registry):
         honest = await Caller.open(port)
         assert (await honest.ask(pod.token))[0] == 204
         callers = [await Caller.open(port) for _ in range(150)]
         flood = [
-            asyncio.create_task(caller.ask(made_up(number), "pods/progress", b'{"mark":"1 running"}'))
+            asyncio.create_task(caller.ask(made_up(number), "pods/log", b"printed"))
             for number, caller in enumerate(callers)
         ]
         await until_held(registry, 147)
@@ -97,11 +101,17 @@ async def test_a_flood_of_made_up_tokens_is_kept_waiting_and_a_pod_beside_it_is_
     # The stop answered them all.
     codes = {code for code, _ in await asyncio.gather(*flood)}
     assert codes == {401, 503}
+    refused = [line for line in log if line["event"] == "refused" and line["what"].endswith("pods/log")]
+    assert refused, "it is in the log"
+    assert all(line["sender"] == "127.0.0.1" for line in refused)
+    assert len(refused) < 10, "and a stranger does not decide how often"
     for caller in (honest, newcomer, *callers):
         caller.close()
 
 
-async def test_an_honest_mistake_hears_its_sentence_at_once_and_is_forgotten_when_it_was_mended(rig: Rig) -> None:
+async def test_an_honest_mistake_hears_its_sentence_at_once_and_is_forgotten_when_it_was_mended(
+    rig: Rig, logged: Logged
+) -> None:
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
     async with door(dispatcher) as (port, registry):
         caller = await Caller.open(port)
@@ -111,6 +121,8 @@ async def test_an_honest_mistake_hears_its_sentence_at_once_and_is_forgotten_whe
         status, body = await caller.ask(made_up(1, aud=["somebody-else"]))
         assert status == 401
         assert b"not meant for us" in body
+        assert logged("dispatch", "expired: read it again")
+        assert logged("dispatch", "not meant for us")
         # The mistake was mended: the same connection is a Pod's, and nothing is held against it.
         assert (await caller.ask(pod.token))[0] == 204
         assert registry.get_sample_value("paddock_http_strangers_refused_total", {"how": "late"}) == 0
@@ -118,11 +130,25 @@ async def test_an_honest_mistake_hears_its_sentence_at_once_and_is_forgotten_whe
         caller.close()
 
 
-async def test_a_body_that_is_promised_too_large_is_not_waited_for(rig: Rig) -> None:
+async def test_a_body_that_is_promised_too_large_is_not_waited_for(rig: Rig, log: Lines) -> None:
     dispatcher = await rig.dispatcher(body_timeout=300.0)
     async with door(dispatcher) as (port, _):
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST /api/internal/runners/dispatch HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n{")
+            async with asyncio.timeout(30):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+            writer.close()
+    refused = [(line["what"], line["sender"]) for line in log if line["event"] == "refused"]
+    assert refused == [("dispatch", "127.0.0.1")], "said once, not three times"
+
+
+async def test_a_body_that_never_comes_is_refused_and_said(rig: Rig, logged: Logged) -> None:
+    dispatcher = await rig.dispatcher(body_timeout=0.2)
+    async with door(dispatcher) as (port, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /api/internal/runners/dispatch HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n{")
+        writer.write(b"POST /api/internal/runners/dispatch HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{")
         async with asyncio.timeout(30):
-            assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         writer.close()
+    assert logged("dispatch", "did not arrive in time")

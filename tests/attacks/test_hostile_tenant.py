@@ -5,16 +5,16 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import httpx2
-from integration.runners.dispatch.rig import Rig
-from integration.runners.ledger.rig import ACME, BOLT, job
+from integration.runners.dispatch.rig import NAMESPACE, Rig
+from integration.runners.ledger.rig import ACME, BOLT, POOL, job
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from unit.runners.pools.built import pod, pool
 
 from paddock.cli.output import Column, listed
-from paddock.runners.dispatch.waiting_pods import must_go
+from paddock.runners.api import RunnerPool
+from paddock.runners.ledger.queue_metrics import QueueCollector
 from paddock.simulator.transport import InProcessTransport
 from paddock.web.guard import LOOPBACK, guarded_routes
 
@@ -40,7 +40,7 @@ async def test_the_name_of_a_job_does_nothing_to_the_operators_terminal() -> Non
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
 
 
-async def test_a_flood_of_jobs_delays_no_other_account(rig: Rig) -> None:
+async def test_a_flood_of_jobs_delays_no_other_account(rig: Rig, log: Lines) -> None:
     await rig.accounts(ACME, BOLT)
     await rig.bench.queue(*(job(number, ACME) for number in range(1, 60)))
     await rig.bench.queue(job(100, BOLT))
@@ -50,12 +50,25 @@ async def test_a_flood_of_jobs_delays_no_other_account(rig: Rig) -> None:
         answer = await dispatcher.ask(await rig.cluster.pod(number), wait=5)
         handed.append(answer.json()["workflow_job_id"])
     assert 100 in handed, "the other account's only job goes before the flood"
+    queue = QueueCollector(rig.bench.ledger, lambda: [POOL], rig.bench.clock)
+    for _ in range(5):
+        await queue.look()
+    refused = [(line["why"], line["jobs"]) for line in log if line["event"] == "refused" and line["what"] == "queue"]
+    assert refused == [("limits of their accounts hold jobs back", "57")], (
+        "two run, the rest waits, and it is said once"
+    )
 
 
-def test_a_tenant_gets_no_seat_beside_another_in_an_exclusive_pool() -> None:
-    refused = must_go(pod("shares-its-mac"), pool(isolation="exclusive"))
-    assert refused is not None
-    assert refused.status == 410
+async def test_a_tenant_gets_no_seat_beside_another_in_an_exclusive_pool(rig: Rig, logged: Logged) -> None:
+    await rig.accounts(ACME)
+    await rig.bench.queue(job(1))
+    shares = await rig.cluster.pod("shares-its-mac")
+    await rig.cluster.client.merge_patch(RunnerPool, POOL, {"spec": {"isolation": "exclusive"}}, NAMESPACE)
+    dispatcher = await rig.dispatcher()
+    answer = await dispatcher.ask(shares, wait=1)
+    assert (answer.status_code, answer.json()["error"]) == (410, "shared")
+    assert await rig.bench.status(1) == "queued"
+    assert logged("dispatch", "its pool is exclusive now")
 
 
 async def test_a_tenant_gets_no_seat_beside_another_on_a_mac_without_softnet(rig: Rig, log: Lines) -> None:

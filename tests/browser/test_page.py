@@ -305,7 +305,7 @@ def test_the_charts_are_drawn_after_the_page_is_there_and_go_back_as_far_as_one_
     page = looker.go("/")
     # The first minute has to be over before there is a point to draw.
     page.wait_for_selector("#history .plot canvas", timeout=_LONG)
-    assert page.locator("#history .plot canvas").count() == 5
+    assert page.locator("#history .plot canvas").count() == 6
     began = page.evaluate(
         """() => [performance.getEntriesByType("resource").find((one) => one.name.includes("uplot.js")).startTime,
                   performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd]"""

@@ -17,6 +17,7 @@ from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.http import PATH as DISPATCH
 from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.concerns import concerns_route
+from paddock.runners.http.ended import ended_routes
 from paddock.runners.http.history import history_route
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
@@ -69,6 +70,7 @@ def test_every_route_of_dispatch_is_listed_and_no_other():
         concerns_route(nothing),
         rewind_route(nothing, nothing),
         history_route(nothing, nothing),
+        *ended_routes(nothing, nothing),
         *accounts_routes(nothing, nothing, nothing, DispatchSettings()),
         metrics_route(nothing),
         *probe_routes(nothing, nothing),

@@ -44,8 +44,26 @@ KINDS = {
 REVIEW = Resource(
     "authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False, status=False
 )
+CSINODE = Resource("storage.k8s.io", "v1", "CSINode", "csinodes", namespaced=False, status=False)
+SLICE = Resource("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False, status=False)
 HOME = "default"
 EVERYBODYS = {"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"}
+
+
+def pod_of(name: str, node: str) -> dict[str, Any]:
+    token = {"serviceAccountToken": {"path": "token", "audience": "dispatch"}}
+    spec = {
+        "serviceAccountName": "node-test-runner",
+        "nodeName": node,
+        "containers": [{"name": "runner", "image": "x:1"}],
+        "volumes": [{"name": "token", "projected": {"sources": [token]}}],
+    }
+    return {"metadata": {"name": name, "namespace": HOME}, "spec": spec}
+
+
+def slice_of(node: str) -> dict[str, Any]:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {"metadata": {"name": f"{node}-slice"}, "spec": {"driver": "x.example.com", "pool": pool, "nodeName": node}}
 
 
 @dataclass
@@ -71,14 +89,7 @@ class World:
         return Client(from_kubeconfig(path))
 
     async def pod(self, name: str, node: str) -> Pod:
-        token = {"serviceAccountToken": {"path": "token", "audience": "dispatch"}}
-        spec = {
-            "serviceAccountName": "node-test-runner",
-            "nodeName": node,
-            "containers": [{"name": "runner", "image": "x:1"}],
-            "volumes": [{"name": "token", "projected": {"sources": [token]}}],
-        }
-        await self.admin.create({"metadata": {"name": name, "namespace": HOME}, "spec": spec}, Pod.RESOURCE)
+        await self.admin.create(pod_of(name, node), Pod.RESOURCE)
         return await self.admin.get(Pod, name, HOME)
 
 
@@ -202,6 +213,9 @@ async def test_a_certificate_lets_a_mac_do_what_a_node_does_and_refuses_the_rest
         "a Lease elsewhere": lambda: mac.create(lease("real-1", HOME)),
         "another Mac's Lease": lambda: mac.create(lease("real-2")),
         "a role": lambda: mac.create({"metadata": {"name": "r"}, "rules": []}, KINDS["ClusterRole"]),
+        "a new Pod": lambda: mac.create(pod_of("new", "real-1"), Pod.RESOURCE),
+        "another Mac's CSINode": lambda: mac.create({"metadata": {"name": "real-2"}, "spec": {"drivers": []}}, CSINODE),
+        "another Mac's ResourceSlice": lambda: mac.create(slice_of("real-2"), SLICE),
         "an approval": lambda: mac.merge_patch(CSR, "x", {"status": {}}, subresource="approval"),
     }
     allowed = []
@@ -214,6 +228,10 @@ async def test_a_certificate_lets_a_mac_do_what_a_node_does_and_refuses_the_rest
             pytest.fail(f"{what}: {error}")
         allowed.append(what)
     assert allowed == []
+    with world.plane.client(world.plane.user("system:node:real-1", ("system:nodes",))) as http:
+        evict = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "theirs", "namespace": HOME}}
+        answer = http.post(f"/api/v1/namespaces/{HOME}/pods/theirs/eviction", json=evict)
+        assert answer.status_code == 403, "another Pod's eviction"
     await mac.delete(Pod, "own", HOME, uid=own.metadata.uid, grace_period=0)
 
 

@@ -18,6 +18,7 @@ from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.disruption import FORCE
 from paddock.kube.builtin import Event, Node, Pod
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RunnerPool
+from paddock.simulator.github import SimulatedJob
 
 __all__ = ["CHAPTERS", "OPERATIONS", "Operation", "Scene"]
 
@@ -107,6 +108,13 @@ async def drain(scene: Scene) -> None:
 
 
 async def _delete_pod(scene: Scene, *, busy: bool) -> None:
+    """A busy one is of a job that has just begun: others may end within the Pod's grace, and then nothing is lost by luck."""
+
+    def long_from_its_end(job: SimulatedJob) -> bool:
+        if job.started_at is None:
+            return False
+        return job.duration - (scene.world.clock.now() - job.started_at).total_seconds() > 300
+
     def found() -> list[Pod]:
         return [
             pod
@@ -119,6 +127,7 @@ async def _delete_pod(scene: Scene, *, busy: bool) -> None:
                 or any(
                     pod.metadata.name == job.runner_name or pod.metadata.name in job.runner_name
                     for job in scene.load.running()
+                    if long_from_its_end(job)
                 )
             )
         ]

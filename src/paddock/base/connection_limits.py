@@ -37,11 +37,18 @@ class ConnectionLimits:
     kept_waiting: float = 10.0
 
 
+_UNSAID = ("Invalid HTTP request received", "Cancel %s running task(s)")
+
+
 class _NotEachTime(logging.Filter):
-    """Uvicorn writes a line for each request that is none: whoever sends rubbish would decide how much is logged."""
+    """Uvicorn writes a line for each request that is none: whoever sends rubbish would decide how much is logged. And a trace for
+    each that a stop cuts short.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not str(record.msg).startswith("Invalid HTTP request received")
+        # A request that our own stop cuts short is no failure, and its trace would be the last that somebody sees of us.
+        stopped = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+        return not stopped and not str(record.msg).startswith(_UNSAID)
 
 
 _not_each_time = _NotEachTime()
@@ -61,6 +68,7 @@ def with_limits(
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self._head: int | None = 0  # bytes of the head so far; None between its end and the next request
+            self._body = False  # whether its body is awaited
             self._deadline: asyncio.TimerHandle | None = None
             self._silent = True
             self._stopped = False
@@ -72,6 +80,7 @@ def with_limits(
             self.refusals = 0
             self.pending: bytes | None = None
             self.held: asyncio.Future[None] | None = None
+            self.at_door = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
             super().connection_made(transport)
@@ -119,6 +128,12 @@ def with_limits(
             # Judged after parsing: a body that came in the same packet as its head is not a part of it.
             if begun is not None and self._head is not None and self._head > limits.head_bytes:
                 self._refuse("head_bytes", 431, f"the request's head is longer than {limits.head_bytes} bytes")
+            elif self._deadline is None and not self.transport.is_closing():
+                # Most requests are complete by now, and need no timer.
+                if self._head is not None:
+                    self._limit_time("head_seconds", limits.head_seconds)
+                elif self._body:
+                    self._limit_time("body_seconds", limits.body_seconds)
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
@@ -126,17 +141,17 @@ def with_limits(
                 strangers.introduce(self, cast("dict[str, Any]", self.scope))
             if self._head is None:
                 self._head = 0
-                self._limit_time("head_seconds", limits.head_seconds)
 
         def on_headers_complete(self) -> None:
-            self._head = None
+            self._no_deadline()
+            self._head, self._body = None, True
             if strangers is not None:
                 strangers.request_begins(self)
-            self._limit_time("body_seconds", limits.body_seconds)
             super().on_headers_complete()
 
         def on_message_complete(self) -> None:
             self._no_deadline()
+            self._body = False
             super().on_message_complete()
 
         def send_400_response(self, msg: str) -> None:
@@ -153,8 +168,13 @@ def with_limits(
 
         def _limit_time(self, limit: str, seconds: float) -> None:
             self._no_deadline()
-            text = f"the request did not come to its end within {seconds:.0f} s"
-            self._deadline = self.loop.call_later(seconds, self._refuse, limit, 408, text)
+            self._deadline = self.loop.call_later(seconds, self._too_late, limit, seconds)
+
+        def _too_late(self, limit: str, seconds: float) -> None:
+            if self.pending is not None:
+                self._limit_time(limit, seconds)  # what it sent waits for us: that time is not its own
+                return
+            self._refuse(limit, 408, f"the request did not come to its end within {seconds:.0f} s")
 
         def _no_deadline(self) -> None:
             if self._deadline is not None:
@@ -192,6 +212,10 @@ def with_limits(
         @property
         def dribbles(self) -> bool:
             return bool(self._head)
+
+        @property
+        def between_requests(self) -> bool:
+            return not self._head and not self._body
 
         def stop_reading(self) -> None:
             if not self._stopped and not self.flow.read_paused:

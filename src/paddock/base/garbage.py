@@ -3,7 +3,8 @@
 A collection of the oldest generation stops the event loop for as long as it takes to visit every object: 0.4 s beside ten
 thousand connections. Python begins one whenever a quarter more has come to live, so whoever opens and closes connections
 would decide how often everybody else waits. Here one comes after minutes, which is far less than a hundredth of the time.
-Most objects need none: they end with their last reference.
+Most objects need none: they end with their last reference. What a collection has seen alive is left out of those after it
+for an hour, so that ten thousand connections that stay are not visited again and again.
 """
 
 import gc
@@ -17,6 +18,7 @@ __all__ = ["collect_rarely", "oldest_left_alone"]
 
 _LOOK_EVERY: Final = 10.0
 _EVERY: Final = 300.0
+_EVERYTHING_EVERY: Final = 3600.0
 _AT_LEAST: Final = 60.0
 _MANY: Final = 200
 """Collections of the generation before: about 1.4 million objects more than at the last full one, if none had ended since."""
@@ -38,11 +40,17 @@ def oldest_left_alone() -> Iterator[None]:
 
 
 async def collect_rarely(clock: Clock) -> None:
-    """Full collections, until cancelled: every five minutes, and every minute while much comes to live."""
-    last = clock.monotonic()
+    """Collections of what came to live since the last, until cancelled: every five minutes, and every minute while much does;
+    once in an hour of everything.
+    """
+    last = everything = clock.monotonic()
     while True:
         await clock.sleep(_LOOK_EVERY)
         passed = clock.monotonic() - last
         if passed >= _EVERY or (passed >= _AT_LEAST and gc.get_count()[2] >= _MANY):
+            if clock.monotonic() - everything >= _EVERYTHING_EVERY:
+                gc.unfreeze()
+                everything = clock.monotonic()
             gc.collect()
+            gc.freeze()
             last = clock.monotonic()

@@ -23,7 +23,8 @@ __all__ = ["PortInUseError", "Tls", "bind", "bind_unix", "listening", "serving_w
 
 _STOP_WITHIN = 1.5
 _BACKLOG = 2048
-_ACCEPTED_AT_ONCE = 8
+_ACCEPTED_AT_ONCE = 2
+_PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 _LOOK_EVERY = 5.0  # seconds between two looks at the files of a certificate
 _KEPT_FREE = 256  # file descriptors for everything but connections
 
@@ -83,6 +84,7 @@ def bind(port: int, option: str, host: str = "127.0.0.1") -> socket.socket:
     # Named as TCP, or asyncio leaves Nagle's algorithm on, and every answer waits 40 ms for the client's delayed ACK.
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _notice_the_dead(sock)
     try:
         sock.bind((host, port))
         sock.listen(_BACKLOG)
@@ -93,6 +95,16 @@ def bind(port: int, option: str, host: str = "127.0.0.1") -> socket.socket:
         ) from error
     sock.setblocking(False)
     return sock
+
+
+def _notice_the_dead(sock: socket.socket) -> None:
+    """Connections that are accepted here end within a minute when the other machine is gone. A request that is held has
+    nothing to send, so nobody else would notice.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES.items():
+        if (option := getattr(socket, name, None)) is not None:  # not every system has all of them
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def bind_unix(path: Path) -> socket.socket:

@@ -7,18 +7,19 @@ connection that has been there longest, never a proven one.
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from paddock.base.clock import Clock, SystemClock
+from paddock.base.guests import Guest, StrangerLimits
 from paddock.base.rate_limit import RateLimit, RateLimits
+from paddock.base.strangers_line import Line
 
-__all__ = ["Guest", "StrangerLimits", "Strangers", "proven"]
+__all__ = ["Strangers", "proven"]
 
 _KEY: Final = "paddock.guest"
 _REMEMBERED: Final = 600.0
@@ -29,57 +30,6 @@ _Message = MutableMapping[str, Any]
 _App = Callable[
     [MutableMapping[str, Any], Callable[[], Awaitable[_Message]], Callable[[_Message], Awaitable[None]]], Any
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class StrangerLimits:
-    reads_a_turn: int = 32
-    requests_a_turn: int = 4
-    """So many packets of strangers are parsed, and so many requests of theirs begun, in one turn of the event loop. The rest
-    waits in line, while every packet of a proven caller is parsed in the turn in which it comes."""
-    read_bytes: int = 8 * 1024
-    """One packet is at most so long, so that the line holds at most twice this for each connection."""
-    line_bytes: int = 64 * 1024 * 1024
-    """All that waits in line. A TLS connection may bring more than `read_bytes` at once, so this is bounded by itself."""
-    quick_each: float = 2.0
-    quick_each_burst: float = 20.0
-    quick: float = 50.0
-    """Refusals that are told at once, in each second: to one address, and to all. Whoever is refused for an honest reason
-    (a clock that is off, a token that has expired) is refused seldom, and hears why without delay."""
-    late_seconds: float = 4.0
-    """The first refusal beyond that on a connection is told so late; each one after it takes twice as long. Our own clients
-    and GitHub wait longer than the first."""
-    latest_seconds: float = 30.0
-    silent_seconds: float = 60.0
-    """A connection that never says a word costs a place and nothing else; to open it anew would cost more."""
-    kept_seconds: float = 60.0
-    """One that broke a limit and cannot be told so at once is kept so long, unread."""
-
-
-class Guest(Protocol):
-    """One connection, as the listener's protocol knows it. The attributes belong to Strangers."""
-
-    address: str
-    here: bool
-    proven_at: float | None
-    """When the application last vouched for it; None for a stranger."""
-    vouched: bool
-    """Whether it did for the request that is being answered."""
-    refusals: int
-    pending: bytes | None
-    """What it sent and nobody parsed yet."""
-    held: "asyncio.Future[None] | None"
-
-    @property
-    def dribbles(self) -> bool:
-        """Whether it sent a part of a request's head before, and not the whole of it."""
-        ...
-
-    def parse(self, data: bytes) -> None: ...
-    def stop_reading(self) -> None: ...
-    def read_on(self) -> None: ...
-    def limit_reads(self, most: int | None) -> None: ...
-    def end(self, limit: str) -> None: ...
 
 
 def proven(scope: Mapping[str, Any]) -> None:
@@ -107,11 +57,7 @@ class Strangers:
         # Strangers by age; those of addresses from which somebody proved who they are have lines and places of their own.
         self._known: OrderedDict[str, float] = OrderedDict()
         self._places: tuple[OrderedDict[Guest, None], OrderedDict[Guest, None]] = (OrderedDict(), OrderedDict())
-        self._lines: tuple[deque[Guest], ...] = (deque(), deque(), deque())
-        self._line_bytes = 0
-        self._read = 0
-        self._begun = 0
-        self._turn_asked = False
+        self._line = Line(limits, self._is_known)
         self._held: set[asyncio.Future[None]] = set()
         self._closing = False
         registry = registry or CollectorRegistry()
@@ -130,7 +76,7 @@ class Strangers:
             registry=registry,
         )
         now.labels("connected").set_function(lambda: sum(map(len, self._places)))
-        now.labels("in_line").set_function(lambda: sum(map(len, self._lines)))
+        now.labels("in_line").set_function(lambda: len(self._line))
         now.labels("held").set_function(lambda: len(self._held))
 
     # Who is there
@@ -145,9 +91,7 @@ class Strangers:
         guest.here = False
         for places in self._places:
             places.pop(guest, None)
-        if guest.pending is not None:
-            self._line_bytes -= len(guest.pending)
-            guest.pending = None  # what is left of it in the line is passed over
+        self._line.left(guest)
         if guest.held is not None and not guest.held.done():
             guest.held.set_result(None)
 
@@ -188,53 +132,13 @@ class Strangers:
 
     def read(self, guest: Guest, data: bytes) -> None:
         """A stranger's packet: parsed now if this turn of the loop has room and nobody waits, in its order otherwise."""
-        if guest.pending is not None:
-            guest.pending += data
-            guest.stop_reading()
-        elif self._may_read() and not any(self._lines):
-            self._read += 1
-            self._ask_for_a_turn()
-            guest.parse(data)
-            return
-        else:
-            guest.pending = data
-            self._lines[2 if guest.dribbles else self._is_known(guest)].append(guest)
-            self._ask_for_a_turn()
-        self._line_bytes += len(data)
-        if self._line_bytes > self.limits.line_bytes:
+        if not self._line.read(guest, data):
             self._refusals.labels("ended").inc()
             guest.end("line_bytes")
 
-    def _ask_for_a_turn(self) -> None:
-        if not self._turn_asked:
-            self._turn_asked = True
-            asyncio.get_running_loop().call_soon(self._turn)
-
     def request_begins(self, guest: Guest) -> None:
         if guest.proven_at is None:
-            self._begun += 1
-
-    def _may_read(self) -> bool:
-        return self._read < self.limits.reads_a_turn and self._begun < self.limits.requests_a_turn
-
-    def _turn(self) -> None:
-        self._turn_asked, self._read, self._begun = False, 0, 0
-        unknown, known, dribbling = self._lines
-        orders = ((unknown, known, dribbling), *((known, unknown, dribbling),) * 3) * 2
-        # Whoever sends its head in pieces comes last, but one in eight; of the others three in four are of addresses that are
-        # known for good. None waits for ever.
-        orders = (*orders[:-1], (dribbling, known, unknown))
-        while self._may_read() and any(self._lines):
-            guest = next(line for line in orders[self._read % 8] if line).popleft()
-            if (data := guest.pending) is None:
-                continue
-            guest.pending = None
-            self._line_bytes -= len(data)
-            self._read += 1
-            guest.read_on()
-            guest.parse(data)
-        if self._read:
-            self._ask_for_a_turn()
+            self._line.request_begins(guest)
 
     # Refusals
 

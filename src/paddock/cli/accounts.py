@@ -1,4 +1,4 @@
-"""`paddock accounts`: who may run jobs, how much at once, and who changed it."""
+"""`paddock accounts`: who may run jobs, how much at once, who goes first, and who changed it."""
 
 import getpass
 import socket
@@ -19,7 +19,7 @@ _WORDS = {True: "allowed", False: "denied"}
 
 @click.group("accounts")
 def command() -> None:
-    """Say who may run jobs, and how much at once.
+    """Say who may run jobs, how much at once, and who goes first.
 
     NAME is an account (acme), a repository (acme/app), or either by GitHub's number (id:42, id:42/id:7). A name is looked up at
     GitHub at that moment and kept as a number: whoever takes the login later inherits nothing.
@@ -74,6 +74,32 @@ def limit_command(
     if lift == (vcpus is not None or memory_mb is not None) or (not lift and (vcpus is None or memory_mb is None)):
         raise click.UsageError("give --vcpus and --memory-mb together, or --lift alone")
     asked = {"verb": "limit", "name": name, "why": why, "platform": platform, "vcpus": vcpus, "memory_mb": memory_mb}
+    run(_change(asked, reach, dry_run=dry_run, yes=yes))
+
+
+@command.command("weigh")
+@click.argument("name", type=AccountName())
+@click.option(
+    "--weight", type=click.IntRange(1, 100), help="How many parts it gets where others have one; 1 by default."
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(-10, 10),
+    help="Jobs of a higher priority go first; 0 by default. A job gains a step for each three minutes that it waits.",
+)
+@click.option("--clear", is_flag=True, help="Take both away: it goes as everybody goes.")
+@_change_flags
+def weigh_command(
+    name: str, weight: int | None, priority: int | None, clear: bool, why: str, dry_run: bool, yes: bool, reach: Reach
+) -> None:
+    """Say how the account or repository NAME shares with others, and whether it goes before them. No limit is exceeded for it.
+
+    A weight counts between accounts, or between the repositories of one account. A repository's priority counts more than its
+    account's. What is not given stays as it is.
+    """
+    if clear == (weight is not None or priority is not None):
+        raise click.UsageError("give --weight, --priority or both, or --clear alone")
+    asked = {"verb": "weigh", "name": name, "why": why, "weight": weight, "priority": priority}
     run(_change(asked, reach, dry_run=dry_run, yes=yes))
 
 
@@ -213,7 +239,7 @@ def _rows(page: Any, seen: list[Any]) -> list[dict[str, Any]]:
     listed = {row["account_id"] for row in rows}
     named = {one["account_id"]: one["login"] for one in seen}
     rows += [
-        _only_limited(one, limits)
+        _unlisted(one, limits)
         for one in page["repository_limits"]
         if (one["account_id"], one["repository_id"]) in limits
     ]
@@ -232,14 +258,21 @@ def _rows(page: Any, seen: list[Any]) -> list[dict[str, Any]]:
         for account_id, login in named.items()
         if account_id not in listed
     ]
+    # An older dispatch tells no precedence.
+    said = {(one["account_id"], one["repository_id"]): one for one in page.get("precedence", [])}
+    shown = {(row["account_id"], row["repository_id"]) for row in rows}
+    rows += [_unlisted(one, limits) for number, one in said.items() if number not in shown]
+    for row in rows:
+        one = said.get((row["account_id"], row["repository_id"]), {})
+        row |= {"weight": one.get("weight"), "priority": one.get("priority")}
     return rows
 
 
-def _only_limited(one: Any, limits: dict[tuple[int, int], list[str]]) -> dict[str, Any]:
-    """A repository that has a limit of its own and no line on the list."""
+def _unlisted(one: Any, limits: dict[tuple[int, int], list[str]]) -> dict[str, Any]:
+    """Who has a limit or a precedence of its own, and no line on the list."""
     return {
         "name": one["name"],
-        "standing": "as its account",
+        "standing": "as its account" if one["repository_id"] else "not on the list",
         "waits": 0,
         "limits": limits.pop((one["account_id"], one["repository_id"]), []),
         "account_id": one["account_id"],
@@ -268,6 +301,8 @@ _COLUMNS: tuple[Column[dict[str, Any]], ...] = (
     Column("MAY RUN JOBS", lambda row: row["standing"]),
     Column("WAIT", lambda row: row["waits"] or ""),
     Column("LIMITS", lambda row: "; ".join(row["limits"])),
+    Column("WEIGHT", lambda row: "" if row["weight"] is None else row["weight"]),
+    Column("PRIORITY", lambda row: "" if row["priority"] is None else row["priority"]),
     Column("ACCOUNT", lambda row: row["account_id"]),
     Column("REPOSITORY", lambda row: row["repository_id"] or "", wide=True),
     Column("CHANGED", lambda row: (row["changed_at"] or "")[:19], wide=True),

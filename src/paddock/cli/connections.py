@@ -6,6 +6,7 @@ what is meant; the ledger of a cluster is reached through the API server's own s
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -111,11 +112,11 @@ class LedgerApi:
         except msgspec.DecodeError as error:
             raise self._silent(error) from error
 
-    async def get(self, path: str) -> Any:
-        """The JSON below `/api/v1/`; None where the service says 404."""
+    async def get(self, path: str, seconds: float | None = None) -> Any:
+        """The JSON below `/api/v1/`; None where the service says 404. `seconds` for what may take longer than others."""
         import msgspec
 
-        answer = await self._answer(f"/api/v1/{path.lstrip('/')}")
+        answer = await self._answer(f"/api/v1/{path.lstrip('/')}", seconds=seconds)
         try:
             return None if answer is None else msgspec.json.decode(answer)
         except msgspec.DecodeError as error:
@@ -126,15 +127,17 @@ class LedgerApi:
         answer = await self._answer(path)
         return None if answer is None else answer.decode("utf-8", "replace")
 
-    async def _answer(self, path: str, body: bytes | None = None) -> bytes | None:
-        from paddock.kube.errors import ForbiddenError, KubeError, NotFoundError
+    async def _answer(self, path: str, body: bytes | None = None, seconds: float | None = None) -> bytes | None:
+        from paddock.kube.errors import BadRequestError, ForbiddenError, KubeError, NotFoundError
 
         try:
-            return await self._ask(path, body)
+            return await self._ask(path, body, seconds or (10.0 if body is None else 30.0))
         except NotFoundError:
             return None
         except ForbiddenError as error:
             raise Problem(f"the dispatch service at {self.where} may not be asked: {error}{_remedy(error)}") from error
+        except BadRequestError as error:
+            raise Problem(f"the dispatch service at {self.where} refuses that: {_sentence(error)}") from error
         except (KubeError, OSError) as error:
             raise self._silent(error) from error
 
@@ -200,37 +203,46 @@ async def _ledger(reach: Reach, client: "Client", namespace: str) -> AsyncIterat
     server = reach.server or _server_here(client)
     if not server:
 
-        async def through_cluster(below: str, body: bytes | None = None) -> bytes:
+        async def through_cluster(below: str, body: bytes | None, seconds: float) -> bytes:
             path = await _service_proxy(client, namespace)
             return await client.connection.request(
                 "GET" if body is None else "POST",
                 path + below,
                 body=body,
-                timeout=10.0 if body is None else 30.0,
+                timeout=seconds,
                 headers=[(CLIENT_HEADER, "cli")],
             )
 
         yield LedgerApi(through_cluster, f"{client.config.server}, through its service proxy")
         return
     headers = {CLIENT_HEADER: "cli"}
-    async with httpx2.AsyncClient(base_url=server.rstrip("/"), timeout=10.0, headers=headers) as http:
+    async with httpx2.AsyncClient(base_url=server.rstrip("/"), headers=headers) as http:
 
-        async def directly(below: str, body: bytes | None = None) -> bytes:
-            from paddock.kube.errors import ForbiddenError, NotFoundError
+        async def directly(below: str, body: bytes | None, seconds: float) -> bytes:
+            from paddock.kube.errors import ForbiddenError, NotFoundError, from_response
 
             try:
-                answer = await (http.get(below) if body is None else http.post(below, content=body, timeout=30.0))
+                method = "GET" if body is None else "POST"
+                answer = await http.request(method, below, content=body, timeout=seconds)
             except httpx2.HTTPError as error:
                 raise OSError(str(error) or type(error).__name__) from error
             if answer.status_code == 404:
                 raise NotFoundError(below)
             if answer.status_code == 403:
                 raise ForbiddenError(answer.text)
+            if answer.status_code == 400:
+                raise from_response(400, answer.content)
             if answer.status_code >= 400:
                 raise OSError(f"HTTP {answer.status_code}")
             return answer.content
 
         yield LedgerApi(directly, server)
+
+
+def _sentence(error: Exception) -> str:
+    """What the service says for people, out of the JSON that it refuses with."""
+    found = re.search(r'"error":"([^"]+)', str(error))
+    return found[1] if found else str(error)
 
 
 async def _service_proxy(client: "Client", namespace: str) -> str:

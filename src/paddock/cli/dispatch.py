@@ -68,7 +68,7 @@ __all__ = ["command"]
 @click.option("--tls-key-file", type=click.Path(dir_okay=False, path_type=Path), help="Its key.")
 @click.option("--page-host", multiple=True, help="A host name under which operators open the page, besides localhost.")
 @click.option(
-    "--hold", default=25.0, show_default=True, type=click.FloatRange(1, 300), help="Longest wait of a Pod's request."
+    "--hold", default=75.0, show_default=True, type=click.FloatRange(1, 300), help="Longest wait of a Pod's request."
 )
 @click.option("--report-only", multiple=True, help="A kind of disagreement that is reported and not healed; * for all.")
 @click.option(

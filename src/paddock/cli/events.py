@@ -12,6 +12,7 @@ from paddock.cli.progress import showing
 
 __all__ = ["command"]
 
+_CHANGES: Final = {"list": "ListChanged", "limit": "LimitChanged", "precedence": "PrecedenceChanged"}
 _WORDS: Final = {
     word: said
     for said, words in {
@@ -100,7 +101,7 @@ async def _changes(reached: Reached, name: str) -> list[Any]:
         Event(
             metadata=ObjectMeta(name=f"account-{one['change_id']}", uid=f"account-{one['change_id']}"),
             involved_object=ObjectReference(kind="account", name=one["name"]),
-            reason="ListChanged" if one["subject"] == "list" else "LimitChanged",
+            reason=_CHANGES.get(one["subject"], "AccountChanged"),
             message=f"{one['was'] or 'nothing'} → {one['became']}, by {one['by']}: {one['why']}",
             type="Normal",
             count=1,

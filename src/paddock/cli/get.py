@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,9 +11,9 @@ from click.shell_completion import CompletionItem
 
 from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.ended_jobs import Choice, Span, ended_kind
 from paddock.cli.kind import Kind
 from paddock.cli.kinds import ALL_KINDS, kind_called, kinds
-from paddock.cli.ledger_kinds import ENDED_BY, ENDED_JOBS
 from paddock.cli.output import Column, Form, as_document, as_json, as_yaml, listed, row_of, say
 from paddock.cli.progress import showing
 from paddock.cli.watching import changes
@@ -53,8 +53,11 @@ class _OutputForm(click.ParamType):
 @click.option(
     "--by",
     type=click.Choice(["account", "repository"]),
-    help="With --ended: what the last thousand of them come to, Mac-minutes and euros, by account or repository.",
+    help="With --ended: what they come to, by account or repository: results, waits, runs, Mac-minutes and euros.",
 )
+@click.option("--since", type=Span(), help="With --ended: how far back, such as 24h (as without it) or 7d.")
+@click.option("--account", default="", metavar="LOGIN", help="With --ended: only jobs of this account.")
+@click.option("--repository", default="", metavar="OWNER/NAME", help="With --ended: only jobs of this repository.")
 @click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Of every namespace.")
 @click.option("--sort-by", default="", metavar="PATH", help="Sort by a field of the JSON, such as .status.phase.")
 @click.option("--no-headers", is_flag=True, help="Leave the titles of the columns out.")
@@ -74,6 +77,9 @@ def command(
     watch: bool,
     ended: bool,
     by: str | None,
+    since: timedelta | None,
+    account: str,
+    repository: str,
     everywhere: bool,
     sort_by: str,
     no_headers: bool,
@@ -89,8 +95,13 @@ def command(
         raise click.UsageError("--ended is for jobs: paddock get jobs --ended")
     if by and not ended:
         raise click.UsageError(f"--by sums jobs that ended: paddock get jobs --ended --by {by}")
+    choice = Choice(since, account, repository)
+    if choice != Choice() and not ended:
+        raise click.UsageError("--since, --account and --repository are for jobs that ended: paddock get jobs --ended")
+    if by and watch:
+        raise click.UsageError("sums are not watched: leave --watch out, or leave --by out")
     asked = _Question((name, *names) if name else names, selector, output, sort_by, headers=not no_headers)
-    listed = ENDED_BY[by] if by else ENDED_JOBS if ended else kind_called(word)
+    listed = ended_kind(by, choice) if ended else kind_called(word)
     run(_get(listed, asked, reach, watch=watch, everywhere=everywhere))
 
 

@@ -33,7 +33,11 @@ __all__ = ["command", "hand_over"]
     help="Where the runner expects its config.",
 )
 @click.option(
-    "--wait", default=25.0, show_default=True, type=click.FloatRange(0, 60), help="Seconds to wait per request."
+    "--wait",
+    default=75.0,
+    show_default=True,
+    type=click.FloatRange(0, 300),
+    help="Seconds to wait per request at most. It begins with 25, and waits less where something cuts longer ones off.",
 )
 def command(url: str, token_file: Path, jit_file: Path, wait: float) -> None:
     """Wait for a job, and write its config to the file that the runner reads.
@@ -51,7 +55,7 @@ async def _poll(url: str, token_file: Path, jit_file: Path, wait: float) -> int:
     from paddock.base.clock import SystemClock
     from paddock.base.rng import unseeded
     from paddock.base.secrets import Secret
-    from paddock.clients.dispatch.poll_client import Drained, PollClient, Refused, Served
+    from paddock.clients.dispatch import Drained, HoldTime, PollClient, Refused, Served
 
     logs.set_up(level="info")
 
@@ -59,8 +63,9 @@ async def _poll(url: str, token_file: Path, jit_file: Path, wait: float) -> int:
         return Secret(token_file.read_text(encoding="utf-8").strip())
 
     try:
+        clock = SystemClock()
         async with httpx2.AsyncClient() as http:
-            client = PollClient(http, url, token, clock=SystemClock(), rng=unseeded(), wait=wait)
+            client = PollClient(http, url, token, clock=clock, rng=unseeded(), hold=HoldTime(clock, wait))
             match await client.next():
                 case Served(config=config, owner=owner, job_id=job_id):
                     hand_over(config, jit_file)

@@ -3,9 +3,10 @@
 import click
 
 from paddock.cli.completion_values import names_of
-from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import Reach, connected, reach_flags, run
 from paddock.cli.finding import read_mac
-from paddock.cli.output import confirmed, dry_run_flag, say
+from paddock.cli.host_marks import host_of, mark_host
+from paddock.cli.output import dry_run_flag, say
 
 __all__ = ["command", "unquarantine_command"]
 
@@ -35,27 +36,18 @@ def unquarantine_command(name: str, yes: bool, dry_run: bool, reach: Reach) -> N
 
 
 async def _set(name: str, reason: str, reach: Reach, *, yes: bool, dry_run: bool) -> int:
-    from paddock.hosts.api import ScalewayAppleSiliconHost
-
     async with connected(reach) as reached:
         mac = await read_mac(reached, name)
-        host = mac.host
-        if host is None:
-            raise Problem(f"machine {name} has no host yet: `paddock why machine {name}` says what it waits for")
-        meta = host.metadata
+        host = host_of(mac, name)
+        called = host.metadata.name
         if host.spec.quarantine == reason:
-            say(f"host {meta.name} is {'quarantined' if reason else 'not quarantined'} already; nothing to do")
+            say(f"host {called} is {'quarantined' if reason else 'not quarantined'} already; nothing to do")
             return 0
         if reason:
-            plan = [f"host {meta.name} is not claimed by anybody any more: {reason}"]
+            plan = [f"host {called} is not claimed by anybody any more: {reason}"]
             if mac.machine is not None:
                 plan.append(f"machine {mac.machine.metadata.name} keeps it, and its jobs, until it is released")
         else:
-            plan = [f"host {meta.name} may be claimed again (it was quarantined: {host.spec.quarantine})"]
-        if not confirmed(plan, "Go on?", yes=yes, dry_run=dry_run):
-            return 0 if dry_run else DECLINED
-        # The uid: a Host object that was made anew meanwhile is another one, and is not meant.
-        change = {"metadata": {"uid": meta.uid}, "spec": {"quarantine": reason or None}}
-        await reached.client.merge_patch(ScalewayAppleSiliconHost, meta.name, change, namespace=meta.namespace)
-        say(f"host {meta.name} is {'quarantined' if reason else 'free to be claimed'}")
-        return 0
+            plan = [f"host {called} may be claimed again (it was quarantined: {host.spec.quarantine})"]
+        done = "quarantined" if reason else "free to be claimed"
+        return await mark_host(reached, host, "quarantine", reason, plan=plan, done=done, yes=yes, dry_run=dry_run)

@@ -3,9 +3,10 @@
 import click
 
 from paddock.cli.completion_values import names_of
-from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, connected, reach_flags, run
 from paddock.cli.finding import read_mac
-from paddock.cli.output import confirmed, dry_run_flag, say
+from paddock.cli.host_marks import host_of, mark_host
+from paddock.cli.output import dry_run_flag, say
 
 __all__ = ["command"]
 
@@ -28,32 +29,22 @@ def command(name: str, reason: str, undo: bool, yes: bool, dry_run: bool, reach:
 
 
 async def _set(name: str, reason: str, reach: Reach, *, yes: bool, dry_run: bool) -> int:
-    from paddock.hosts.api import ScalewayAppleSiliconHost
     from paddock.hosts.retirement import retiring
 
     async with connected(reach) as reached:
         mac = await read_mac(reached, name)
-        host = mac.host
-        if host is None:
-            raise Problem(f"machine {name} has no host yet: `paddock why machine {name}` says what it waits for")
-        meta = host.metadata
+        host = host_of(mac, name)
+        called = host.metadata.name
         if host.spec.retire == reason:
-            say(f"host {meta.name} is {'to be retired' if reason else 'not to be retired'} already; nothing to do")
+            say(f"host {called} is {'to be retired' if reason else 'not to be retired'} already; nothing to do")
             return 0
         if not reason and retiring(host):
-            raise Problem(
-                f"host {meta.name} is on its way to the cloud already: `paddock why host {meta.name}` says how far"
-            )
+            raise Problem(f"host {called} is on its way to the cloud already: `paddock why host {called}` says how far")
         if reason:
-            plan = [f"host {meta.name} is terminated for good, because: {reason}"]
+            plan = [f"host {called} is terminated for good, because: {reason}"]
             if mac.machine is not None:
                 plan.append(f"machine {mac.machine.metadata.name} keeps it, and its jobs, until it gives it back")
         else:
-            plan = [f"host {meta.name} stays (it was to be retired: {host.spec.retire})"]
-        if not confirmed(plan, "Go on?", yes=yes, dry_run=dry_run):
-            return 0 if dry_run else DECLINED
-        # The uid: a Host object that was made anew meanwhile is another one, and is not meant.
-        change = {"metadata": {"uid": meta.uid}, "spec": {"retire": reason or None}}
-        await reached.client.merge_patch(ScalewayAppleSiliconHost, meta.name, change, namespace=meta.namespace)
-        say(f"host {meta.name} is {'to be retired' if reason else 'kept'}")
-        return 0
+            plan = [f"host {called} stays (it was to be retired: {host.spec.retire})"]
+        done = "to be retired" if reason else "kept"
+        return await mark_host(reached, host, "retire", reason, plan=plan, done=done, yes=yes, dry_run=dry_run)

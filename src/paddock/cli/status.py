@@ -221,6 +221,7 @@ def _numbers(numbers: "Numbers") -> list[str]:
         ("jobs waiting / withheld", f"{_known(numbers.waiting)} / {_known(numbers.withheld)}"),
         *((("jobs held for approval", str(numbers.held)),) if numbers.held else ()),
         *((("jobs that no pool serves", str(numbers.unserved)),) if numbers.unserved else ()),
+        *((("jobs perhaps for others", f"{numbers.unsure} (`paddock get jobs`)"),) if numbers.unsure else ()),
         ("jobs running", _known(numbers.running)),
         ("Pods warm", str(numbers.warm)),
         ("hosts ready", f"{numbers.hosts_ready} of {numbers.hosts}"),

@@ -16,6 +16,7 @@ from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack
+from paddock.clients.dispatch import HoldTime
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, UnauthorizedError
@@ -123,6 +124,7 @@ class Agent:
             metrics=self.metrics,
             clock=world.clock,
             rng=world.rng,
+            hold=HoldTime(world.clock),
         )
         heartbeat = Heartbeat(context, await self._tart_version())
         await self._not_taken(heartbeat)

@@ -28,7 +28,7 @@ _AGAIN: Final = 3.0
 _AGAIN_AFTER_START: Final = 30.0
 _LAST_WORDS: Final = 5.0
 _CUT_OFF: Final = 120.0
-"""A dispatch that has not answered for so long is away: some held requests, or a restart, take less."""
+"""A dispatch that has not answered for so long is away: a held request and one that failed, or a restart, take less."""
 
 
 class Attendance:
@@ -122,6 +122,7 @@ class Attendance:
                     self._hand_over,
                     clock=context.clock,
                     rng=context.rng,
+                    hold=context.hold,
                     reached=self._reached,
                 )
                 tasks.start(token.keep_fresh())

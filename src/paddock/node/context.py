@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import httpx2
 
 from paddock.base.clock import Clock
+from paddock.clients.dispatch import HoldTime
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.events import EventRecorder
@@ -46,6 +47,7 @@ class Context:
     metrics: AgentMetrics
     clock: Clock
     rng: random.Random
+    hold: HoldTime
     pods: dict[str, Pod] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     orphans: set[str] = field(default_factory=set)

@@ -8,7 +8,7 @@ import httpx2
 
 from paddock.base.clock import Clock
 from paddock.base.tasks import TaskStack
-from paddock.clients.dispatch import Drained, PollClient, ProgressClient, Refused, Served
+from paddock.clients.dispatch import Drained, HoldTime, PollClient, ProgressClient, Refused, Served
 from paddock.node.tokens import PodToken
 
 __all__ = ["JobSeeker", "MarkReporter"]
@@ -35,11 +35,12 @@ class JobSeeker:
         *,
         clock: Clock,
         rng: random.Random,
+        hold: HoldTime,
         reached: Callable[[], None] | None = None,
     ) -> None:
         self._token = token
         self._hand_over = hand_over
-        self._poll = PollClient(http, url, token.current, clock=clock, rng=rng, reached=reached)
+        self._poll = PollClient(http, url, token.current, clock=clock, rng=rng, hold=hold, reached=reached)
 
     async def seek(self) -> Drained | Refused | None:
         """None once a job was handed over; otherwise why there will be none."""

@@ -117,7 +117,7 @@ class InstantListener(Listener):
     def __init__(self, hints: Hints, clock: Clock, timeout: float = 2.0) -> None:
         self._hints, self._own_clock, self._patience = hints, clock, timeout
 
-    async def hints(self) -> AsyncIterator[frozenset[str]]:
+    async def hints(self, besides: str = "") -> AsyncIterator[frozenset[str]]:  # noqa: ARG002 - nobody here hears twice
         ear: tuple[set[str], asyncio.Event] = (set(), asyncio.Event())
         self._hints.ears.append(ear)
         life = current_life()

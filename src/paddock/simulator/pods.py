@@ -18,6 +18,7 @@ import msgspec
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
+from paddock.clients.dispatch.hold_time import HoldTime
 from paddock.clients.dispatch.poll_client import Drained, PollClient, Refused, Served
 from paddock.kube.builtin import Pod, reference_to
 from paddock.kube.client import Client
@@ -30,7 +31,8 @@ __all__ = ["Hang", "RunnerFaults", "RunnerPace", "SimulatedPods"]
 log = get_logger("simulated pods")
 _LOOK_EVERY = 0.5
 _TOKEN_SECONDS = 600
-_TOKEN_RENEW = 240.0
+_TOKEN_RENEW = (0.7, 0.8)
+"""After which part of its time a token is renewed; the kubelet does it when four fifths are over."""
 _PARTS = 8
 _TELL_AGAIN = 1.0
 
@@ -98,6 +100,8 @@ class SimulatedPods:
         self._pace = pace or RunnerPace()
         self._macos = macos
         self._lives: dict[str, asyncio.Task[None]] = {}
+        self._holds: dict[str, HoldTime] = {}
+        """By Node: what one Pod of it learns of the way to dispatch, all of them know, as with the agent of a Mac."""
         self.runner_faults = RunnerFaults()
 
     def reach(self, client: Client, url: str) -> None:
@@ -161,10 +165,11 @@ class SimulatedPods:
     async def _inside(self, pod: Pod) -> tuple[int, str]:
         """The exit code of what runs inside, and its last words."""
         async with self._dispatch() as http:
-            token = await _Token.made(self._client, pod, self._clock)
+            token = await _Token.made(self._client, pod, self._clock, self._rng)
             renewing = asyncio.create_task(token.keep_fresh())
             try:
-                client = PollClient(http, self._url, token.current, clock=self._clock, rng=self._rng)
+                hold = self._holds.setdefault(pod.spec.node_name, HoldTime(self._clock))
+                client = PollClient(http, self._url, token.current, clock=self._clock, rng=self._rng, hold=hold)
                 match await client.next():
                     case Drained(reason=reason):
                         return 0, f"drained: {reason}"
@@ -308,19 +313,20 @@ class SimulatedPods:
 
 
 class _Token:
-    """A Pod's projected token, renewed long before it ends, as the kubelet does."""
+    """A Pod's projected token, renewed before it ends, as the kubelet does."""
 
-    def __init__(self, client: Client, pod: Pod, clock: Clock, token: Secret) -> None:
+    def __init__(self, client: Client, pod: Pod, clock: Clock, rng: random.Random, token: Secret) -> None:
         self._client = client
         self._pod = pod
         self._clock = clock
+        self._rng = rng
         self._token = token
 
     @classmethod
-    async def made(cls, client: Client, pod: Pod, clock: Clock) -> "_Token":
+    async def made(cls, client: Client, pod: Pod, clock: Clock, rng: random.Random) -> "_Token":
         while True:
             try:
-                return cls(client, pod, clock, await _issued(client, pod))
+                return cls(client, pod, clock, rng, await _issued(client, pod))
             except (TransportError, UnavailableError):
                 await clock.sleep(_TELL_AGAIN)
 
@@ -329,7 +335,7 @@ class _Token:
 
     async def keep_fresh(self) -> None:
         while True:
-            await self._clock.sleep(_TOKEN_RENEW)
+            await self._clock.sleep(_TOKEN_SECONDS * self._rng.uniform(*_TOKEN_RENEW))
             with suppress(KubeError):
                 self._token = await _issued(self._client, self._pod)
 

@@ -10,8 +10,9 @@ OSError, and the handler is *not* cancelled, so a request whose client gave up s
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import asynccontextmanager
 from contextvars import Context
+from functools import partial
+from types import TracebackType
 from typing import Any, Protocol
 
 import httpx2
@@ -76,9 +77,8 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
         life = require_alive()
         limits: dict[str, float | None] = request.extensions.get("timeout", {})
         if self._latency[1] > 0:
-            async with _within(
-                limits.get("connect"), httpx2.ConnectTimeout("the way there took too long", request=request)
-            ):
+            too_long = partial(httpx2.ConnectTimeout, "the way there took too long", request=request)
+            async with _within(limits.get("connect"), too_long):
                 await self._travel()
         server = self._host.life if self._host else None
         if self._host is not None and server is None:
@@ -89,7 +89,7 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
         self._start(exchange, self._scope(request), server)
         try:
             await exchange.send_body()
-            async with _within(exchange.read_limit, exchange.timed_out()):
+            async with _within(exchange.read_limit, exchange.timed_out):
                 status, headers = await exchange.head()
                 await self._travel()
         except BaseException:
@@ -274,7 +274,7 @@ class _Body(httpx2.AsyncByteStream):
             if exchange.body_out.ready:
                 chunk = await exchange.body_out.get()
             else:
-                async with _within(exchange.read_limit, exchange.timed_out()):
+                async with _within(exchange.read_limit, exchange.timed_out):
                     chunk = await exchange.body_out.get()
             if chunk is None:
                 return
@@ -284,17 +284,25 @@ class _Body(httpx2.AsyncByteStream):
         self._exchange.disconnect()
 
 
-@asynccontextmanager
-async def _within(seconds: float | None, error: Exception) -> AsyncIterator[None]:
+class _within:  # noqa: N801 - it is used as a statement
     """Raise this error instead of waiting longer."""
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            yield
-    except TimeoutError:
-        if limit.expired():
-            raise error from None
-        raise
+
+    __slots__ = ("_error", "_limit")
+
+    def __init__(self, seconds: float | None, error: Callable[[], Exception]) -> None:
+        self._limit = asyncio.timeout(seconds)
+        self._error = error
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._limit.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise self._error() from None
 
 
 def _nothing() -> None:

@@ -35,6 +35,8 @@ __all__ = ["DAY", "SimulatedTask", "VirtualLoop"]
 DAY = 86_400.0
 _STEPS_AT_ONE_INSTANT = 1_000_000
 _STEPS_BETWEEN_COLLECTIONS = 100_000
+_STEPS_A_TASK = 50
+"""In a large world a collection looks at more, so it comes less often: for each task so many steps."""
 
 
 class SimulatedTask(asyncio.Task[Any]):
@@ -85,6 +87,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._busy = 0
         self._until_collection = _STEPS_BETWEEN_COLLECTIONS
         self._tasks: dict[int, SimulatedTask] = {}
+        self._most_tasks = 64
+        """So many are kept before those that are over are looked for: twice those that were not, the last time."""
         self.set_exception_handler(VirtualLoop._keep_unhandled)
 
     # Time and scheduling.
@@ -141,10 +145,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         options = {**options, "name": called, "loop": self}
         task = SimulatedTask(coro, number=number, context=context or copy_context(), **options)
         self._tasks[number] = task
-        if len(self._tasks) > 64 and number % 64 == 0:
+        if len(self._tasks) > self._most_tasks:
             # Frozen tasks stay: dropped, the collector would run their `finally` blocks in the midst of the run.
             # Failed tasks stay until their failure was looked at: those that are left at the end never were.
             self._tasks = {key: kept for key, kept in self._tasks.items() if not kept.done() or kept.unseen_failure}
+            self._most_tasks = 64 + 2 * len(self._tasks)
         return task
 
     def _next_number(self) -> int:
@@ -208,7 +213,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self._until_collection == 0:
             # The collector runs at counted steps only: what it finalizes may schedule things.
             gc.collect()
-            self._until_collection = _STEPS_BETWEEN_COLLECTIONS
+            self._until_collection = max(_STEPS_BETWEEN_COLLECTIONS, _STEPS_A_TASK * len(self._tasks))
 
     def _asyncgen_firstiter_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
         # Generators of a process end with it, unclosed; only those outside are closed at the end of the run.

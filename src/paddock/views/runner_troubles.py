@@ -1,4 +1,4 @@
-"""Runners that go wrong again and again, and accounts that GitHub took away, as problems. Pure.
+"""Runners that go wrong again and again, webhooks that do not arrive, and accounts that GitHub took away, as problems. Pure.
 
 Each single case is healed by itself; that they do not end is what a person must know.
 """
@@ -31,10 +31,21 @@ _WHAT = {
 
 
 def of_runners(summary: QueueSummary | None, *, impact: int, unheard: int) -> Iterable[Problem]:
-    """`impact` of runners that go wrong, `unheard` of accounts whose jobs are not heard of."""
+    """`impact` of runners that go wrong, `unheard` of jobs that are not heard of."""
     if summary is None:
         return
     yield from (_problem(one, impact) for one in summary.runner_troubles if one.kind in _WHAT)
+    if (lost := summary.undelivered) is not None:
+        answered = f"answered {lost.status_code}" if lost.status_code else "not answered at all"
+        yield Problem(
+            unheard,
+            "github",
+            f"GitHub's webhooks do not arrive: {lost.events} event{'' if lost.events == 1 else 's'} about jobs could not be delivered, and its last try was {answered}",
+            since=lost.since,
+            doing="GitHub is asked to deliver them again, and jobs of repositories that used us before are looked for in its lists meanwhile",
+            commands=("paddock doctor", "paddock get heals"),
+            runbook="PaddockWebhooksLost",
+        )
     if logins := summary.not_installed:
         who = logins[0] if len(logins) == 1 else f"{logins[0]} and {len(logins) - 1} more"
         yield Problem(

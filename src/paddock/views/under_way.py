@@ -1,4 +1,5 @@
-"""What goes on and is no problem: Macs that drain or are set up, Nodes that somebody cordoned, pools that roll, jobs over a limit. Pure.
+"""What goes on and is no problem: Macs that drain or are set up, Nodes that somebody cordoned, pools that roll, scale sets that
+are replaced, jobs over a limit. Pure.
 
 Whoever wonders why something waits finds its cause here, from its first second on; what lasts too long becomes a problem.
 """
@@ -56,6 +57,7 @@ def under_way(
         *folded(_machines(machines, hosts, now), "machines"),
         *folded(_cordoned(machines, nodes), "machines"),
         *_pools(pools),
+        *_scale_sets(summary),
         *_limits(summary),
     ]
     return tuple(sorted(found, key=lambda one: (one.since or now, one.about)))
@@ -107,6 +109,14 @@ def _pools(pools: Sequence[RunnerPool]) -> Iterable[Problem]:
             # How long it has rolled is not known: the condition may have been True before for another reason.
             since = ready.last_transition_time if ready.status != "True" else None
             yield Problem(_NO_IMPACT, f"pool {name}", ready.message or ready.reason, since, commands=ask)
+
+
+def _scale_sets(summary: QueueSummary | None) -> Iterable[Problem]:
+    """What is said of scale sets that are listened to: one that is replaced, labels that GitHub did not keep."""
+    for source in summary.job_sources if summary is not None else ():
+        if source.state == "Listening" and source.sentence:
+            sentence = f"scale set of {source.where}: {source.sentence}"
+            yield Problem(_NO_IMPACT, f"pool {source.pool}", sentence, commands=(f"paddock why pool {source.pool}",))
 
 
 def _limits(summary: QueueSummary | None) -> Iterable[Problem]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import httpx2
 import pytest
 import structlog
 
-from paddock.base.connection_limits import ConnectionLimits
+from paddock.base.connection_limits import ConnectionLimits, with_limits
 from paddock.base.http_server import bind, listening
 
 LIMITS = ConnectionLimits(head_bytes=8192, head_seconds=0.3, body_seconds=0.3, connections=4)
@@ -137,3 +138,15 @@ async def test_of_many_who_send_rubbish_most_are_kept_waiting_and_nobody_else_is
     told = [each for each in heard if each.startswith(b"HTTP/1.1 400")]
     assert 2 <= len(told) < 10
     assert heard.count(b"") == 20 - len(told), "silence, and the end"
+
+
+def test_a_request_that_our_own_stop_cuts_short_leaves_no_trace_and_a_failure_does() -> None:
+    def said(error: BaseException) -> bool:
+        record = logging.LogRecord(
+            "uvicorn.error", logging.ERROR, "", 0, "Exception in ASGI application", (), (type(error), error, None)
+        )
+        return bool(logging.getLogger("uvicorn.error").filter(record))
+
+    with_limits(ConnectionLimits(connections=1), lambda _: None)
+    assert not said(asyncio.CancelledError("timeout graceful shutdown exceeded"))
+    assert said(ValueError("a real one"))

@@ -58,6 +58,23 @@ async def test_a_full_collection_comes_every_five_minutes_and_every_minute_when_
     done: list[int] = []
     monkeypatch.setattr("paddock.base.garbage.gc.get_count", lambda: (0, 0, young))
     monkeypatch.setattr("paddock.base.garbage.gc.collect", lambda: done.append(1))
+    monkeypatch.setattr("paddock.base.garbage.gc.freeze", lambda: None)
     with pytest.raises(asyncio.CancelledError):
         await collect_rarely(Ticks(60))  # pyright: ignore[reportArgumentType] - it is never asked for the wall time
     assert len(done) == expected
+
+
+async def test_what_was_seen_alive_is_visited_again_once_in_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for name in ("unfreeze", "collect", "freeze"):
+        monkeypatch.setattr(f"paddock.base.garbage.gc.{name}", lambda name=name: done.append(name))
+    with pytest.raises(asyncio.CancelledError):
+        await collect_rarely(Ticks(2 * 360))  # pyright: ignore[reportArgumentType] - it is never asked for the wall time
+    assert done == [
+        *["collect", "freeze"] * 11,
+        "unfreeze",
+        *["collect", "freeze"] * 12,
+        "unfreeze",
+        "collect",
+        "freeze",
+    ]

@@ -14,8 +14,9 @@ from prometheus_client import CollectorRegistry
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from paddock.base.connection_limits import ConnectionLimits
+from paddock.base.guests import StrangerLimits
 from paddock.base.http_server import bind, listening
-from paddock.base.strangers import StrangerLimits, Strangers, proven
+from paddock.base.strangers import Strangers, proven
 
 LATE = 0.4
 LIMITS = StrangerLimits(quick_each=0.001, quick_each_burst=2, late_seconds=LATE, latest_seconds=30.0, kept_seconds=0.5)
@@ -201,6 +202,18 @@ async def test_what_is_no_request_is_told_so_seldom_and_otherwise_kept_unread_an
         await until(lambda: there.now("connected") == 0)
 
 
+async def test_the_time_in_line_is_not_counted_against_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listener(head_seconds=0.1) as there:
+        with monkeypatch.context() as patched:
+            patched.setattr(there.strangers._line, "_may_read", lambda *, at_door: False)
+            caller = await Caller.open(there)
+            asking = asyncio.create_task(caller.ask())
+            await asyncio.sleep(0.5)
+            assert there.now("in_line") == 1
+        there.strangers._line._ask_for_a_turn()
+        assert (await asking)[0].startswith(b"HTTP/1.1 204")
+
+
 async def test_requests_that_come_at_once_are_answered_in_their_order_across_the_proof() -> None:
     # Nothing is parsed at once: the second packet comes while the first waits in line, the third after the proof.
     async with listener(StrangerLimits(reads_a_turn=1, read_bytes=40, quick_each_burst=100)) as there:
@@ -248,7 +261,8 @@ class FakeGuest:
         self.pending: bytes | None = None
         self.held: asyncio.Future[None] | None = None
         self.stopped = False
-        self.dribbles = False
+        self.dribbles, self.between_requests = False, True
+        self.at_door = False
         self.ended = ""
 
     def parse(self, data: bytes) -> None:
@@ -279,17 +293,69 @@ async def test_in_one_turn_of_the_loop_few_strangers_are_read_and_the_rest_in_th
 
 async def test_in_one_turn_few_requests_of_strangers_begin_whatever_is_read() -> None:
     strangers, order = Strangers(StrangerLimits(reads_a_turn=100, requests_a_turn=2)), []
-
-    class Asking(FakeGuest):
-        def parse(self, data: bytes) -> None:
-            super().parse(data)
-            strangers.request_begins(self)
-
     for number in range(5):
-        strangers.read(Asking(str(number), order), b"x")
+        strangers.read(Asking(str(number), order, strangers), b"x")
     assert len(order) == 2
     await asyncio.sleep(0)
     assert len(order) == 4
+
+
+class Asking(FakeGuest):
+    """Each of its packets is a request."""
+
+    def __init__(self, name: str, order: list[str], strangers: Strangers) -> None:
+        super().__init__(name, order)
+        self._strangers = strangers
+
+    def parse(self, data: bytes) -> None:
+        super().parse(data)
+        self._strangers.request_begins(self)
+
+
+async def test_a_crowd_keeps_nobody_from_a_door_and_a_crowd_at_the_door_nobody_from_elsewhere() -> None:
+    strangers, order = Strangers(StrangerLimits(doors=(b"POST /hooks ",))), []
+    for number in range(6):
+        strangers.read(Asking(f"crowd-{number}", order, strangers), b"GET /")
+    assert [each.partition("-")[0] for each in order] == ["crowd"]
+    for number in range(4):
+        strangers.read(Asking(f"hook-{number}", order, strangers), b"POST /hooks HTTP/1.1")
+    assert [each.partition("-")[0] for each in order] == ["crowd", "hook"]
+    del order[:]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert sorted(each.partition(":")[0] for each in order) == [
+        *(f"crowd-{n}" for n in (1, 2, 3)),
+        *(f"hook-{n}" for n in (1, 2, 3)),
+    ]
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert [each.partition(":")[0] for each in order[6:]] == ["crowd-4", "crowd-5"]
+
+
+async def test_packets_at_a_door_and_others_are_read_in_turn() -> None:
+    strangers, order = Strangers(StrangerLimits(reads_a_turn=4, doors=(b"POST /hooks ",))), []
+    for number in range(4):
+        strangers.read(FakeGuest(f"first-{number}", order), b"x")
+    for number in range(9):
+        strangers.read(FakeGuest(f"other-{number}", order), b"x")
+        strangers.read(FakeGuest(f"hook-{number}", order), b"POST /hooks HTTP/1.1")
+    del order[:]
+    await asyncio.sleep(0)
+    assert sorted(each.partition("-")[0] for each in order) == ["hook", "hook", "other", "other"]
+
+
+async def test_the_body_of_a_request_at_a_door_waits_where_its_head_did_and_the_next_request_does_not() -> None:
+    strangers, order = Strangers(StrangerLimits(reads_a_turn=1, doors=(b"POST /hooks ",))), []
+    guest = FakeGuest("sender", order)
+    strangers.read(guest, b"POST /hooks HTTP/1.1")
+    assert guest.at_door
+    guest.between_requests = False
+    strangers.read(guest, b"{}")
+    assert guest.at_door
+    await asyncio.sleep(0)
+    guest.between_requests = True
+    strangers.read(guest, b"GET / HTTP/1.1")
+    assert not guest.at_door
 
 
 async def test_whoever_sends_a_head_in_pieces_comes_after_those_who_do_not_and_comes_all_the_same() -> None:
@@ -322,16 +388,17 @@ async def test_what_waits_in_line_stays_whole_and_is_not_read_further() -> None:
     assert not guest.stopped
 
 
-async def test_those_of_addresses_that_are_known_for_good_are_read_first_and_the_others_all_the_same() -> None:
-    strangers, order = Strangers(StrangerLimits(reads_a_turn=4)), []
+@pytest.mark.parametrize("each", [1, 2, 4])
+async def test_those_of_addresses_that_are_known_for_good_are_read_first_and_the_others_all_the_same(each: int) -> None:
+    strangers, order = Strangers(StrangerLimits(reads_a_turn=each)), []
     strangers.vouch(FakeGuest("friend", order, address="198.51.100.7"))
     for number in range(40):
         strangers.read(FakeGuest(f"stranger-{number}", order), b"x")
     for number in range(6):
         strangers.read(FakeGuest(f"friend-{number}", order, address="198.51.100.7"), b"x")
     del order[:]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    for _ in range(8 // each):
+        await asyncio.sleep(0)
     assert [name.partition("-")[0] for name in order] == ["stranger", "friend", "friend", "friend"] * 2
 
 
@@ -346,7 +413,7 @@ async def test_all_that_waits_in_line_is_bounded_in_bytes() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
     assert len(order) == 11
-    assert strangers._line_bytes == 0
+    assert strangers._line._bytes == 0
 
 
 async def test_whoever_left_the_line_is_not_parsed() -> None:

@@ -16,6 +16,10 @@ class LedgerService:
         self.json: dict[str, Any] = {}
         """By path below /api/v1, without the query."""
         self.text: dict[str, str] = {"/healthz": "ok", "/metrics": METRICS}
+        self.asked: list[str] = []
+        """What was read below /api/v1, with its query."""
+        self.refuses: dict[str, str] = {}
+        """By path below /api/v1: the sentence that it answers with, beside a 400."""
         self.broken = False
         self.posted: list[dict[str, Any]] = []
         self.answers: list[tuple[int, dict[str, Any]]] = []
@@ -28,10 +32,14 @@ def running_ledger() -> Iterator[LedgerService]:
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             below = path.removeprefix("/api/v1/")
+            service.asked.append(self.path.removeprefix("/api/v1/"))
             if path in service.text:
                 self._answer(200, service.text[path].encode())
             elif service.broken:
                 self._answer(503, b"{}")
+            elif below in service.refuses:
+                said = {"error": service.refuses[below], "reason": "bad_field"}
+                self._answer(400, json.dumps(said, separators=(",", ":")).encode())
             elif path.startswith("/api/v1/") and below in service.json:
                 self._answer(200, json.dumps(service.json[below]).encode())
             else:

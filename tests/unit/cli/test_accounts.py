@@ -115,6 +115,55 @@ def test_a_limit_is_sent_with_its_platform(listed: Scene):
     assert (sent["verb"], sent["platform"], sent["vcpus"], sent["memory_mb"]) == ("limit", "macos", 6, 9)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [(), ("--clear", "--weight", "3"), ("--weight", "0"), ("--weight", "101"), ("--priority", "11"), ("--weight", "x")],
+)
+def test_a_weight_is_in_its_range_or_cleared(listed: Scene, words: tuple[str, ...]):
+    outcome = listed.type("accounts", "weigh", "acme", *words)
+    assert outcome.exit_code == 2
+    assert "--weight" in outcome.output or "--priority" in outcome.output
+    assert listed.ledger.posted == []
+
+
+@pytest.mark.parametrize(
+    ("words", "weight", "priority"),
+    [(("--weight", "3"), 3, None), (("--priority", "-2"), None, -2), (("--clear",), None, None)],
+)
+def test_a_weight_and_a_priority_are_sent_as_given(
+    listed: Scene, words: tuple[str, ...], weight: int | None, priority: int | None
+):
+    outcome = listed.type("accounts", "weigh", "acme/app", *words, "--yes", "--why", "they pay for it")
+    assert outcome.exit_code == 0, outcome.output
+    sent = listed.ledger.posted[-1]
+    assert (sent["verb"], sent["name"], sent["why"]) == ("weigh", "acme/app", "they pay for it")
+    assert (sent["weight"], sent["priority"]) == (weight, priority)
+
+
+def test_the_list_shows_weights_and_priorities_also_of_who_has_no_line_on_it(listed: Scene):
+    def said(name: str, account: int, repository: int, weight: int | None, priority: int | None) -> dict[str, Any]:
+        return {
+            "account_id": account, "repository_id": repository, "name": name, "weight": weight, "priority": priority,
+        }  # fmt: skip
+
+    listed.ledger.json["allow-list"] = {
+        **listed.ledger.json["allow-list"],
+        "precedence": [said("acme", 1, 0, 3, None), said("acme/app", 1, 8, None, 0), said("bolt", 2, 0, 2, -1)],
+    }
+    outcome = listed.type("accounts", "list", "-o", "json")
+    rows = {row["name"]: row for row in json.loads(outcome.output)}
+    assert {name: (row["weight"], row["priority"]) for name, row in rows.items()} == {
+        "acme": (3, None),
+        "acme/secret": (None, None),
+        "acme/app": (None, 0),
+        "bolt": (2, -1),
+    }
+    assert (rows["acme/app"]["standing"], rows["bolt"]["standing"]) == ("as its account", "not on the list")
+    text = listed.type("accounts", "list").output
+    assert "WEIGHT" in text
+    assert "PRIORITY" in text
+
+
 def test_the_list_shows_who_waits_without_being_on_it_and_exits_with_three(listed: Scene):
     seen = listed.ledger.json["accounts"]
     listed.ledger.json["accounts"] = [*seen, {**seen[0], "account_id": 9, "login": "stranger", "queued": 4}]

@@ -7,6 +7,7 @@ import pytest
 from unit.cli.scene import Scene
 from unit.cli.test_doctor import checks
 
+from paddock.cli.doctor.cluster import source_checks
 from paddock.cli.doctor.waiting import job_checks, node_checks
 from paddock.kube.builtin import Node, NodeCondition, NodeStatus, Pod
 from paddock.kube.objects import ObjectMeta
@@ -109,3 +110,13 @@ def test_a_queue_that_cannot_be_read_is_unknown_and_not_passed(scene: Scene) -> 
     scene.ledger.json["strip"] = {"running": 0, "dispatchable": 0}
     scene.ledger.json.pop("queue")
     assert checks(scene)["waiting jobs"]["state"] == "unknown"
+
+
+def test_an_account_that_has_no_scale_set_because_it_is_not_listed_is_named_beside_those_that_are_listened_to():
+    listening = {"repository": "", "login": "bolt", "pool": "macs", "state": "Listening", "since": "", "sentence": ""}
+    [well, unheard] = source_checks([listening], ["acme"])
+    assert (well.about, unheard.about, unheard.fix) == ("scale sets", "account acme", "paddock accounts allow acme")
+    assert source_checks([], ["acme"]) == [unheard]
+    assert source_checks([]) == []
+    refused = {**listening, "state": "Refused", "sentence": "there is no runner group"}
+    assert [check.about for check in source_checks([refused], ["acme"])] == ["account acme", "scale set of bolt"]

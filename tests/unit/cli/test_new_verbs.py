@@ -1,6 +1,5 @@
 """Logs, top, waiting, dry runs and the support archive: what people see of them."""
 
-import json
 import re
 import stat
 import tarfile
@@ -51,28 +50,6 @@ class TestLogs:
         outcome = scene.type("logs", str(JOB))
         assert f"no log is kept of job {JOB}: its runner has printed nothing yet" in outcome.output
         assert scene.type("logs", "machine/blue-1").exit_code == 2
-
-
-def test_jobs_that_ended_are_summed_by_account_and_by_repository(scene: Scene):
-    done = scene.ledger.json["recent"][0]
-    took = [
-        ("acme", "acme/app", "success", 1800),
-        ("acme", "acme/web", "failure", 3600),
-        ("bob", "bob/toy", "success", 600),
-    ]
-    jobs = [
-        {**done, "job_id": n, "login": login, "repository": name, "conclusion": result, "pod_seconds": seconds}
-        for n, (login, name, result, seconds) in enumerate((*took, ("bob", "bob/toy", "cancelled", None)))
-    ]
-    scene.ledger.json["recent"] = jobs
-
-    lines = [line.split()[:5] for line in scene.type("get", "jobs", "--ended", "--by", "account").output.splitlines()]
-    assert lines[1:] == [["acme", "2", "1", "90.0", "0.22"], ["bob", "2", "1", "10.0", "0.02"]]
-    by_repository = scene.type("get", "jobs", "--ended", "--by", "repository", "-o", "json").output
-    sums = {one["name"]: (one["jobs"], one["mac_minutes"], one["euros"]) for one in json.loads(by_repository)["items"]}
-    assert sums == {"acme/web": (1, 60.0, 0.145), "acme/app": (1, 30.0, 0.0725), "bob/toy": (2, 10.0, 0.0242)}
-    outcome = scene.type("get", "jobs", "--by", "account")
-    assert (outcome.exit_code, "paddock get jobs --ended --by account" in outcome.output) == (2, True)
 
 
 def test_top_shows_macs_with_their_longest_job(scene: Scene):

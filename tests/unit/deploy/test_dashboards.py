@@ -11,7 +11,43 @@ from unit.deploy.rendering import ROOT
 
 FILES = sorted((ROOT / "deploy" / "grafana").glob("*.json"))
 BOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana" / "paddock.json").read_text())
-ROWS = ["Overview", "Queue and latency", "Dispatch", "Capacity", "Hosts and money", "Healing", "Control loops"]
+ROWS = [
+    "Overview",
+    "Queue and latency",
+    "Results",
+    "Dispatch",
+    "GitHub and callers",
+    "Capacity",
+    "Hosts and money",
+    "Healing",
+    "Control loops",
+]
+LOOKED_FOR = {
+    "how many jobs come, start and end": (
+        "paddock_jobs_enqueued_total",
+        "paddock_jobs_started_total",
+        "paddock_jobs_completed_total",
+    ),
+    "how long they wait and run": ("paddock_job_wait_seconds_bucket", "paddock_job_run_seconds_bucket"),
+    "what waits although it need not": (
+        "paddock_queue_unserved_jobs",
+        "paddock_runner_pool_unused_places",
+        "paddock_runner_pool_start_timeouts_total",
+    ),
+    "whether GitHub lets us ask, and tells us": (
+        "paddock_github_budget_least_ratio",
+        "paddock_github_budget_refused_installations",
+        "paddock_scale_set_sources",
+        "paddock_scale_set_oldest_assigned_seconds",
+        "paddock_scale_set_silent_seconds",
+    ),
+    "who knocks at dispatch": (
+        "paddock_http_strangers",
+        "paddock_http_strangers_refused_total",
+        "paddock_dispatch_token_reviews_total",
+    ),
+}
+"""What an operator looks for on the board, and the metrics that answer it."""
 
 
 def panels() -> Iterator[dict[str, Any]]:
@@ -31,6 +67,20 @@ def test_the_rows_are_there_in_the_order_of_a_look():
 def test_every_metric_and_label_that_a_panel_shows_is_exported(title: str, expression: str):
     assert names_in(expression)
     assert problems_with(expression) == []
+
+
+@pytest.mark.parametrize("question", LOOKED_FOR)
+def test_the_board_answers_what_an_operator_looks_for(question: str):
+    on_board = {name for _, expression in targets() for name in names_in(expression)}
+    assert set(LOOKED_FOR[question]) - on_board == set()
+
+
+def test_results_are_shown_by_conclusion_and_times_by_half_95_and_99_percent():
+    shown = [expression for _, expression in targets()]
+    assert any("by (conclusion)" in one and "paddock_jobs_completed_total" in one for one in shown)
+    for name in ("paddock_job_wait_seconds_bucket", "paddock_job_run_seconds_bucket"):
+        quantiles = [one.partition("(")[2].partition(",")[0] for one in shown if name in one]
+        assert quantiles == ["0.5", "0.95", "0.99"]
 
 
 def test_every_panel_says_what_it_shows_and_has_a_place_of_its_own():

@@ -55,8 +55,18 @@ class _Runner:
                 self.failed.append(report.nodeid)
 
 
+def _forget(file: Path) -> None:
+    """Its tests are imported anew: Hypothesis refuses a method that ran on another instance before, and a guard
+    that fails for having run twice would count as one that noticed the mutant.
+    """
+    for name, module in list(sys.modules.items()):
+        if getattr(module, "__file__", None) == str(file):
+            del sys.modules[name]
+
+
 def _run(killer: str, exhibit: Exhibit | None) -> _Runner:
     runner = _Runner(exhibit)
+    _forget(UNIT / killer)
     options = ["-q", "-x", "--no-header", "--tb=no", "--capture=sys", "-p", "no:cacheprovider", "-p", "no:xdist"]
     pytest.main([*options, "-m", "", str(UNIT / killer)], plugins=[runner])
     return runner
@@ -70,10 +80,11 @@ def test_the_museum_is_large_and_its_page_shows_every_exhibit() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killer", sorted({each.killer for each in EXHIBITS.values()}))
-def test_without_a_mutant_the_guards_are_content(killer: str) -> None:
-    runner = _run(killer, None)
-    assert runner.ran
-    assert runner.failed == []
+def test_without_a_mutant_the_guards_are_content_however_often_they_run(killer: str) -> None:
+    for _ in range(2):
+        runner = _run(killer, None)
+        assert runner.ran
+        assert runner.failed == []
 
 
 @pytest.mark.slow

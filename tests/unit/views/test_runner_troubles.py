@@ -8,7 +8,7 @@ from unit.hosts.made import NOW, OTHER_ID, host
 from unit.views.test_health import CALM, abouts, look, pool, said
 
 from paddock.kube.objects import Condition
-from paddock.runners.ledger.views import QueueSummary, RunnerTrouble
+from paddock.runners.ledger.views import LostDeliveries, QueueSummary, RunnerTrouble
 
 SINCE = NOW - timedelta(minutes=9)
 WAITING = QueueSummary(700.0, 5, 0, 0, 0, 0, 0, 7)
@@ -62,6 +62,17 @@ def test_accounts_that_github_took_away_are_named():
     assert "acme and 2 more" in problem.sentence
 
 
+def test_webhooks_that_do_not_arrive_say_since_when_and_what_the_last_try_was_answered():
+    [problem] = look(summary=replace(CALM, undelivered=LostDeliveries(3, SINCE, 502))).problems
+    assert (problem.about, problem.since, problem.runbook) == ("github", SINCE, "PaddockWebhooksLost")
+    assert "3 events about jobs could not be delivered" in problem.sentence
+    assert problem.sentence.endswith("its last try was answered 502")
+    assert problem.doing
+    [problem] = look(summary=replace(CALM, undelivered=LostDeliveries(1, SINCE, 0))).problems
+    assert "1 event about jobs could not be delivered" in problem.sentence
+    assert problem.sentence.endswith("not answered at all")
+
+
 def test_a_zone_that_is_not_listed_is_told_by_a_host_and_told_once():
     sentence = "zone fr-par-1 could not be listed, its hosts are shown as last seen: 503"
     listed = Condition("Listed", "False", "ZoneNotListed", sentence, SINCE)
@@ -70,3 +81,12 @@ def test_a_zone_that_is_not_listed_is_told_by_a_host_and_told_once():
     assert (problem.about, problem.sentence, problem.since) == ("paddock", sentence, SINCE)
     [problem] = look(hosts=unseen, told=["zone fr-par-1 could not be listed, …: 504"]).problems
     assert (problem.sentence, problem.since) == ("zone fr-par-1 could not be listed, …: 504", SINCE)
+
+
+def test_accounts_that_installed_the_app_and_were_not_allowed_are_named_with_the_command():
+    [problem] = look(summary=replace(CALM, not_listed=["acme"])).problems
+    assert problem.about == "github"
+    assert problem.sentence.startswith("acme installed the GitHub App and is not on the allow list")
+    assert problem.commands == ("paddock accounts allow acme", "paddock accounts deny acme")
+    [many] = look(summary=replace(CALM, not_listed=["acme", "bolt", "crux"])).problems
+    assert "acme and 2 more installed the GitHub App and are not on the allow list" in many.sentence

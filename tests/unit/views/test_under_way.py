@@ -11,6 +11,7 @@ from unit.views.test_health import CALM, look, pool, said
 from paddock.hosts.disruption import CORDON_REASON
 from paddock.kube.builtin import Node, NodeCondition, NodeSpec, NodeStatus
 from paddock.kube.objects import ObjectMeta
+from paddock.runners.ledger.views import JobSourceView
 
 JUST_NOW = NOW - timedelta(minutes=3)
 
@@ -91,3 +92,14 @@ def test_a_pool_that_rolls_or_is_deleted_says_so():
 def test_jobs_over_a_limit_are_counted():
     (one,) = told(summary=replace(CALM, withheld=3))
     assert one.startswith("limits: 3 jobs wait for the limit of their account")
+
+
+def test_a_scale_set_that_is_replaced_is_named_with_its_sentence():
+    source = JobSourceView(
+        pool="macs", login="acme", repository="", state="Listening", sentence="the pool changed its label",
+        since=NOW, heard_at=NOW, assigned=1, advertised=0,
+    )  # fmt: skip
+    assert told(summary=replace(CALM, job_sources=[source])) == [
+        "pool macs: scale set of acme: the pool changed its label"
+    ]
+    assert told(summary=replace(CALM, job_sources=[replace(source, sentence="")])) == []

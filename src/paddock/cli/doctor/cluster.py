@@ -176,7 +176,7 @@ async def _service(reached: Reached) -> "list[Check]":
     if summary is None:
         return [*checks, bad("database", f"{where} does not serve the ledger", start)]
     checks.append(good("database", f"answers: {summary['running']} jobs run, {summary['dispatchable']} may run now"))
-    checks += source_checks(summary.get("job_sources") or ())
+    checks += source_checks(summary.get("job_sources") or (), summary.get("not_listed") or ())
     return [*checks, *await _waiting(reached), *await _concerns(reached)]
 
 
@@ -190,15 +190,23 @@ async def _waiting(reached: Reached) -> "list[Check]":
     return job_checks(waiting)
 
 
-def source_checks(sources: "Iterable[Mapping[str, Any]]") -> "list[Check]":
-    """Scale sets that are listened to, and those that are not, each with its sentence. Pure."""
+def source_checks(sources: "Iterable[Mapping[str, Any]]", not_listed: "Iterable[str]" = ()) -> "list[Check]":
+    """Scale sets that are listened to, those that are not, and accounts that have none for want of a line. Pure."""
+    unheard = [
+        bad(
+            f"account {login}",
+            "it installed the App and is not on the allow list, so that no scale set asks for its jobs",
+            f"paddock accounts allow {login}",
+        )
+        for login in not_listed
+    ]
     found = list(sources)
     if not found:
-        return []
+        return unheard
     deaf = [source for source in found if source["state"] not in ("Listening", "Starting")]
     if not deaf:
-        return [good("scale sets", f"{len(found)} listened to")]
-    return [
+        return [good("scale sets", f"{len(found)} listened to"), *unheard]
+    return unheard + [
         bad(
             f"scale set of {source['repository'] or source['login']}",
             f"pool {source['pool']}: {source['state']} since {source['since']}",

@@ -16,6 +16,7 @@ from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
+from paddock.clients.dispatch.hold_time import HoldTime
 
 __all__ = ["PATH", "Drained", "PollClient", "Refused", "Served"]
 
@@ -24,6 +25,8 @@ _TIMEOUT: Final = 10.0
 """How much longer than the hold an answer may take: a job that was claimed at its end is still being minted."""
 _BACKOFF: Final = Backoff(base=1.0, cap=30.0)
 _NEIGHBOUR: Final = "neighbour"
+_OF_OTHERS: Final = frozenset({408, 502, 504})
+"""What stands between says these of a request that took too long for it; dispatch itself never says the last two."""
 log = get_logger("poll")
 
 
@@ -54,8 +57,9 @@ class Refused:
 class PollClient:
     """Asks until it is served, drained or refused. Never gives up on a service that is away.
 
-    `reached` is called whenever dispatch has said "no job yet", also because of another account's work on the Mac. Who gives it learns at once whether dispatch can be reached:
-    the first request does not wait for a job, because one that is held looks like one that is lost.
+    `reached` is called whenever dispatch has said "no job yet", also because of another account's work on the Mac. Who gives it
+    learns at once whether dispatch can be reached: the first request, and the first after one that failed, does not wait for a
+    job, because one that is held looks like one that is lost.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class PollClient:
         *,
         clock: Clock,
         rng: random.Random,
-        wait: float = 25.0,
+        hold: HoldTime | None = None,
         reached: Callable[[], None] | None = None,
     ) -> None:
         self._http = http
@@ -74,7 +78,7 @@ class PollClient:
         self._token = token
         self._clock = clock
         self._rng = rng
-        self._wait = wait
+        self._hold = hold or HoldTime(clock)
         self._reached = reached
         self._introduced = reached is None
 
@@ -104,7 +108,7 @@ class PollClient:
                 if self._reached is not None:
                     self._reached()
                 # A restarted service is not asked by everybody in the same instant.
-                await self._clock.sleep(self._rng.uniform(0.0, 0.2 if self._wait else 2.0))
+                await self._clock.sleep(self._rng.uniform(0.0, 0.2 if self._hold.seconds else 2.0))
                 continue
             if answer.status_code == 503 and _body(answer).get("error") == _NEIGHBOUR:
                 # Dispatch was reached, and decided: another account works on this Mac. That may last as long as a job does.
@@ -117,12 +121,23 @@ class PollClient:
             await self._pause(failures, why, _retry_after(answer))
 
     async def _ask(self) -> httpx2.Response | str:
-        wait = self._wait if self._introduced else 0.0
+        wait = self._hold.seconds if self._introduced else 0.0
         headers = {"Authorization": f"Bearer {self._token().reveal()}", "Prefer": f"wait={wait:g}"}
+        began = self._clock.monotonic()
         try:
-            return await self._http.post(self._url, json={}, headers=headers, timeout=wait + _TIMEOUT)
+            answer = await self._http.post(self._url, json={}, headers=headers, timeout=wait + _TIMEOUT)
         except httpx2.HTTPError as error:
+            self._failed(wait, began)
             return type(error).__name__
+        if answer.status_code in _OF_OTHERS:
+            self._failed(wait, began)
+        elif answer.status_code == 204:
+            self._hold.answered(wait)
+        return answer
+
+    def _failed(self, wait: float, began: float) -> None:
+        self._hold.failed(wait, self._clock.monotonic() - began)
+        self._introduced = self._reached is None
 
     async def _pause(self, failures: int, why: str, retry_after: float | None) -> None:
         # A service that stops tells everybody who waits the same: later by up to half of that, so that not all come at once.

@@ -82,6 +82,20 @@ class ScaleSets(Protocol):
         """A new set; compare its labels, GitHub may drop some. Conflict where the name is taken in the group."""
         ...
 
+    async def update(
+        self,
+        place: RunnerPlace,
+        scale_set_id: int,
+        *,
+        group_id: int | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Change what is given. Read the set afterwards: GitHub may accept a change and not make it.
+
+        Conflict where the group has a set of that name already, Invalid where GitHub does not change this at all.
+        """
+        ...
+
     async def delete(self, place: RunnerPlace, scale_set_id: int) -> None:
         """Delete the set; one that is gone already is no error."""
         ...

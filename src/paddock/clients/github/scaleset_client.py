@@ -107,10 +107,24 @@ class ScaleSetClient:
         body = {
             "name": name,
             "runnerGroupId": group_id,
-            "labels": [{"type": "System", "name": label} for label in labels],
+            "labels": _labels(labels),
             "RunnerSetting": {"disableUpdate": True},
         }
         return scale_set_of(await self._ask(place, "POST", _SETS, WireScaleSet, body=body))
+
+    async def update(
+        self,
+        place: RunnerPlace,
+        scale_set_id: int,
+        *,
+        group_id: int | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        # What is not named stays as it is. What a change of labels does is not documented: the caller reads the set again.
+        body: dict[str, Any] = {} if group_id is None else {"runnerGroupId": group_id}
+        if labels is not None:
+            body["labels"] = _labels(labels)
+        await self._admin(place, "PATCH", f"{_SETS}/{scale_set_id}", None, body, None)
 
     async def delete(self, place: RunnerPlace, scale_set_id: int) -> None:
         await self._end(place, f"{_SETS}/{scale_set_id}")
@@ -327,6 +341,10 @@ def web_url(api_url: str, place: RunnerPlace) -> str:
         host = host.removeprefix("api.")
     path = f"{place.owner}/{place.repository}" if place.repository else place.owner
     return f"{parts.scheme}://{host}/{path}"
+
+
+def _labels(labels: Sequence[str]) -> list[dict[str, str]]:
+    return [{"type": "System", "name": label} for label in labels]
 
 
 def _session(wire: WireSession, where: str) -> QueueSession:

@@ -146,7 +146,7 @@ def scale_set_refusal(
         return NotFound(text, status=status)
     if said.type_name.endswith(_CONFLICT) or status == 409:
         return Conflict(text, status=status)
-    kinds: dict[int, type[GitHubError]] = {400: Invalid, 403: Forbidden, 422: Invalid}
+    kinds: dict[int, type[GitHubError]] = {400: Invalid, 403: Forbidden, 405: Invalid, 422: Invalid}
     return kinds.get(status, GitHubError)(text, status=status)
 
 

@@ -49,6 +49,10 @@ class HealingSettings:
     """A runner that GitHub does not see by then is unregistered, and its job waits again: late, it is only refused."""
     executing_asked: timedelta = timedelta(minutes=5)
     """From when on GitHub is asked about a job that its runner was heard to execute: its end is announced, and its Pod's is seen."""
+    still_asked: timedelta = timedelta(seconds=60)
+    """The same, once the guest has said for so long that nothing moves any more."""
+    working_asked: timedelta = timedelta(minutes=30)
+    """The same, while the guest says that a worker lives."""
     finished_grace: timedelta = timedelta(minutes=3)
     displaced_grace: timedelta = timedelta(minutes=3)
     """A runner whose job went to another may be given any other; after so long without one it is given up."""
@@ -92,7 +96,7 @@ class DispatchSettings:
     audience: str = AUDIENCE
     operator_audience: str = OPERATOR_AUDIENCE
     """Of tokens that speak for a controller: never the API server's own audience, which would make them good there, too."""
-    hold: float = 25.0
+    hold: float = 75.0
     """The longest a request of a waiting Pod is held; what our own poll client asks for."""
     hold_unasked: float = 8.0
     """How long a request is held that does not say: below the ten seconds after which simple clients hang up."""

@@ -33,6 +33,9 @@ from paddock.runners.ledger import EVERY_POOL, LARGEST_BATCH, Claim, LedgerError
 
 __all__ = ["Dispatcher"]
 
+_FIRST_ASKED: Final = 4
+"""Pods in the first statement of a round; four times as many in the next while every one of them got a job. Jobs mostly come one by
+one, and each Pod that is asked for costs a look at it here and a row of the answer."""
 _QUICK_RETRIES: Final = 6
 _QUICK_PAUSE: Final = 0.01
 _REMEMBERED_SPENT: Final = 20_000
@@ -85,18 +88,15 @@ class Dispatcher:
             waiter.settle(answer)
             return
         line = self._waiting.enter(waiter)
-        self._metrics.waiting.labels(line.pool).set(len(line))
         if line.pool not in self._lines or self._lines[line.pool].done():
+            self._metrics.waiting.labels(line.pool).set_function(line.__len__)
             self._lines[line.pool] = asyncio.create_task(self._attend(line), name=f"line {line.pool}")
         if not line.dry:
             line.wake.set()
 
     def leave(self, waiter: Waiter) -> bool:
         """Take a waiter out; False if a claim is being made or served for it, and its answer is on its way."""
-        left = self._waiting.leave(waiter)
-        if waiter.line is not None:
-            self._metrics.waiting.labels(waiter.line.pool).set(len(waiter.line))
-        return left
+        return self._waiting.leave(waiter)
 
     def _answer_now(self, waiter: Waiter) -> PollAnswer | None:
         if self._stopping:
@@ -186,11 +186,11 @@ class Dispatcher:
                 log.exception("claiming for a pool failed", pool=line.pool)
 
     async def _claim_while_worthwhile(self, line: WaitQueue) -> None:
-        quick = 0
+        quick, most = 0, _FIRST_ASKED
         while line.waiting and not self._stopping:
             dispatcher = await self._heartbeat.current()
             await self._slots.some()
-            places = self._slots.take(min(len(line.waiting), LARGEST_BATCH))
+            places = self._slots.take(min(len(line.waiting), most))
             if not places or self._stopping:
                 self._slots.give(places)
                 continue
@@ -202,7 +202,6 @@ class Dispatcher:
             line.asked_at = self._clock.monotonic()
             claims = await self._ask(line, waiters, dispatcher)
             outcomes = {claim.outcome for claim in claims}
-            self._metrics.waiting.labels(line.pool).set(len(line))
             if not claims:
                 return  # the ledger is away; whoever is left waits for the backstop
             if outcomes & {Outcome.LOST_RACE, Outcome.ACCOUNT_BUSY}:
@@ -213,6 +212,8 @@ class Dispatcher:
             elif outcomes & _NOTHING_MORE and heard == line.heard:
                 line.dry = True
                 return
+            elif outcomes == {Outcome.CLAIMED}:
+                most = min(4 * most, LARGEST_BATCH)
 
     def _fit(self, taken: list[Waiter]) -> list[Waiter]:
         """Those who still may be claimed for; the others are told why not."""

@@ -31,7 +31,7 @@ from paddock.runners.dispatch.metrics import DispatchMetrics
 from paddock.runners.dispatch.neighbour_check import NeighbourCheck
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
 from paddock.runners.dispatch.waiting_pods import HandedJob, PollAnswer, Waiter, later
-from paddock.runners.ledger import Account, Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
+from paddock.runners.ledger import Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
 from paddock.runners.ledger.scale_sets import is_scale_set_job
 from paddock.runners.scale_sets.minting import ScaleSetMinting
 
@@ -150,25 +150,25 @@ class Handover:
         await self._account_labels.settle()
 
     async def _prepare(self, waiter: Waiter, claim: Claim, progress: _Progress) -> MintedRunner:
-        pool, account, whole = await self._look(waiter, claim, progress)
+        pool = await self._look(waiter, claim, progress)
         async with self._timed("neighbours"):
             beside = await self._neighbours.look(claim, pool)
         if beside is not None:
             raise GivenUpError(beside.reason, beside.why, answer=later(beside.outcome, beside.why, beside.rest))
-        installation_id = account.installation_id or await self._installed(account)
+        installation_id = claim.installation_id or await self._installed(claim)
         if installation_id is None:
-            why = f"the GitHub App is not installed for {account.login}: install it there, or lift its suspension"
+            why = f"the GitHub App is not installed for {claim.login}: install it there, or lift its suspension"
             raise GivenUpError("not_installed", why, scope="account")
         self._still_there(waiter)
         name = runner_name(claim.pod_name, self._rng)
         async with self._timed("mint"):
-            progress.minted = await self._mint(account, installation_id, claim, pool, name, whole=whole)
+            progress.minted = await self._mint(claim, installation_id, pool, name)
         self._still_there(waiter)
         async with self._timed("commit"):
             await self._commit(claim, name)
         return progress.minted
 
-    async def _installed(self, account: Account) -> int | None:
+    async def _installed(self, claim: Claim) -> int | None:
         """Where GitHub says now that the App may act for the account, which is noted; None where it may not.
 
         A removal that was replayed or overtaken took the installation away here alone. The pause after each failure bounds how
@@ -176,28 +176,26 @@ class Handover:
         """
         try:
             found = next(
-                (one for one in await self._github.installations() if one.account_id == account.account_id), None
+                (one for one in await self._github.installations() if one.account_id == claim.account_id), None
             )
             if found is None or found.suspended:
                 return None
-            await self._ledger.accounts.enrol(account.account_id, found.login, found.installation_id)
+            await self._ledger.accounts.enrol(claim.account_id, found.login, found.installation_id)
         except (github.GitHubError, LedgerError) as error:
-            log.warning("GitHub could not be asked for an installation", account=account.login, error=str(error))
+            log.warning("GitHub could not be asked for an installation", account=claim.login, error=str(error))
             return None
         return found.installation_id
 
-    async def _look(self, waiter: Waiter, claim: Claim, progress: _Progress) -> tuple[RunnerPool, Account, bool]:
+    async def _look(self, waiter: Waiter, claim: Claim, progress: _Progress) -> RunnerPool:
         """Everything that must be known and done before the mint, at once. All of it is finished before any of it counts:
         a label that is still on its way while it is being taken off would stay.
         """
         progress.assign = Assigned.UNKNOWN
         async with self._timed("prepare"):
-            review, assign, pool, account, whole = await asyncio.gather(
+            review, assign, pool = await asyncio.gather(
                 self._tokens.confirm(waiter.pod, waiter.token),
                 self._assignments.put(waiter.pod, claim),
                 self._observations.pool(claim.pool),
-                self._ledger.accounts.get(claim.account_id),
-                self._ledger.allow_list.wholly_allowed(claim.account_id),
                 return_exceptions=True,
             )
         if isinstance(assign, Assigned):
@@ -211,36 +209,26 @@ class Handover:
         if isinstance(pool, KubeError):
             why = "the pool cannot be read"
             raise GivenUpError("cluster", why, answer=later("unreachable", why)) from pool
-        for read in (account, whole):
-            if isinstance(read, LedgerError):
-                why = "the ledger cannot be asked"
-                raise GivenUpError("ledger", why, answer=later("unreachable", why)) from read
-        for failure in (review, assign, pool, account, whole):
+        for failure in (review, assign, pool):
             if isinstance(failure, BaseException):
                 raise failure
         assert not isinstance(pool, BaseException)
-        assert not isinstance(account, BaseException)
-        assert not isinstance(whole, BaseException)
         if pool is None:
             why = f"there is no pool {claim.pool}"
             raise GivenUpError("no_pool", why, answer=later("unreachable", why), scope="job")
-        if account is None:
-            raise GivenUpError("no_account", f"account {claim.account_id} is not enrolled any more", scope="job")
-        return pool, account, whole
+        return pool
 
-    async def _mint(
-        self, account: Account, installation: int, claim: Claim, pool: RunnerPool, name: str, *, whole: bool
-    ) -> MintedRunner:
+    async def _mint(self, claim: Claim, installation_id: int, pool: RunnerPool, name: str) -> MintedRunner:
         scope = pool.spec.runner_scope
-        if not whole and not pool.spec.runner_group:
+        if not claim.wholly_allowed and not pool.spec.runner_group:
             # GitHub gives an organisation's runner the job of any of its repositories, and not all of them are allowed.
             scope = "repository"
         try:
             if self._scale_sets is not None and is_scale_set_job(claim.job_id):
                 # Only a runner of the set that announced the job is given it.
-                return await self._scale_sets.mint(claim.job_id, account, name=name, work_folder=work_folder(pool))
+                return await self._scale_sets.mint(claim, installation_id, name=name, work_folder=work_folder(pool))
             return await self._github.mint(
-                installation,
+                installation_id,
                 claim.repository,
                 name=name,
                 labels=labels_of(pool, claim.label),
@@ -257,7 +245,7 @@ class Handover:
         except github.Forbidden as error:
             # Until a person acts this fails each time, as with groups.
             why = (
-                f"GitHub refuses a runner for {account.login}: {error}: give the App the permission Self-hosted runners: write "
+                f"GitHub refuses a runner for {claim.login}: {error}: give the App the permission Self-hosted runners: write "
                 "(organisation) or Administration: write (repository), accept it for the account, or lift its suspension"
             )
             raise GivenUpError("forbidden", why, scope="account", retry_after=60.0) from error

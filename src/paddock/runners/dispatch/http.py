@@ -6,10 +6,11 @@ are ten thousand tasks and timers, and nothing polls.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 import msgspec
+from prometheus_client import Counter
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
@@ -34,6 +35,8 @@ _LARGEST_BODY: Final = 4096
 """Clients send `{}`; nothing in it is read."""
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?(?=$|[,;\s])", re.IGNORECASE)
 
+_NO_SECOND_TENANT: Final = frozenset({"committed", "spent", "shared"})
+"""Answers to a Pod that would bring two tenants together."""
 _TOO_LARGE: Final = PollAnswer(413, "too_large", "the body says nothing and may be empty")
 
 log = get_logger("dispatch")
@@ -51,28 +54,43 @@ class DispatchEndpoint:
         self._clock = clock
         self._metrics = metrics
         self._refusals = RefusalLog(log)
+        self._counters: dict[tuple[str, str], Counter] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         pool = ""
         try:
-            refused = _too_large(scope["headers"]) or await self._read_body(receive)
+            headers = dict(scope["headers"])  # ASGI's names are in lower case
+            refused = _too_large(headers) or await self._read_body(receive)
             if refused is not None:
                 answer: PollAnswer | None = refused
+                if refused.status in (408, 413):
+                    self._refusals.refused("dispatch", refused.reason, sender=_sender(scope))
             else:
-                pod, token = await self._identify(_header(scope["headers"], b"authorization"))
+                pod, token = await self._identify(_text(headers, b"authorization"))
                 proven(scope)
                 pool = pod.pool
-                hold = hold_wanted(_header(scope["headers"], b"prefer"), self._settings)
+                hold = hold_wanted(_text(headers, b"prefer"), self._settings)
+                # A token that ends while it waits would make a claim fail; the Pod asks again with its next one.
+                hold = min(hold, self._tokens.lasts(token))
                 answer = await self._wait(Waiter(pod, token, self._clock.monotonic()), receive, hold)
+                if answer is not None and answer.outcome in _NO_SECOND_TENANT:
+                    # Also what a Pod hears whose answer was lost, so it is no warning.
+                    self._refusals.refused("dispatch", answer.reason, usual=True, pod=pod.name)
         except IdentityError as error:
             if error.status in (401, 403):
                 self._refusals.refused("dispatch", str(error), sender=_sender(scope))
             answer = PollAnswer(
                 error.status, error.outcome, str(error), retry_after=2.0 if error.status == 503 else 0.0
             )
-        self._metrics.requests.labels(pool, answer.outcome if answer is not None else "hung_up").inc()
+        self._count(pool, answer.outcome if answer is not None else "hung_up")
         if answer is not None:
             await _send(answer, send)
+
+    def _count(self, pool: str, outcome: str) -> None:
+        counter = self._counters.get((pool, outcome))
+        if counter is None:
+            counter = self._counters[pool, outcome] = self._metrics.requests.labels(pool, outcome)
+        counter.inc()
 
     async def _identify(self, authorization: str) -> tuple[PodIdentity, Secret]:
         token = bearer(authorization)
@@ -114,9 +132,9 @@ class DispatchEndpoint:
             return PollAnswer(408, "too_slow", "the request did not arrive in time")
 
 
-def _too_large(headers: Iterable[tuple[bytes, bytes]]) -> PollAnswer | None:
+def _too_large(headers: Mapping[bytes, bytes]) -> PollAnswer | None:
     """What is announced as too large is not waited for."""
-    announced = _header(headers, b"content-length")
+    announced = _text(headers, b"content-length")
     return _TOO_LARGE if announced.isdecimal() and (len(announced) > 9 or int(announced) > _LARGEST_BODY) else None
 
 
@@ -158,8 +176,8 @@ def _sender(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def _header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
-    return next((value.decode("latin-1") for key, value in headers if key.lower() == name), "")
+def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:
+    return headers.get(name, b"").decode("latin-1")
 
 
 async def _send(answer: PollAnswer, send: Send) -> None:

@@ -128,6 +128,11 @@ class Tokens:
         """
         return await self._identify(await self._verified(_plausible(token)))
 
+    def lasts(self, token: Secret) -> float:
+        """For how many seconds it is known to be good from now on; without end where nothing was kept of it."""
+        known = self._known.get(_digest(token.reveal()))
+        return float("inf") if known is None else max(0.0, known[1] - self._clock.monotonic())
+
     async def confirm(self, pod: PodIdentity, token: Secret) -> None:
         """Ask the API server whether the token still speaks for this very Pod; never answered from memory."""
         said = _bound(await self._asked(token.reveal(), self._audience))
@@ -195,9 +200,9 @@ class Tokens:
     # How a token is read
 
     async def _verified(self, text: str) -> _Said:
-        # A Pod that waits shows the same token every half a minute: a signature that was good is good for as long as the
+        # A Pod that waits shows the same token again and again: a signature that was good is good for as long as the
         # token lasts and the cluster publishes its key. That it still speaks for the Pod is asked anew at the moment of a claim.
-        digest = hashlib.sha256(text.encode()).digest()
+        digest = _digest(text)
         if (known := await self._recalled(digest)) is not None:
             return known
         claims, key_id = self._claims(text, self._audience)
@@ -283,7 +288,7 @@ class Tokens:
 
     def _signed(self, text: str, key_id: str) -> bool:
         """Whether this very token's signature by this key was found good before."""
-        return self._known.get(hashlib.sha256(text.encode()).digest(), (None, 0.0, ""))[2] == key_id != ""
+        return self._known.get(_digest(text), (None, 0.0, ""))[2] == key_id != ""
 
     def _remember(self, digest: bytes, said: _Said, claims: dict[str, Any], key_id: str = "") -> None:
         """To the token's end if its signature was checked; what the API server said, for a minute at most."""
@@ -326,6 +331,10 @@ class Tokens:
 
 def _meant_for_others(audience: str) -> Unauthenticated:
     return Unauthenticated(f"the token is not meant for us: ask for one with the audience {audience}")
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _plausible(token: Secret) -> str:

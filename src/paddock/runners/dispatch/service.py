@@ -85,6 +85,7 @@ class DispatchService:
         self._clock = clock
         self._rng = rng
         self._listener = context.listener
+        self._notifications = ledger.notifications
         namespace = settings.namespace
         self.pods = Informer(
             client,
@@ -179,5 +180,6 @@ class DispatchService:
         await self.dispatcher.stop()
 
     async def _hear(self) -> None:
-        async for pools in self._listener.hints():
-            self.dispatcher.hear(pools)
+        with self._notifications.heard_here(self.dispatcher.hear):
+            async for pools in self._listener.hints(besides=self._notifications.origin):
+                self.dispatcher.hear(pools)

@@ -13,7 +13,7 @@ from paddock.runners.api import RUNNER
 from paddock.runners.healing.observations import PodObservation
 from paddock.runners.healing.verdicts.pod import Reap
 
-__all__ = ["gather", "last_lines", "redacted"]
+__all__ = ["gather", "last_lines", "printed", "redacted"]
 
 _LINES: Final = 40
 _BYTES: Final = 8192
@@ -37,13 +37,18 @@ async def gather(client: Client, seen: PodObservation, verdict: Reap) -> dict[st
 
 async def last_lines(client: Client, pod: Pod) -> list[str]:
     """The end of the runner's log, where the API serves logs; nothing where it does not. Long runs are blotted out."""
+    try:
+        return await printed(client, pod)
+    except KubeError:
+        return []
+
+
+async def printed(client: Client, pod: Pod, *, timeout: float = 5.0) -> list[str]:
+    """The same; KubeError where the API does not serve it."""
     meta = pod.metadata
     path = f"{Pod.RESOURCE.path(meta.namespace)}/{meta.name}/log"
     params = {"container": RUNNER, "tailLines": str(_LINES), "limitBytes": str(_BYTES)}
-    try:
-        body = await client.connection.request("GET", path, params=params, timeout=5.0)
-    except KubeError:
-        return []
+    body = await client.connection.request("GET", path, params=params, timeout=timeout)
     return [redacted(line) for line in body[-_BYTES:].decode("utf-8", "replace").splitlines()[-_LINES:]]
 
 

@@ -1,12 +1,13 @@
 """From what the ledgers hold to the words of the verdict. Pure: nothing is read here."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from paddock.clients.github import GitHubJob
 from paddock.kube.builtin import ContainerStatus, Pod
 from paddock.runners.api import POLLER, RUNNER
 from paddock.runners.api.settings import HealingSettings
+from paddock.runners.healing.verdicts.asking import GuestSaid
 from paddock.runners.healing.verdicts.pod_facts import (
     ExecutorFact,
     HeldFact,
@@ -22,6 +23,7 @@ from paddock.runners.ledger import Fence, HeldPod, ProgressMark, Transition
 __all__ = [
     "LEFT_CLAIMS",
     "LISTENER_STAGES",
+    "guest_of",
     "held_of",
     "job_of",
     "left_by_its_dispatcher",
@@ -40,6 +42,7 @@ LEFT_CLAIMS = "healing/claims"
 """Who takes back the claims of dispatchers that died, in the log."""
 LISTENER_STAGES = ("starting", "listening")
 """Stages of the guest script in which no worker runs: with one it says `running`, and `finishing` from then on."""
+_WORKER_STAGE = "running"
 _OS = "kubernetes.io/os"
 _MACHINES = {"darwin": VmFact.MACOS, "linux": VmFact.LINUX}
 
@@ -132,6 +135,16 @@ def listener_still_since(mark: ProgressMark | None, now: datetime, settings: Hea
         return None
     still, heard = now - mark.changed_at, now - mark.seen_at
     return mark.changed_at if still >= settings.listener_grace and heard <= settings.listener_grace else None
+
+
+def guest_of(mark: ProgressMark | None, now: datetime, settings: HealingSettings) -> tuple[GuestSaid, timedelta]:
+    """What the guest says of its job by its newest mark, and for how long nothing has moved."""
+    if mark is None or now - mark.seen_at > settings.still_asked:
+        return GuestSaid.UNKNOWN, timedelta()
+    still = now - mark.changed_at
+    if still >= settings.still_asked:
+        return GuestSaid.STILL, still
+    return GuestSaid.WORKS if stage_of(mark.mark) == _WORKER_STAGE else GuestSaid.UNKNOWN, still
 
 
 def job_of(job: GitHubJob | None, runner_name: str) -> tuple[JobFact, ExecutorFact]:

@@ -30,7 +30,8 @@ __all__ = ["GitHubAnswer", "Inquiry", "Questions"]
 _ASKED_AT_ONCE = 30
 """Questions about jobs of one installation in one pass; those asked longest ago come first in the next one. Each installation
 has its own budget at GitHub and its own share here, so that no account's long line keeps the jobs of others from being asked
-about. Two workers ask once a minute: together less than the 4,000 calls an hour that are for verifying.
+about. Running jobs are looked at every 30 s: 3,600 questions an hour at most, less than the 4,000 that are for verifying. The
+line is asked about with what is left over.
 """
 _LONGEST_BELIEF = timedelta(minutes=5)
 _TIMEOUT = 2
@@ -73,12 +74,16 @@ class Inquiry:
     def last_asked(self, job_id: int) -> datetime:
         return self.asked.get(job_id, _NEVER)
 
+    def unasked_for(self, job_id: int) -> timedelta:
+        """Since the last question about a job; very long for one that was never asked about."""
+        return self.clock.now() - self.last_asked(job_id)
+
     def believed(self, job_id: int, age: timedelta, longest: timedelta = _LONGEST_BELIEF) -> bool:
         """Whether the last answer is fresh enough: for a tenth of the job's age, at most five minutes (or `longest`).
 
         GitHub sends an event for each change of a job; asking again is for events that were lost.
         """
-        return self.clock.now() - self.last_asked(job_id) < min(age / 10, longest)
+        return self.unasked_for(job_id) < min(age / 10, longest)
 
 
 class Questions:

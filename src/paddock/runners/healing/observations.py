@@ -48,6 +48,8 @@ __all__ = ["PodObservation", "PodObserver", "count_pods", "list_runner_pods", "p
 
 _RunnerLists = dict[RunnerPlace, dict[str, GitHubRunner] | None]
 """What each place at GitHub lists, read once in a pass; None where it could not be read."""
+_NOWHERE: dict[str, GitHubRunner] = {}
+"""The list of a place that does not exist. By itself it says nothing: the runner is registered elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +297,8 @@ class PodObserver:
     async def _row(
         self, installation_id: int, repository: str, name: str, rows: _RunnerLists
     ) -> tuple[RunnerRow | None, GitHubRunner | None]:
-        """The runner in complete lists of every place where it can be registered; None where all of them are empty.
+        """The runner in complete lists of every place where it can be registered; None where all of them are empty, UNKNOWN where
+        there is no such place.
 
         An empty list looks the same as one that lost everything, so by itself it is no evidence: it counts only where the
         ledger knows of no other runner that should be in it.
@@ -303,13 +306,13 @@ class PodObserver:
         owner, _, short = repository.partition("/")
         if not short:
             return RunnerRow.UNKNOWN, None
-        listed_any = False
+        listed_any = exists = False
         for place in (RunnerPlace(installation_id, owner), RunnerPlace(installation_id, owner, short)):
             if place not in rows:
                 try:
                     rows[place] = {runner.name: runner for runner in await self._github.runners(place)}
                 except NotFound:
-                    rows[place] = {}  # no organisation of that name: then it is registered in the other place
+                    rows[place] = _NOWHERE  # no organisation of that name: then it is registered in the other place
                 except GitHubError:
                     rows[place] = None
             listed = rows[place]
@@ -319,7 +322,9 @@ class PodObserver:
                 if runner.busy:
                     return RunnerRow.BUSY, runner
                 return (RunnerRow.IDLE if runner.online else RunnerRow.OFFLINE), runner
-            listed_any = listed_any or bool(listed)
+            listed_any, exists = listed_any or bool(listed), exists or listed is not _NOWHERE
+        if not exists:
+            return RunnerRow.UNKNOWN, None
         return (RunnerRow.ABSENT if listed_any else None), None
 
 

@@ -13,9 +13,11 @@ from paddock.clients.github import GitHub
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import implausible
 from paddock.runners.healing.dismissal import Dismissed, dismiss
+from paddock.runners.healing.facts import guest_of
 from paddock.runners.healing.inquiry import GitHubAnswer, Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.pod_snapshot import CountPods, PodSnapshot
+from paddock.runners.healing.verdicts.asking import Asking, due, urgency
 from paddock.runners.healing.verdicts.job import (
     Action,
     JobSaid,
@@ -24,10 +26,9 @@ from paddock.runners.healing.verdicts.job import (
     RunnerSaid,
     RunningJobFacts,
     judge_running,
-    worth_asking,
 )
 from paddock.runners.healing.worker import Healed, Report
-from paddock.runners.ledger import HeldPod, Job, Ledger, Moved, Session
+from paddock.runners.ledger import HeldPod, Job, Ledger, Moved, ProgressMark, Session
 
 __all__ = ["OrphanedJobs"]
 
@@ -84,17 +85,16 @@ class OrphanedJobs:
         cases = await self._cases(jobs)
         snapshot = await self._snapshot(cases, pass_report)
         pass_report.looked = len(cases)
-        due = [(case, self._pod(case, snapshot)) for case in cases]
-        due = [(case, pod) for case, pod in due if self._due(case, pod)]
-        # Those whose Pod is gone first, then those that were asked about longest ago: with little budget, no job starves.
-        due.sort(
-            key=lambda one: (one[1] not in (PodSaid.ENDED, PodSaid.ABSENT), self._inquiry.last_asked(one[0].job.job_id))
-        )
-        for case, pod in due:
+        marks = await self._ledger.progress.of_pods([job.pod_uid for job in jobs if job.pod_uid])
+        asked = [(case, self._asking(case, snapshot, marks)) for case in cases]
+        asked = [(case, asking) for case, asking in asked if due(asking, self._settings)]
+        # The most urgent first, then those that were asked about longest ago: with little budget, no job starves.
+        asked.sort(key=lambda one: (urgency(one[1]), self._inquiry.last_asked(one[0].job.job_id)))
+        for case, asking in asked:
             if pass_report.stopped:
                 break
             with pass_report.item(f"job {case.job.job_id}"):
-                await self._settle_or_put_back(case, pod, questions, pass_report)
+                await self._settle_or_put_back(case, asking.pod, questions, pass_report)
         return pass_report.report()
 
     async def check(self, job_ids: Collection[int], pod_uid: str) -> Report:
@@ -159,14 +159,16 @@ class OrphanedJobs:
     def _age(self, job: Job) -> timedelta:
         return self._clock.now() - (job.started_at or job.changed_at)
 
-    def _due(self, case: _Case, pod: PodSaid) -> bool:
-        age = self._age(case.job)
-        if not worth_asking(age, pod, self._settings):
-            return False
-        gone = pod in (PodSaid.ENDED, PodSaid.ABSENT)
-        if not gone and case.executing and age < self._settings.executing_asked:
-            return False
-        return gone or not self._inquiry.believed(case.job.job_id, age)
+    def _asking(self, case: _Case, snapshot: PodSnapshot | None, marks: Mapping[str, ProgressMark]) -> Asking:
+        guest, still_for = guest_of(marks.get(case.job.pod_uid or ""), self._clock.now(), self._settings)
+        return Asking(
+            age=self._age(case.job),
+            pod=self._pod(case, snapshot),
+            executing=case.executing,
+            unasked_for=self._inquiry.unasked_for(case.job.job_id),
+            guest=guest,
+            still_for=still_for,
+        )
 
     async def _settle_or_put_back(
         self, case: _Case, pod: PodSaid, questions: Questions, pass_report: PassReport

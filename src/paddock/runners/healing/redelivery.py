@@ -1,7 +1,7 @@
 """Webhooks that GitHub could not deliver: asked for again while GitHub still can."""
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 from paddock.base.clock import Clock
 from paddock.clients.github import GitHub, GitHubError, HookDelivery, Invalid, RateLimited
@@ -16,6 +16,35 @@ _HORIZON = timedelta(days=3)
 """GitHub delivers again what is at most so old."""
 _ASK_AGAIN = 3
 """Passes after which a redelivery that did not show up is asked for again."""
+_OVERLAP = timedelta(minutes=3)
+"""How much of what was read before is read again: an attempt may show up late in GitHub's log."""
+
+
+class _DeliveryLog:
+    """What is known of an App's log: read as a whole once in each window, and in between only what is new.
+
+    A busy App has thousands of attempts in a window, of which GitHub shows a hundred a request: read every minute, they alone
+    would take up its hourly allowance.
+    """
+
+    def __init__(self) -> None:
+        self._attempts: dict[int, HookDelivery] = {}
+        self._since: datetime | None = None
+        """From when on nothing is missing; None before the first read."""
+        self._read_at = self._whole_at = datetime.min.replace(tzinfo=UTC)
+
+    async def read(self, github: GitHub, since: datetime, now: datetime, window: timedelta) -> list[HookDelivery]:
+        """The attempts since then. A read that fails raises, and changes nothing."""
+        whole = self._since is None or since < self._since or now - self._whole_at >= window
+        begin = since if whole else max(since, self._read_at - _OVERLAP)
+        new = await github.deliveries(begin)
+        kept = {} if whole else self._attempts
+        merged = {**kept, **{one.delivery_id: one for one in new}}
+        self._attempts = {number: one for number, one in merged.items() if one.delivered_at >= since}
+        self._since, self._read_at = since, now
+        if whole:
+            self._whole_at = now
+        return list(self._attempts.values())
 
 
 class Redelivery:
@@ -34,15 +63,13 @@ class Redelivery:
         apps: Mapping[str, GitHub],
         settings: HealingSettings,
         clock: Clock,
-        note_gap: Callable[[str, float], None] | None = None,
     ) -> None:
-        """`note_gap(app, seconds)` hears after every pass how long ago the newest delivery arrived."""
         self._ledger = ledger
         self._apps = apps
         self._settings = settings
         self._clock = clock
-        self._note_gap = note_gap
         self._covered: dict[str, datetime] = {}
+        self._logs: dict[str, _DeliveryLog] = {}
         self._asked: dict[str, tuple[int, datetime]] = {}
         self._hopeless: set[int] = set()
         self.every = settings.redelivery_every
@@ -63,10 +90,7 @@ class Redelivery:
         # Kept from the first look on, so that what a failed pass missed is not forgotten with it.
         covered = self._covered.setdefault(app, min(now, heard or now))
         since = max(now - _HORIZON, covered - window)
-        attempts = await github.deliveries(since)
-        arrived = [one.delivered_at for one in attempts if one.arrived]
-        if arrived and self._note_gap is not None:
-            self._note_gap(app, max(0.0, (now - max(arrived)).total_seconds()))
+        attempts = await self._logs.setdefault(app, _DeliveryLog()).read(github, since, now, window)
         missed = undelivered(attempts)
         known = await self._ledger.deliveries.known([one.guid for one in missed]) if missed else frozenset[str]()
         pass_report.looked += len({one.guid for one in attempts})

@@ -54,6 +54,8 @@ class HealingContext:
     rng: random.Random
     registry: CollectorRegistry
     kube_metrics: KubeMetrics
+    webhooks: bool = True
+    """Whether webhooks are taken at all: where they are not, GitHub is not asked to deliver them again."""
 
 
 class HealingService:
@@ -106,7 +108,7 @@ class HealingService:
             MissingPods(ledger, client, github, settings, clock, namespace=namespace, metrics=metrics, ask=self.check),
             LongQueued(ledger, github, settings, clock),
             UnheardJobs(ledger, github, given.announce, settings, clock),
-            Redelivery(ledger, {"github": github}, settings, clock),
+            Redelivery(ledger, {"github": github} if given.webhooks else {}, settings, clock),
             OrphanServiceAccounts(client, settings, clock, namespace=namespace, metrics=metrics),
             ImmortalPods(client, settings, clock, namespace=namespace, metrics=metrics),
             OfflineRunners(ledger, github, self._count, self._pool_names, settings, clock),

@@ -5,7 +5,7 @@ which owns the list anyway) for an audience of its own: whoever may make such a 
 the API server decides and records that. The person's name goes into the audit as the caller gives it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
@@ -24,6 +24,7 @@ from paddock.runners.http.internal import Authenticator
 from paddock.runners.http.readonly import PREFIX
 from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.ledger.allow_list import AccountChange, ListEntry, RepositoryLimit
+from paddock.runners.ledger.precedence import LARGEST_WEIGHT, PRIORITIES, STEP_SECONDS, Precedence
 from paddock.runners.tenants.names import Named, UnknownNameError, resolve, resolve_listed
 
 __all__ = ["AllowListPage", "AskedChange", "ChangeAccess", "ChangeAnswer", "accounts_routes"]
@@ -45,19 +46,22 @@ class ChangeAccess(Struct, frozen=True):
 
 
 class AllowListPage(Struct, frozen=True):
-    """The list, the limits of repositories, the latest changes (newest first), and what a change has to show."""
+    """The list, the limits of repositories, the latest changes (newest first), what a change has to show, and who goes first."""
 
     entries: Sequence[ListEntry]
     repository_limits: Sequence[RepositoryLimit]
     changes: Sequence[AccountChange]
     access: ChangeAccess
+    precedence: Sequence[Precedence] = ()
 
 
 class AskedChange(Struct, frozen=True, kw_only=True):
-    """A change. With `dry_run` it is only said what it would do. Without `vcpus` a repository's own limit is lifted."""
+    """A change. With `dry_run` it is only said what it would do. Without `vcpus` a repository's own limit is lifted; to
+    `weigh` without `weight` and `priority` takes both away.
+    """
 
     token: str
-    verb: Literal["allow", "deny", "limit"]
+    verb: Literal["allow", "deny", "limit", "weigh"]
     name: _Text
     by: _Text
     why: _Text = ""
@@ -65,6 +69,8 @@ class AskedChange(Struct, frozen=True, kw_only=True):
     platform: Platform = "macos"
     vcpus: _Size | None = None
     memory_mb: _Size | None = None
+    weight: int | None = None
+    priority: int | None = None
 
 
 class ChangeAnswer(Struct, frozen=True):
@@ -89,7 +95,13 @@ def accounts_routes(ledger: Ledger, github: GitHub, identity: Authenticator, set
         limit = number_of(request, "changes", 100, 0, _MOST_CHANGES)
         listed = ledger.allow_list
         return answer(
-            AllowListPage(await listed.entries(), await listed.repository_limits(), await listed.changes(limit), access)
+            AllowListPage(
+                await listed.entries(),
+                await listed.repository_limits(),
+                await listed.changes(limit),
+                access,
+                await ledger.precedence.all(),
+            )
         )
 
     async def change(request: Request) -> Response:
@@ -137,6 +149,8 @@ class _Changes:
         named = await find(asked.name, self._ledger, self._github)
         if asked.verb == "limit":
             return await self._limit(asked, named)
+        if asked.verb == "weigh":
+            return await self._weigh(asked, named)
         wanted = "allowed" if asked.verb == "allow" else "denied"
         if await self._ledger.allow_list.standing(named.account_id, named.repository_id) == wanted:
             return ChangeAnswer((f"{named.sentence} is {wanted} already",))
@@ -189,6 +203,29 @@ class _Changes:
             await self._ledger.allow_list.hint(named.account_id)
         return ChangeAnswer(steps, changed=not asked.dry_run)
 
+    async def _weigh(self, asked: AskedChange, named: Named) -> ChangeAnswer:
+        _check_range("weight", asked.weight, 1, LARGEST_WEIGHT)
+        _check_range("priority", asked.priority, *PRIORITIES)
+        said = {"repository_id": named.repository_id, "by": asked.by or "somebody", "why": asked.why or "asked for"}
+        before = await self._ledger.precedence.of(named.account_id, named.repository_id)
+        if asked.weight is None and asked.priority is None:
+            if before is None:
+                return ChangeAnswer((f"{named.sentence} has no weight and no priority of its own already",))
+            steps = (f"{named.sentence} has no weight and no priority of its own",)
+            changed = not asked.dry_run and await self._ledger.precedence.clear(named.account_id, **said)
+            return ChangeAnswer(steps, changed=changed)
+        steps = tuple(_said(named, asked.weight, asked.priority))
+        had = (None, None) if before is None else (before.weight, before.priority)
+        if (asked.weight in (None, had[0])) and (asked.priority in (None, had[1])):
+            return ChangeAnswer((f"{'; '.join(steps)} already",))
+        if asked.dry_run:
+            return ChangeAnswer(steps)
+        changed = await self._ledger.precedence.set(
+            named.account_id, named.name, weight=asked.weight, priority=asked.priority, **said
+        )
+        _log.info("a precedence was changed", name=named.name, account=named.account_id, by=asked.by)
+        return ChangeAnswer(steps, changed=changed)
+
     async def _check_free(self, named: Named, platform: str) -> None:
         """The account is known, and the settings say nothing else: they would have the last word."""
         for configured in self._settings.limits:
@@ -205,3 +242,18 @@ class _Changes:
 
 def _jobs(number: int) -> str:
     return "1 job" if number == 1 else f"{number} jobs"
+
+
+def _check_range(field: str, value: int | None, least: int, most: int) -> None:
+    if value is not None and not least <= value <= most:
+        raise _RefusedChangeError(f"{field} must be from {least} to {most}, and {value} was given")
+
+
+def _said(named: Named, weight: int | None, priority: int | None) -> Iterator[str]:
+    """What it means, a sentence for each of the two."""
+    if weight is not None:
+        among = "the repositories of its account" if named.repository_id else "accounts that wait"
+        yield f"{named.sentence} gets {weight} part{'' if weight == 1 else 's'} among {among}, each of which has 1 by default"
+    if priority is not None:
+        minutes = STEP_SECONDS // 60
+        yield f"jobs of {named.sentence} wait with priority {priority} (0 by default, one step more every {minutes} min)"

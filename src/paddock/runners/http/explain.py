@@ -256,8 +256,13 @@ def why_pool(
     signals: PoolSignals | None,
     sources: Sequence[JobSourceView] = (),
     now: datetime | None = None,
+    *,
+    not_listed: Sequence[str] = (),
 ) -> Explanation:
-    """Why a pool has as many Pods as it has, and whether it hears of its jobs."""
+    """Why a pool has as many Pods as it has, and whether it hears of its jobs.
+
+    `not_listed` are logins that installed the App and that the allow list says nothing of.
+    """
     status, spec = pool.status, pool.spec
     ready, scaled = get_condition(status.conditions, "Ready"), get_condition(status.conditions, "Autoscaled")
     evidence = [
@@ -286,12 +291,15 @@ def why_pool(
     for source in sources:
         trouble = source.trouble(now) if now is not None else ""
         deaf = deaf or bool(trouble)
-        counts = f"{source.assigned} jobs are assigned, {source.advertised} may be"
-        evidence.append(
-            Evidence("GitHub", f"scale set of {source.where}: {trouble or f'{counts}; {source.state.lower()}'}")
-        )
-    if spec.job_source == "ScaleSet" and not sources:
-        evidence.append(Evidence("database", "no account that may run jobs has installed the App: paddock accounts"))
+        counts = f"{source.assigned} jobs are assigned, {source.advertised} may be; {source.state.lower()}"
+        fine = f"{counts}; {source.sentence}" if source.sentence else counts
+        evidence.append(Evidence("GitHub", f"scale set of {source.where}: {trouble or fine}"))
+    unheard = list(not_listed) if spec.job_source == "ScaleSet" else []
+    for login in unheard:
+        installed = f"{login} has installed the App and is not on the allow list, so that no job of it is asked for"
+        evidence.append(Evidence("database", f"{installed}: paddock accounts allow {login}"))
+    if spec.job_source == "ScaleSet" and not sources and not unheard and signals is not None:
+        evidence.append(Evidence("database", "nobody who may run jobs has installed the App: paddock accounts list"))
     starving = signals is not None and signals.queued > 0 and status.idle == 0
     starved = (
         signals is not None and signals.queued > 0 and status.idle > 0 and signals.oldest_dispatchable_seconds > 30
@@ -302,12 +310,13 @@ def why_pool(
         evidence=tuple(evidence),
         next=(scaled.message if scaled is not None else "")
         or ("Warm Pods take the waiting jobs as soon as they are up." if starving else ""),
-        commands=("paddock get pods", "paddock get jobs"),
-        runbook="PaddockJobSourceLost" if deaf else ("PaddockJobsWaitTooLong" if starved else ""),
+        commands=(*(f"paddock accounts allow {login}" for login in unheard), "paddock get pods", "paddock get jobs"),
+        runbook="PaddockJobSourceLost" if deaf or unheard else ("PaddockJobsWaitTooLong" if starved else ""),
         healthy=ready is not None
         and ready.status == "True"
         and not starved
         and not deaf
+        and not unheard
         and all(said.status == "True" for _, said in understood),
     )
 

@@ -25,6 +25,9 @@ WINDOWS: Final = {
 }
 """How far back each window reaches, and the step of its rows: at most 1,440 of them."""
 _MARKS: Final = 200
+_RESULTS: Final = {"success": ("success",), "failure": ("failure", "timed_out"), "cancelled": ("cancelled",)}
+"""What a chart tells apart, and the conclusions of GitHub that it is made of; whatever else there is, is other."""
+_OTHER: Final = "other"
 
 
 class Mark(Struct, frozen=True, kw_only=True):
@@ -50,6 +53,8 @@ class FleetHistory(Struct, frozen=True, kw_only=True):
     wait_p50: list[float | None]
     wait_p95: list[float | None]
     heals: list[int]
+    ended: dict[str, list[int]]
+    """Jobs that ended, by result: success, failure, cancelled and other, all of them always there."""
     per_hour: list[float]
     marks: list[Mark]
 
@@ -71,6 +76,7 @@ def history_of(
         wait_p50=[_rounded(row.wait_p50) for row in rows],
         wait_p95=[_rounded(row.wait_p95) for row in rows],
         heals=[row.heals for row in rows],
+        ended={word: [_ended(row, word) for row in rows] for word in (*_RESULTS, _OTHER)},
         per_hour=[round(row.per_hour, 4) for row in rows],
         marks=sorted([*map(_of_incident, incidents), *map(_of_heal, heals)], key=lambda mark: mark.at)[-_MARKS:],
     )
@@ -105,6 +111,12 @@ def _of_incident(one: Incident) -> Mark:
 
 def _of_heal(one: Heal) -> Mark:
     return Mark(kind="heal", at=one.at.timestamp(), until=None, text=one.sentence)
+
+
+def _ended(row: Sample, word: str) -> int:
+    if word == _OTHER:
+        return sum(row.ended.values()) - sum(_ended(row, told) for told in _RESULTS)
+    return sum(row.ended.get(conclusion, 0) for conclusion in _RESULTS[word])
 
 
 def _rounded(value: float | None) -> float | None:

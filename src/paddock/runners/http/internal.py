@@ -22,7 +22,7 @@ from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
 from paddock.base.strangers import proven
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.identity import IdentityError, Principal, Unreachable
+from paddock.runners.dispatch.identity import IdentityError, NotAllowed, PodIdentity, Principal, Unreachable
 from paddock.runners.ledger import LedgerError, Pod, PoolSignals
 from paddock.runners.ledger.progress import LONGEST_MARK
 from paddock.runners.ledger.runner_logs import LARGEST_PIECE
@@ -59,6 +59,10 @@ _Why = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 class Authenticator(Protocol):
     async def principal(self, token: Secret, audience: str) -> Principal:
         """Who shows this token, for that audience. IdentityError otherwise, Unreachable among them."""
+        ...
+
+    async def waiting(self, token: Secret) -> PodIdentity:
+        """Which Pod of a pool shows its token; without a question to the cluster while its keys and the watches are there."""
         ...
 
 
@@ -182,10 +186,10 @@ def internal_routes(
         return Response(status_code=204)
 
     async def note_progress(request: Request) -> Response:
-        principal = await _principal(request, identity, settings.audience, refusals)
-        if not principal.pod_uid:
+        uid = await _pod_uid(request, identity, settings.audience, refusals)
+        if not uid:
             return refusal(403, "no_pod", "the token is not bound to a Pod: use the Pod's own projected token")
-        await progress(principal.pod_uid, str(decode(await _body(request), _Mark).mark))
+        await progress(uid, str(decode(await _body(request), _Mark).mark))
         return Response(status_code=204)
 
     async def add_log(request: Request) -> Response:
@@ -222,21 +226,48 @@ def internal_routes(
     )
 
 
-async def _principal(request: Request, identity: Authenticator, audience: str, refusals: RefusalLog) -> Principal:
+def _shown(request: Request) -> Secret:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise RefusedError(_unauthorised("show a ServiceAccount's token as Authorization: Bearer"))
+    return Secret(token.strip())
+
+
+async def _principal(request: Request, identity: Authenticator, audience: str, refusals: RefusalLog) -> Principal:
+    token = _shown(request)
     try:
-        principal = await identity.principal(Secret(token.strip()), audience)
-    except Unreachable:
-        sentence = "the token cannot be verified now: ask again"
-        raise RefusedError(refusal(503, "no_cluster", sentence, headers=_RETRY_AFTER)) from None
+        principal = await identity.principal(token, audience)
     except IdentityError as error:
-        # Why is for our log; whoever guesses tokens learns nothing from us.
-        refusals.refused(request.url.path, str(error), sender=request.client.host if request.client else "")
-        raise RefusedError(_unauthorised("the token is not accepted")) from None
+        raise _refused(request, error, refusals) from None
     proven(request.scope)
     return principal
+
+
+async def _pod_uid(request: Request, identity: Authenticator, audience: str, refusals: RefusalLog) -> str:
+    """The uid of the Pod that asks; empty where its token is bound to none.
+
+    Every VM with a job says every few seconds how far it is: a TokenReview each would be hundreds a second from a large fleet. So
+    the token is checked as that of a Pod that waits. The cluster is asked about those that may not wait any more, such as one
+    that is being deleted while its job runs.
+    """
+    token = _shown(request)
+    try:
+        uid = (await identity.waiting(token)).uid
+    except NotAllowed:
+        return (await _principal(request, identity, audience, refusals)).pod_uid
+    except IdentityError as error:
+        raise _refused(request, error, refusals) from None
+    proven(request.scope)
+    return uid
+
+
+def _refused(request: Request, error: IdentityError, refusals: RefusalLog) -> RefusedError:
+    if isinstance(error, Unreachable):
+        sentence = "the token cannot be verified now: ask again"
+        return RefusedError(refusal(503, "no_cluster", sentence, headers=_RETRY_AFTER))
+    # Why is for our log; whoever guesses tokens learns nothing from us.
+    refusals.refused(request.url.path, str(error), sender=request.client.host if request.client else "")
+    return RefusedError(_unauthorised("the token is not accepted"))
 
 
 def _unauthorised(sentence: str) -> Response:

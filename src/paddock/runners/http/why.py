@@ -60,9 +60,10 @@ class Explainer:
         try:
             signals = await self._ledger.signals.of_pool(name)
             sources = [source for source in await self._ledger.scale_sets.views() if source.pool == name]
+            unlisted = await self._ledger.scale_sets.not_listed() if pool.spec.job_source == "ScaleSet" else []
         except LedgerError:
-            signals, sources = None, []
-        return why_pool(pool, signals, sources, self._clock.now())
+            signals, sources, unlisted = None, [], []
+        return why_pool(pool, signals, sources, self._clock.now(), not_listed=unlisted)
 
     def _pod(self, meant: Callable[[Pod], bool]) -> Pod | None:
         return next((pod for pod in self._pods.list() if meant(pod)), None)

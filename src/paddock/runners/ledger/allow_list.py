@@ -6,7 +6,6 @@ its line in `account_changes` are one transaction. The hint that follows may be 
 seconds, so an allowed job waits that long at most.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -14,13 +13,11 @@ from msgspec import Struct
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database, columns
-from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.rows import Platform
 
 __all__ = ["AccountChange", "AllowList", "BoundName", "ListEntry", "RepositoryLimit", "Standing"]
 
-_MOST_AT_ONCE = 256
 Standing = Literal["allowed", "denied", ""]
 """What the list says of an account or a repository; empty where it says nothing, which is as good as denied."""
 
@@ -102,14 +99,13 @@ CHANGES = f"""
 SELECT {columns(AccountChange)} FROM account_changes
 WHERE %(account_id)s::bigint IS NULL OR account_id = %(account_id)s ORDER BY change_id DESC LIMIT %(limit)s
 """
-WHOLE = """
--- wholly_allowed: of these accounts, those without an exception
-SELECT account_id FROM allow_list WHERE account_id = ANY (%s::bigint[])
-GROUP BY account_id HAVING bool_and(allowed) AND bool_or(repository_id = 0)
-"""
 POOLS_OF = """
 -- pools_of_account: where jobs of it wait
 SELECT DISTINCT pool FROM jobs WHERE status = 'queued' AND account_id = %s
+"""
+MAY_RUN = """
+-- may_run: by the rule of admission
+SELECT is_allowed(%s, %s, %s)
 """
 AFFECTED = """
 -- affected: how many of its jobs wait, and how many are held for it
@@ -178,7 +174,6 @@ class AllowList:
         self._database = database
         self._clock = clock
         self._notifications = notifications
-        self._whole = GroupCommit(self._wholly_allowed, most=_MOST_AT_ONCE)
 
     async def allow(self, account_id: int, name: str, *, repository_id: int = 0, by: str, why: str) -> bool:
         """Jobs of the account, or of the repository, may run from now on; those that wait go at once. False: they might."""
@@ -198,14 +193,9 @@ class AllowList:
                 return "allowed" if entry.allowed else "denied"
         return ""
 
-    async def wholly_allowed(self, account_id: int) -> bool:
-        """Whether every repository of the account may run jobs: then, and only then, may a runner serve all of them."""
-        return await self._whole.ask(account_id)
-
-    async def _wholly_allowed(self, account_ids: Sequence[int]) -> list[bool]:
-        async with self._database.connection() as connection:
-            found = {row[0] for row in await (await connection.execute(WHOLE, [list(account_ids)])).fetchall()}
-        return [account_id in found for account_id in account_ids]
+    async def may_run(self, account_id: int, repository_id: int, repository: str) -> bool:
+        """Whether jobs of the repository may run: by its own line, else its account's, else not."""
+        return bool(await self._database.value(MAY_RUN, [account_id, repository_id, repository]))
 
     async def changes(self, limit: int = 100, *, account_id: int | None = None) -> list[AccountChange]:
         """Changes of the list and of limits, newest first."""

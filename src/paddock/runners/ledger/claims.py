@@ -30,8 +30,11 @@ Scope = Literal["job", "repository", "account"]
 _MINT_BACKOFF = Backoff(base=5.0, cap=900.0, factor=2.0, jitter=0.25)
 
 CLAIM_JOBS = """
--- claim_jobs: the pool's next jobs to these waiting Pods
-SELECT * FROM claim_jobs(%(pool)s, %(uids)s, %(names)s, %(dispatcher)s, %(by)s, %(now)s)
+-- claim_jobs: the pool's next jobs to these waiting Pods, and of each account what a mint must know
+SELECT answer.*, (SELECT installation_id FROM accounts WHERE accounts.account_id = answer.account_id), coalesce((
+    SELECT bool_and(line.allowed) AND bool_or(line.repository_id = 0) FROM allow_list line WHERE line.account_id = answer.account_id
+), false) AS wholly_allowed
+FROM claim_jobs(%(pool)s, %(uids)s, %(names)s, %(dispatcher)s, %(by)s, %(now)s) answer
 """
 CLAIMS_TO_COMMIT = """
 -- claims_to_commit: all of them before any job, in the order of locks

@@ -23,6 +23,18 @@ Params = Mapping[str, Any] | Sequence[Any]
 Connection = psycopg.AsyncConnection[Any]
 Pool = AsyncConnectionPool[Connection]
 
+READ_ONLY = """
+-- people_only_look
+SET TRANSACTION READ ONLY
+"""
+SNAPSHOT = """
+-- one_snapshot
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ
+"""
+CUT_OFF = """
+-- people_may_be_cut_off
+SELECT set_config('statement_timeout', %s, true)
+"""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -106,6 +118,16 @@ class Database:
     async def transaction(self) -> AsyncIterator[Connection]:
         """All or nothing: any exception, cancellation included, leaves no trace of what was done inside."""
         async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def looking(self, seconds: int = 3, *, snapshot: bool = False) -> AsyncIterator[Connection]:
+        """For people: nothing can be written in it, and each statement is cut off after so many seconds. With `snapshot` all see one moment."""
+        async with self.transaction() as connection:
+            if snapshot:
+                await connection.execute(SNAPSHOT)
+            await connection.execute(READ_ONLY)
+            await connection.execute(CUT_OFF, [str(seconds * 1000)])
             yield connection
 
     async def rows(self, row: type[Row], statement: LiteralString, params: Params = ()) -> list[Row]:

@@ -2,7 +2,7 @@
 
 A repeat is known by its delivery id for as long as the row is kept; GitHub gives a redelivery the id of the original. A
 worker that takes a delivery holds it for a while; if it dies, the delivery comes due again and another takes it. Handling
-must therefore be repeatable, which every operation of the ledger is.
+must therefore be repeatable, which every operation of the ledger is. Who stores one may take it in the same statement.
 """
 
 import random
@@ -12,10 +12,11 @@ from typing import LiteralString, NamedTuple
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
-from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.database import Database, columns
 from paddock.runners.ledger.errors import InvalidEntryError, StaleDeliveryError
 from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.rows import Delivery
+from paddock.runners.ledger.views import LostDeliveries
 
 __all__ = ["ATTEMPTS", "Deliveries"]
 
@@ -25,13 +26,20 @@ ATTEMPTS = 6
 _MOST_AT_ONCE = 64
 """Deliveries in one statement: at most so many bodies of a quarter of a megabyte each."""
 _HOLD = timedelta(seconds=60)
+_HOLD_AS_STORED = timedelta(seconds=15)
+"""Shorter where it was taken as it was stored: GitHub may not have heard that it is stored, and nobody else looks for it."""
+_LOST_LATELY = timedelta(minutes=15)
+"""What could not be delivered is asked for again every few minutes: a loss of which nothing was heard for longer is over."""
+_LOST_AT_MOST = timedelta(days=3)
+_CLOCKS_APART = timedelta(seconds=10)
 _BACKOFF = Backoff(base=1.0, cap=300.0, factor=4.0)
 
 STORE = """
 -- store_deliveries: the key is the de-duplication; in its order, so that two who store the same ones wait in no circle
-INSERT INTO deliveries (delivery_id, event, payload, received_at, due_at)
-SELECT sent.delivery_id, sent.event, sent.payload, %(now)s, %(now)s
-FROM unnest(%(delivery_ids)s::text[], %(events)s::text[], %(payloads)b::bytea[]) AS sent (delivery_id, event, payload)
+INSERT INTO deliveries (delivery_id, event, payload, received_at, due_at, attempts)
+SELECT sent.delivery_id, sent.event, sent.payload, %(now)s, CASE WHEN sent.taken THEN %(until)s ELSE %(now)s END, sent.taken::integer
+FROM unnest(%(delivery_ids)s::text[], %(events)s::text[], %(payloads)b::bytea[], %(taken)s::boolean[])
+    AS sent (delivery_id, event, payload, taken)
 ORDER BY sent.delivery_id
 ON CONFLICT DO NOTHING
 RETURNING delivery_id
@@ -81,6 +89,18 @@ NEWEST = """
 -- newest_delivery
 SELECT max(received_at) FROM deliveries
 """
+LOST = f"""
+-- lost_deliveries: by what GitHub was asked to deliver again, of late too. An arrival after GitHub's try ends it; clocks may
+-- differ a little.
+SELECT {columns(LostDeliveries)} FROM (
+    SELECT count(DISTINCT evidence ->> 'guid')::integer AS events, min((evidence ->> 'delivered_at')::timestamptz) AS since,
+           (array_agg((evidence ->> 'status_code')::integer ORDER BY (evidence ->> 'delivered_at')::timestamptz DESC))[1] AS status_code
+    FROM heals, (SELECT coalesce(max(received_at) + %(apart)s, '-infinity') AS at FROM deliveries) arrived
+    WHERE kind = 'redelivered' AND heals.at > greatest(arrived.at, %(oldest)s)
+      AND (evidence ->> 'delivered_at')::timestamptz > arrived.at
+    HAVING max(heals.at) > %(lately)s
+) tries
+"""
 BACKLOG = """
 -- delivery_backlog
 SELECT count(*) FROM deliveries WHERE settled_at IS NULL
@@ -91,6 +111,7 @@ class _Sent(NamedTuple):
     delivery_id: str
     event: str
     payload: bytes
+    taken: bool
 
 
 class _Done(NamedTuple):
@@ -107,11 +128,15 @@ class Deliveries:
         self._storing = GroupCommit(self._store, most=_MOST_AT_ONCE, key=lambda sent: sent.delivery_id)
         self._settling = GroupCommit(self._settle, most=_MOST_AT_ONCE, key=lambda done: done.delivery_id)
 
-    async def store(self, delivery_id: str, event: str, payload: bytes) -> bool:
-        """Keep a delivery; False means that it is a repeat. Answer GitHub 2xx after either, 503 after an error."""
+    async def store(self, delivery_id: str, event: str, payload: bytes, *, take: bool = False) -> Delivery | None:
+        """Keep a delivery; None means that it is a repeat. Answer GitHub 2xx after either, 503 after an error.
+
+        With `take` it is the caller's for a quarter of a minute, as if it had been taken: settle or postpone it within that.
+        Otherwise it is due at once.
+        """
         if not delivery_id:
             raise InvalidEntryError("delivery_id is empty: it is the header X-GitHub-Delivery")
-        return await self._storing.ask(_Sent(delivery_id, event, payload))
+        return await self._storing.ask(_Sent(delivery_id, event, payload, take))
 
     async def take(self, limit: int = 20) -> list[Delivery]:
         """Take up to `limit` deliveries that are due, for a minute. Settle or postpone each within that."""
@@ -142,6 +167,12 @@ class Deliveries:
         """When the last delivery was received; None if none is remembered."""
         return await self._database.value(NEWEST)
 
+    async def lost(self) -> LostDeliveries | None:
+        """What GitHub could not deliver since the last delivery arrived; None while they arrive, or while there are none."""
+        now = self._clock.now()
+        params = {"lately": now - _LOST_LATELY, "oldest": now - _LOST_AT_MOST, "apart": _CLOCKS_APART}
+        return await self._database.row(LostDeliveries, LOST, params)
+
     async def backlog(self) -> int:
         """How many deliveries wait to be handled."""
         return await self._database.value(BACKLOG)
@@ -150,15 +181,21 @@ class Deliveries:
         """Drop settled deliveries received before that; keep at least three days, as long as GitHub may redeliver."""
         return await self._database.run(FORGET, [before, limit])
 
-    async def _store(self, sent: Sequence[_Sent]) -> list[bool]:
+    async def _store(self, sent: Sequence[_Sent]) -> list[Delivery | None]:
+        now = self._clock.now()
         params = {
             "delivery_ids": [one.delivery_id for one in sent],
             "events": [one.event for one in sent],
             "payloads": [one.payload for one in sent],
-            "now": self._clock.now(),
+            "taken": [one.taken for one in sent],
+            "now": now,
+            "until": now + _HOLD_AS_STORED,
         }
         new = await self._ids(STORE, params)
-        return [one.delivery_id in new for one in sent]
+        return [
+            Delivery(one.delivery_id, one.event, one.payload, now, int(one.taken)) if one.delivery_id in new else None
+            for one in sent
+        ]
 
     async def _settle(self, done: Sequence[_Done]) -> list[bool]:
         params = {

@@ -38,6 +38,10 @@ class Announcement(msgspec.Struct, frozen=True):
     why: str
 
 
+ADD = """
+-- add_jobs: those that are new, in one round trip
+SELECT add_jobs(%s::jsonb, %s)
+"""
 TRY_LOCKS = """
 -- try_job_locks: those that no other transaction holds; the others are waited for one at a time, holding nothing
 SELECT job_id FROM unnest(%s::bigint[]) AS said (job_id) WHERE pg_try_advisory_xact_lock(job_lock_key(job_id))
@@ -91,15 +95,23 @@ class EnqueueBatcher:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._announcing = GroupCommit(self._add, most=_MOST_AT_ONCE, key=lambda said: said.job.job_id)
+        self._adding = GroupCommit(self._add, most=_MOST_AT_ONCE, key=lambda said: said.job.job_id)
+        self._announcing = GroupCommit(self._announce, most=_MOST_AT_ONCE, key=lambda said: said.job.job_id)
 
     async def add(self, said: Announcement) -> Moved | None:
         """Queue the job unless it is known or has finished; None if nothing was done, because the job is being spoken of
         elsewhere at this very moment: then wait for its lock, holding nothing else.
         """
+        if await self._adding.ask(said):
+            return MOVED[said.status]  # nearly always: what is announced is mostly new
         return await self._announcing.ask(said)
 
-    async def _add(self, said: Sequence[Announcement]) -> list[Moved | None]:
+    async def _add(self, said: Sequence[Announcement]) -> list[bool]:
+        async with self._database.connection() as connection:
+            added = await _ids(connection, ADD, [msgspec.json.encode(said).decode(), self._clock.now()])
+        return [each.job.job_id in added for each in said]
+
+    async def _announce(self, said: Sequence[Announcement]) -> list[Moved | None]:
         """Many events in one transaction. None for a job whose lock another transaction holds at this very moment: to
         wait for that would be to wait with the locks of all the others in hand.
         """

@@ -1,7 +1,7 @@
 """Calls that travel together: what is asked while an answer is on its way goes as one statement when it has come.
 
-A call that finds none on the way goes at once, so that nothing waits for company that may never come. The more is asked
-at once, the more goes in one statement and one commit.
+A call that finds none on the way goes at once, so that nothing waits for company that may never come; unless it is said that
+there is no hurry, and for how long. The more is asked at once, the more goes in one statement and one commit.
 """
 
 import asyncio
@@ -44,10 +44,13 @@ class GroupCommit(Generic[Asked, Answer]):
         *,
         most: int,
         key: Callable[[Asked], Hashable] | None = None,
+        wait: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._send = send
         self._most = most
         self._key = key
+        self._wait = wait
+        """For company, before each statement; None for what is in a hurry."""
         self._waiting: deque[_Seat[Asked, Answer]] = deque()
         self._travelling: list[_Seat[Asked, Answer]] = []
         self._way: asyncio.Task[None] | None = None
@@ -81,6 +84,10 @@ class GroupCommit(Generic[Asked, Answer]):
 
     async def _travel(self) -> None:
         while self._waiting:
+            if self._wait is not None:
+                await self._wait()
+                if not self._waiting:
+                    return  # nobody waits for an answer any more
             self._travelling = group = self._board()
             answers = await self._answers([seat.asked for seat in group])
             for seat, answer in zip(group, answers, strict=True):

@@ -75,8 +75,9 @@ DISPLACE = """
 UPDATE claims SET job_id = NULL, executing_since = NULL, displaced_at = coalesce(displaced_at, %s) WHERE generation = %s
 """
 EXECUTES = """
--- claim_executes: GitHub proved which job this runner executes
-UPDATE claims SET job_id = %(job_id)s, executing_since = coalesce(executing_since, %(started_at)s), displaced_at = NULL
+-- claim_executes: GitHub proved which job this runner executes, and so whose limit it counts for (a job may have had no name)
+UPDATE claims SET job_id = %(job_id)s, repository_id = coalesce((SELECT j.repository_id FROM jobs j WHERE j.job_id = %(job_id)s), repository_id),
+    executing_since = coalesce(executing_since, %(started_at)s), displaced_at = NULL
 WHERE generation = %(generation)s
 """
 RUNS = """

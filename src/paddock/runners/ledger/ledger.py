@@ -12,10 +12,13 @@ from paddock.base.rng import unseeded
 from paddock.runners.ledger.accounts import Accounts
 from paddock.runners.ledger.advisory_locks import AdvisoryLocks
 from paddock.runners.ledger.allow_list import AllowList
+from paddock.runners.ledger.app_access import AppAccess
+from paddock.runners.ledger.assignments import Assignments
 from paddock.runners.ledger.claims import Claims
 from paddock.runners.ledger.database import Database, Pool, make_pool, prepare
 from paddock.runners.ledger.deliveries import Deliveries
 from paddock.runners.ledger.dispatchers import Dispatchers
+from paddock.runners.ledger.ended_jobs import EndedJobs
 from paddock.runners.ledger.errors import LedgerUnavailableError
 from paddock.runners.ledger.fences import Fences
 from paddock.runners.ledger.heals import Heals
@@ -24,8 +27,10 @@ from paddock.runners.ledger.incidents import Incidents
 from paddock.runners.ledger.jobs import Jobs
 from paddock.runners.ledger.limits import Limits
 from paddock.runners.ledger.mac_states import MacStates
+from paddock.runners.ledger.nameless import NamelessJobs
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.overview import Overview
+from paddock.runners.ledger.precedence import PrecedenceList
 from paddock.runners.ledger.progress import Progress
 from paddock.runners.ledger.recovery import Recovery
 from paddock.runners.ledger.rerouting import Rerouting
@@ -36,6 +41,7 @@ from paddock.runners.ledger.samples import Samples
 from paddock.runners.ledger.scale_sets import ScaleSetRows
 from paddock.runners.ledger.sessions import Sessions
 from paddock.runners.ledger.signals import Signals
+from paddock.runners.ledger.succession import Succession
 from paddock.runners.ledger.transitions import Transitions
 from paddock.runners.ledger.unconfirmed import UnconfirmedClaims
 
@@ -65,12 +71,17 @@ class Ledger:
         self.accounts = Accounts(database, clock)
         self.limits = Limits(database, clock)
         self.allow_list = AllowList(database, clock, self.notifications)
+        self.app_access = AppAccess(database, clock, self.notifications)
+        self.precedence = PrecedenceList(database, clock)
         self.deliveries = Deliveries(database, clock, rng)
         self.jobs = Jobs(database, clock, self.notifications)
         self.claims = Claims(database, clock, rng, self.notifications)
         self.sessions = Sessions(database, clock)
         self.fences = Fences(database, clock)
         self.scale_sets = ScaleSetRows(database, clock, rng)
+        self.assignments = Assignments(database)
+        self.nameless = NamelessJobs(database, clock, self.jobs, self.notifications)
+        self.succession = Succession(database, clock, self.notifications)
         self.recovery = Recovery(database, clock, self.notifications, self.sessions)
         self.dispatchers = Dispatchers(database, clock)
         self.unconfirmed = UnconfirmedClaims(database, clock, self.notifications)
@@ -78,6 +89,7 @@ class Ledger:
         self.transitions = Transitions(database)
         self.signals = Signals(database, clock)
         self.overview = Overview(database, clock)
+        self.ended_jobs = EndedJobs(database, clock)
         self.progress = Progress(database, clock)
         self.runner_troubles = RunnerTroubles(database, clock)
         self.runner_logs = RunnerLogs(database, clock)

@@ -12,6 +12,7 @@ from typing import Final
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
+from paddock.runners.ledger.ended_jobs import NEWEST
 from paddock.runners.ledger.rows import Session
 from paddock.runners.ledger.views import (
     AccountView,
@@ -30,14 +31,6 @@ LARGEST_PAGE: Final = 1000
 _SAMPLES = 10_000
 _STAGES = ("queued_to_claimed", "claimed_to_running", "running_to_started", "total")
 
-READ_ONLY = """
--- people_only_look
-SET TRANSACTION READ ONLY
-"""
-BE_QUICK = """
--- people_may_be_cut_off
-SELECT set_config('statement_timeout', '3000', true)
-"""
 SUMMARY = """
 -- summary: the same rule as the autoscaler's signals, over all pools
 WITH line AS (
@@ -81,10 +74,13 @@ SELECT coalesce(extract(epoch FROM %(now)s - min(oldest) FILTER (WHERE headroom 
        (SELECT count(*) FROM completions WHERE completed_at > %(now)s - interval '1 hour')::integer AS completed_last_hour,
        coalesce(sum(not_allowed), 0)::integer AS not_allowed,
        (SELECT count(*) FROM jobs WHERE status = 'waiting')::integer AS held,
-       (SELECT count(*) FROM jobs WHERE status = 'unserved')::integer AS unserved,
-       coalesce((SELECT changed_why FROM jobs WHERE status = 'unserved' ORDER BY changed_at, job_id LIMIT 1), '')
+       (SELECT count(*) FROM jobs WHERE status = 'unserved' AND label <> '')::integer AS unserved,
+       coalesce((SELECT changed_why FROM jobs WHERE status = 'unserved' AND label <> '' ORDER BY changed_at, job_id LIMIT 1), '')
            AS unserved_why,
-       (SELECT min(changed_at) FROM jobs WHERE status = 'unserved') AS unserved_since,
+       (SELECT min(changed_at) FROM jobs WHERE status = 'unserved' AND label <> '') AS unserved_since,
+       (SELECT count(*) FROM jobs WHERE status = 'unserved' AND label = '')::integer AS unsure,
+       coalesce((SELECT changed_why FROM jobs WHERE status = 'unserved' AND label = '' ORDER BY changed_at, job_id LIMIT 1), '')
+           AS unsure_why,
        min(rested) AS resting_since,
        coalesce((SELECT s.why FROM setbacks s WHERE s.not_before > %(now)s ORDER BY s.not_before DESC LIMIT 1), '')
            AS resting_why
@@ -108,6 +104,12 @@ WHY_IT_WAITS = """
     SELECT of_pool.pool, place.job_id, place.number::integer AS number, count(*) OVER (PARTITION BY of_pool.pool) AS ranked
     FROM (SELECT DISTINCT pool FROM line) of_pool
     CROSS JOIN LATERAL unnest(next_jobs(of_pool.pool, %(deep)s, %(now)s, '{}')) WITH ORDINALITY AS place (job_id, number)
+), highest AS (
+    SELECT places.pool, max(coalesce(own.priority, its.priority, 0)) AS priority
+    FROM places JOIN jobs j USING (job_id)
+    LEFT JOIN precedence its ON its.account_id = j.account_id AND its.repository_id = 0
+    LEFT JOIN precedence own ON own.account_id = j.account_id AND own.repository_id = j.repository_id AND j.repository_id <> 0
+    WHERE EXISTS (SELECT FROM precedence) GROUP BY places.pool
 )
 SELECT line.job_id, line.account_id, a.login, line.repository, line.workflow_name, line.job_name, line.pool,
        line.platform, line.label, line.labels, line.status, line.vcpus, line.memory_mb, line.enqueued_at, line.changed_at,
@@ -118,7 +120,9 @@ SELECT line.job_id, line.account_id, a.login, line.repository, line.workflow_nam
        places.number AS position,
        coalesce((SELECT max(p.ranked) FROM places p WHERE p.pool = line.pool), 0)::integer AS ranked,
        is_allowed(line.account_id, line.repository_id, line.repository) AS allowed,
-       own.vcpus::integer AS room_vcpus, own.memory_mb::integer AS room_memory_mb
+       own.vcpus::integer AS room_vcpus, own.memory_mb::integer AS room_memory_mb,
+       coalesce(of_account.weight, 1) AS weight, coalesce(of_repository.priority, of_account.priority, 0) AS priority,
+       coalesce(highest.priority, 0) AS highest_priority
 FROM line JOIN accounts a USING (account_id)
 LEFT JOIN limits l ON l.account_id = line.account_id AND l.platform = line.platform
 LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb FROM claims c
@@ -128,6 +132,10 @@ LEFT JOIN LATERAL (SELECT s.repository, s.not_before, s.why FROM setbacks s
                      AND s.not_before > %(now)s ORDER BY s.not_before DESC LIMIT 1) setback ON true
 LEFT JOIN LATERAL repository_room(line.account_id, line.repository_id, line.platform) own ON true
 LEFT JOIN places ON places.pool = line.pool AND places.job_id = line.job_id
+LEFT JOIN highest ON highest.pool = line.pool
+LEFT JOIN precedence of_account ON of_account.account_id = line.account_id AND of_account.repository_id = 0
+LEFT JOIN precedence of_repository ON of_repository.account_id = line.account_id AND line.repository_id <> 0
+                                  AND of_repository.repository_id = line.repository_id
 ORDER BY line.enqueued_at, line.job_id
 """
 RUNNING = """
@@ -136,26 +144,6 @@ SELECT j.job_id, j.account_id, a.login, j.repository, j.workflow_name, j.job_nam
        j.claimed_at, j.started_at, c.executing_since, j.pod_uid, j.pod_name, j.runner_name
 FROM jobs j JOIN accounts a USING (account_id) LEFT JOIN claims c ON c.job_id = j.job_id
 WHERE j.status = 'running' AND j.started_at IS NOT NULL ORDER BY j.started_at, j.job_id LIMIT %(limit)s
-"""
-RECENT = """
--- recent: the young end of the completions
-WITH latest AS (
-    SELECT * FROM completions ORDER BY completed_at DESC LIMIT %(limit)s
-)
-SELECT f.job_id, f.account_id, a.login, coalesce(j.repository, '') AS repository,
-       coalesce(j.workflow_name, '') AS workflow_name, coalesce(j.job_name, '') AS job_name,
-       coalesce(j.pool, '') AS pool, f.conclusion, f.runner_name, j.enqueued_at, j.started_at, f.completed_at,
-       CASE WHEN f.runner_name IS NOT NULL THEN
-           greatest(0, extract(epoch FROM coalesce(s.job_started_at, j.started_at) - j.enqueued_at))::float8 END AS waited_seconds,
-       CASE WHEN f.runner_name IS NOT NULL THEN
-           greatest(0, extract(epoch FROM f.completed_at - coalesce(s.job_started_at, j.started_at)))::float8 END AS ran_seconds,
-       CASE WHEN s.started_at IS NOT NULL THEN
-           greatest(0, extract(epoch FROM coalesce(s.ended_at, %(now)s) - s.started_at))::float8 END AS pod_seconds,
-       s.pod_name, s.last_lines
-FROM latest f JOIN accounts a USING (account_id) LEFT JOIN jobs j USING (job_id)
-LEFT JOIN LATERAL (SELECT * FROM sessions s WHERE s.account_id = f.account_id AND s.runner_name = f.runner_name
-                   ORDER BY s.started_at DESC LIMIT 1) s ON true
-ORDER BY f.completed_at DESC, f.job_id DESC
 """
 LATENCY = """
 -- latency: jobs that ended in the window or run since, at most so many; a runner's own session says when GitHub started it
@@ -243,7 +231,7 @@ class Overview:
     async def recent(self, limit: int = 100) -> list[FinishedJob]:
         """The jobs that ended last, latest first."""
         async with self._looking() as connection:
-            return await fetch_all(connection, FinishedJob, RECENT, {"limit": _page(limit), "now": self._clock.now()})
+            return await fetch_all(connection, FinishedJob, NEWEST, {"limit": _page(limit), "now": self._clock.now()})
 
     async def latency(self, window: timedelta = timedelta(hours=1)) -> list[Stage]:
         """How long each stage took for jobs of the last `window`, newest ten thousand; every stage is there."""
@@ -263,9 +251,7 @@ class Overview:
 
     @asynccontextmanager
     async def _looking(self) -> AsyncIterator[Connection]:
-        async with self._database.transaction() as connection:
-            await connection.execute(READ_ONLY)
-            await connection.execute(BE_QUICK)
+        async with self._database.looking() as connection:
             yield connection
 
 

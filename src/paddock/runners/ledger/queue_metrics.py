@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.refusal_log import RefusalLog
 from paddock.runners.ledger import Ledger, LedgerError, PoolSignals
 from paddock.runners.ledger.eligible_waits import EligibleWaits
 from paddock.runners.ledger.views import QueueSummary
@@ -15,24 +16,38 @@ from paddock.runners.ledger.views import QueueSummary
 __all__ = ["QueueCollector"]
 
 _EVERY = 10.0
+_SAID_EVERY = 300.0
 _log = get_logger("ledger")
 
 
 class QueueCollector(Collector):
     """Asks the ledger every few seconds, and shows its last answer; none at all while the ledger cannot be asked.
 
-    A missing series pages through its `absent()` alert; an old number would look like health.
+    A missing series pages through its `absent()` alert; an old number would look like health. `scale_sets` says whether
+    some pool asks GitHub for its jobs.
     """
 
-    def __init__(self, ledger: Ledger, pools: Callable[[], Iterable[str]], clock: Clock) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        pools: Callable[[], Iterable[str]],
+        clock: Clock,
+        *,
+        scale_sets: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._ledger = ledger
         self._pools = pools
         self._clock = clock
         self.signals: dict[str, PoolSignals] = {}
         self.backlog: int | None = None
+        self.lost_seconds: float | None = None
         self.unserved: int | None = None
+        self.unsure: int | None = None
         self._timeout = EligibleWaits()
         self._unlisted = 0
+        self._withheld = 0
+        self._refusals = RefusalLog(_log, every=_SAID_EVERY)
+        self._scale_sets = scale_sets
 
     async def run(self) -> None:
         """Keep asking until cancelled."""
@@ -45,11 +60,16 @@ class QueueCollector(Collector):
         try:
             self.signals = {pool: await self._ledger.signals.of_pool(pool) for pool in self._pools()}
             self.backlog = await self._ledger.deliveries.backlog()
+            lost = await self._ledger.deliveries.lost()
+            self.lost_seconds = 0.0 if lost is None else max(0.0, (self._clock.now() - lost.since).total_seconds())
             self.unserved = await self._ledger.signals.unserved()
+            self.unsure = await self._ledger.rerouting.unsure()
             self._timeout.look(await self._ledger.signals.line(), self._clock.now())
             self._say_who_may_not(sum(signals.not_allowed for signals in self.signals.values()))
+            self._say_what_limits_hold(sum(signals.withheld for signals in self.signals.values()))
         except LedgerError:
-            self.signals, self.backlog, self.unserved = {}, None, None
+            self.signals, self.backlog, self.unserved, self.unsure = {}, None, None, None
+            self.lost_seconds = None
             self._timeout.forget()
 
     def _say_who_may_not(self, jobs: int) -> None:
@@ -62,6 +82,15 @@ class QueueCollector(Collector):
             )
         self._unlisted = jobs
 
+    def _say_what_limits_hold(self, jobs: int) -> None:
+        """When it begins, and no more than once in some minutes: an account at its limit comes and goes there all day."""
+        if jobs and not self._withheld:
+            why = "limits of their accounts hold jobs back"
+            self._refusals.refused(
+                "queue", why, usual=True, jobs=str(jobs), remedy="`paddock accounts list` shows limits"
+            )
+        self._withheld = jobs
+
     async def summary(self) -> QueueSummary:
         """The ledger's numbers of this moment; the wait of the oldest job counts from when its account had room."""
         summary = await self._ledger.overview.summary()
@@ -72,8 +101,10 @@ class QueueCollector(Collector):
             dispatchable_by_pool={pool: signals.queued for pool, signals in self.signals.items() if signals.queued},
             oldest_by_pool={pool: self._oldest(pool) for pool, signals in self.signals.items() if signals.queued},
             job_sources=await self._ledger.scale_sets.views(),
+            undelivered=await self._ledger.deliveries.lost(),
             runner_troubles=await self._ledger.runner_troubles.now(),
             not_installed=await self._ledger.runner_troubles.not_installed(),
+            not_listed=await self._ledger.scale_sets.not_listed() if self._scale_sets() else [],
         )
 
     def _oldest(self, pool: str) -> float:
@@ -111,7 +142,21 @@ class QueueCollector(Collector):
             unserved = GaugeMetricFamily("paddock_queue_unserved_jobs", "Jobs with labels that no pool offers.")
             unserved.add_metric([], self.unserved)
             yield unserved
+        if self.unsure is not None:
+            unsure = GaugeMetricFamily(
+                "paddock_queue_unsure_jobs",
+                "Jobs that no pool serves and that may be meant for other runners: they carry no dispatch label of ours.",
+            )
+            unsure.add_metric([], self.unsure)
+            yield unsure
         if self.backlog is not None:
             backlog = GaugeMetricFamily("paddock_webhook_backlog", "Stored deliveries that are not handled yet.")
             backlog.add_metric([], self.backlog)
             yield backlog
+        if self.lost_seconds is not None:
+            lost = GaugeMetricFamily(
+                "paddock_webhook_lost_seconds",
+                "For how long GitHub has tried to deliver webhooks and none has arrived; 0 while they arrive, or while there are none.",
+            )
+            lost.add_metric([], self.lost_seconds)
+            yield lost

@@ -11,13 +11,26 @@ from paddock.base.clock import Clock
 from paddock.runners.api import Platform
 from paddock.runners.ledger.database import Database
 from paddock.runners.ledger.notifications import Notifications
+from paddock.runners.ledger.scale_sets import FIRST_JOB_ID
 
-__all__ = ["Rerouting", "Routed"]
+__all__ = ["FormerPool", "Rerouting", "Routed"]
+
+_NEWEST = 10_000
 
 GROUPS = """
 -- routed_groups: the jobs that no runner has, by where they were sent and why
 SELECT status, pool, label, labels, CASE WHEN status = 'unserved' THEN changed_why ELSE '' END AS why, count(*)::integer AS jobs
 FROM jobs WHERE status IN ('waiting', 'unserved', 'queued') GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+"""
+FORMER = """
+-- former_labels: what the newest jobs of webhooks were dispatched by, and where to; numbers of GitHub's only grow
+SELECT DISTINCT ON (lower(label)) lower(label) AS label, pool, platform, vcpus, memory_mb FROM (
+    SELECT job_id, label, pool, platform, vcpus, memory_mb FROM jobs WHERE job_id < %(ours)s ORDER BY job_id DESC LIMIT %(newest)s
+) newest WHERE label <> '' ORDER BY lower(label), job_id DESC
+"""
+UNSURE = """
+-- unsure_jobs: unserved, and by no dispatch label of ours
+SELECT count(*)::integer FROM jobs WHERE status = 'unserved' AND label = ''
 """
 MOVE = """
 -- reroute_group: those that still are as they were read, and that nobody is taking or speaking of at this moment
@@ -59,6 +72,16 @@ class Routed(Struct, frozen=True, kw_only=True):
     jobs: int
 
 
+class FormerPool(Struct, frozen=True, kw_only=True):
+    """Where jobs with a dispatch label went; the pool may be gone."""
+
+    label: str
+    pool: str
+    platform: Platform
+    vcpus: int
+    memory_mb: int
+
+
 class Rerouting:
     def __init__(self, database: Database, clock: Clock, notifications: Notifications) -> None:
         self._database = database
@@ -67,6 +90,15 @@ class Rerouting:
 
     async def groups(self) -> list[Routed]:
         return await self._database.rows(Routed, GROUPS)
+
+    async def former(self) -> dict[str, FormerPool]:
+        """The dispatch labels of the newest ten thousand jobs, in small letters, and where each went last."""
+        rows = await self._database.rows(FormerPool, FORMER, {"ours": FIRST_JOB_ID, "newest": _NEWEST})
+        return {row.label: row for row in rows}
+
+    async def unsure(self) -> int:
+        """How many jobs are kept that no pool serves and that may be meant for runners of others."""
+        return await self._database.value(UNSURE) or 0
 
     async def move(
         self, read: Routed, *, pool: str, platform: Platform, vcpus: int, memory_mb: int, label: str, why: str

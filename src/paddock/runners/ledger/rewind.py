@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from paddock.runners.ledger.database import Database, columns, fetch_all, fetch_one
-from paddock.runners.ledger.overview import BE_QUICK, READ_ONLY
 from paddock.runners.ledger.rows import Transition
 
 __all__ = ["FenceThen", "JobThen", "PoolThen", "Rewind", "Then"]
@@ -17,10 +16,6 @@ __all__ = ["FenceThen", "JobThen", "PoolThen", "Rewind", "Then"]
 _RECORDED_LATE = timedelta(days=1)
 """A job's end may be recorded so long after GitHub's moment of it: until then it was open here."""
 
-SNAPSHOT = """
--- one_snapshot
-SET TRANSACTION ISOLATION LEVEL REPEATABLE READ
-"""
 KEPT_SINCE = """
 -- log_kept_since
 SELECT at FROM transitions ORDER BY at LIMIT 1
@@ -134,10 +129,7 @@ class Rewind:
             "until": at + around,
             "limit": limit,
         }
-        async with self._database.transaction() as connection:
-            await connection.execute(SNAPSHOT)
-            await connection.execute(READ_ONLY)
-            await connection.execute(BE_QUICK)
+        async with self._database.looking(snapshot=True) as connection:
             kept = await fetch_one(connection, _Kept, KEPT_SINCE)
             return Then(
                 at=at,

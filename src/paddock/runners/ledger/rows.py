@@ -206,6 +206,10 @@ class Claim(Struct, frozen=True, kw_only=True):
     mint_failures: int = 0
     enqueued_at: datetime | None = None
     claimed_at: datetime | None = None
+    installation_id: int | None = None
+    """Where the App may act for the account; None where it was not known, as the claim was made, that it may."""
+    wholly_allowed: bool = False
+    """Whether every repository of the account may run jobs: then, and only then, may a runner serve all of them."""
 
     @property
     def won(self) -> bool:

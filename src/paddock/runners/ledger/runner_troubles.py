@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database, fetch_all
-from paddock.runners.ledger.overview import BE_QUICK, READ_ONLY
 from paddock.runners.ledger.views import RunnerTrouble
 
 __all__ = ["RunnerTroubles"]
@@ -68,9 +67,7 @@ class RunnerTroubles:
             "told": now - _TOLD,
             "longest": now - _LONGEST_JOB,
         }
-        async with self._database.transaction() as connection:
-            await connection.execute(READ_ONLY)
-            await connection.execute(BE_QUICK)
+        async with self._database.looking() as connection:
             found = await fetch_all(connection, RunnerTrouble, TROUBLES, moments)
         return [one for one in found if one.pods >= _FEW and one.pods * _SHARE >= one.handed]
 

@@ -34,11 +34,16 @@ ADD = (
     "-- add_sample: a minute, once\nWITH"
     + _MEASURED.format(bucket="0")
     + """
-INSERT INTO samples (step, at, macs, waiting, running, started, wait_p50, wait_p95, heals, per_hour, currency)
+INSERT INTO samples (step, at, macs, waiting, running, started, wait_p50, wait_p95, heals, per_hour, currency, ended)
 SELECT 60, %(since)s, %(macs)s, %(waiting)s, %(running)s, count(*),
        percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds), percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds),
        (SELECT count(*) FROM heals WHERE at >= %(since)s AND at < %(until)s AND done_at IS NOT NULL),
-       %(per_hour)s, %(currency)s
+       %(per_hour)s, %(currency)s,
+       -- An end is heard of a little after it, so the moment at which it was written down decides: none falls between two minutes.
+       coalesce((SELECT jsonb_object_agg(conclusion, jobs) FROM (
+           SELECT conclusion, count(*) AS jobs FROM completions
+           WHERE completed_at > %(since)s - interval '1 hour' AND recorded_at >= %(since)s AND recorded_at < %(until)s
+           GROUP BY conclusion) each), '{}')
 FROM waits ON CONFLICT (step, at) DO NOTHING
 """
 )
@@ -54,14 +59,17 @@ ROLL_UP = (
     FROM minutes GROUP BY began
     HAVING NOT EXISTS (SELECT FROM samples s WHERE s.step = extract(epoch FROM %(step)s)::integer AND s.at = began)
 )
-INSERT INTO samples (step, at, macs, waiting, running, started, wait_p50, wait_p95, heals, per_hour, currency)
+INSERT INTO samples (step, at, macs, waiting, running, started, wait_p50, wait_p95, heals, per_hour, currency, ended)
 SELECT extract(epoch FROM %(step)s)::integer, d.began,
        coalesce((SELECT jsonb_object_agg(state, mean) FROM (
            SELECT each.key AS state, round((sum(each.value::numeric) / d.rows), 2) AS mean
            FROM minutes m CROSS JOIN LATERAL jsonb_each_text(m.macs) each WHERE m.began = d.began GROUP BY each.key) means), '{}'),
        d.waiting, d.running, w.started, w.p50, w.p95,
        (SELECT count(*) FROM heals WHERE at >= d.began AND at < d.began + %(step)s AND done_at IS NOT NULL),
-       d.per_hour, d.currency
+       d.per_hour, d.currency,
+       coalesce((SELECT jsonb_object_agg(conclusion, jobs) FROM (
+           SELECT each.key AS conclusion, sum(each.value::integer) AS jobs
+           FROM minutes m CROSS JOIN LATERAL jsonb_each_text(m.ended) each WHERE m.began = d.began GROUP BY each.key) sums), '{}')
 FROM due d CROSS JOIN LATERAL (
     SELECT count(*) AS started, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS p50,
            percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS p95
@@ -87,7 +95,7 @@ class FleetNumbers(Struct, frozen=True, kw_only=True):
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """A row: gauges are means over the step, `started` and `heals` are counts in it; without a start there is no wait."""
+    """A row: gauges are means over the step, `started`, `heals` and `ended` are counts in it; without a start there is no wait."""
 
     step: int
     at: datetime
@@ -100,6 +108,8 @@ class Sample(Struct, frozen=True, kw_only=True):
     heals: int
     per_hour: float
     currency: str
+    ended: dict[str, int]
+    """Jobs whose end was written down, by conclusion; empty where an older release wrote the row."""
 
 
 WINDOW = f"""

@@ -1,7 +1,7 @@
-"""Scale sets in the ledger: who listens to which, what GitHub assigned, and how each source fares.
+"""Scale sets in the ledger: who listens to which, and how each source fares.
 
 A source is a pool and an account (or repository). Its lease belongs to a dispatcher that beats; taking it raises the epoch,
-and every later write about the source names it. Assignments are written without one: they are GitHub's facts, and repeatable.
+and every later write about the source names it. What GitHub assigned is in `assignments`.
 """
 
 import random
@@ -18,8 +18,6 @@ from paddock.runners.ledger.views import JobSourceView
 
 __all__ = [
     "FIRST_JOB_ID",
-    "AssignedJob",
-    "Assignment",
     "LeaseLostError",
     "Listenable",
     "Room",
@@ -45,7 +43,11 @@ class LeaseLostError(LedgerError):
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """A source as it was read. `epoch` is the lease's: every write names it."""
+    """A source as it was read. `epoch` is the lease's: every write names it.
+
+    `asked_labels` and `asked_group` are what the set was last asked to be, whatever GitHub made of it; None where that is not
+    known. `replacing_since` is when its pool began to want a set that this one cannot become.
+    """
 
     source_id: int
     pool: str
@@ -62,40 +64,25 @@ class Source(Struct, frozen=True, kw_only=True):
     assigned: int
     running: int
     advertised: int
-
-
-class Assignment(Struct, frozen=True, kw_only=True):
-    """What identifies an assignment: `key` for ever, the rest for finding it by less."""
-
-    key: str
-    job_guid: str
-    workflow_run_id: int
-    assigned_at: datetime
-
-
-class AssignedJob(Struct, frozen=True, kw_only=True):
-    """An assignment, and what GitHub has said of it since."""
-
-    job_id: int
-    source_id: int
-    assignment: str
-    workflow_run_id: int
-    assigned_at: datetime
-    runner_name: str | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    result: str | None
-    forge_job_id: int | None
+    asked_labels: list[str] | None = None
+    asked_group: str | None = None
+    replacing_since: datetime | None = None
+    session_since: datetime | None = None
 
 
 class Room(Struct, frozen=True, kw_only=True):
-    """What an account may hold on a platform, what of it other pools hold, and how many others want the pool's Pods."""
+    """What an account may hold on a platform, what of it other pools hold, and who wants the pool's Pods.
+
+    `weight` is the account's own, `rivals` the weights of the others that have jobs there, added up: as many as they are
+    where nobody has one.
+    """
 
     vcpus: int
     memory_mb: int
     elsewhere_vcpus: int
     elsewhere_memory_mb: int
     rivals: int
+    weight: int = 1
 
 
 OWNER = """
@@ -125,8 +112,9 @@ UPDATE scale_set_sources SET
 WHERE source_id = %(source_id)s AND epoch = %(epoch)s
 """
 RECORD = """
--- record_source: the set's number and the session, only under the lease
-UPDATE scale_set_sources SET scale_set_id = %(scale_set_id)s, session_id = %(session_id)s
+-- record_source: the set's number, the session, and what the set was asked to be; only under the lease
+UPDATE scale_set_sources SET scale_set_id = %(scale_set_id)s, session_id = %(session_id)s,
+    session_since = %(session_since)s, asked_labels = %(asked_labels)s, asked_group = %(asked_group)s, replacing_since = %(replacing_since)s
 WHERE source_id = %(source_id)s AND epoch = %(epoch)s
 """
 GIVE_BACK = """
@@ -137,70 +125,35 @@ SOURCES = f"""
 -- sources
 SELECT {columns(Source)} FROM scale_set_sources ORDER BY pool, account_id, repository
 """
+STARTING = """
+-- starting_sources: those that were not listened to yet, or that are to begin anew
+SELECT pool, account_id, repository, since FROM scale_set_sources WHERE state = 'Starting'
+"""
 VIEWS = """
 -- job_source_views
 SELECT s.pool, a.login, s.repository, s.state, s.sentence, s.since, s.heard_at, s.assigned, s.advertised
 FROM scale_set_sources s JOIN accounts a USING (account_id) WHERE s.state <> 'Stopped' ORDER BY s.pool, a.login, s.repository
-"""
-ASSIGN = """
--- assign_job: the number of this assignment's job, drawn when it is heard of first
-WITH known AS (
-    SELECT job_id FROM scale_set_jobs WHERE source_id = %(source_id)s AND assignment = %(key)s
-), new AS (
-    INSERT INTO scale_set_jobs (job_id, source_id, assignment, job_guid, workflow_run_id, assigned_at)
-    SELECT nextval('scale_set_job_ids'), %(source_id)s, %(key)s, %(job_guid)s, %(workflow_run_id)s, %(assigned_at)s
-    WHERE NOT EXISTS (SELECT FROM known) ON CONFLICT DO NOTHING RETURNING job_id
-)
-SELECT job_id FROM new UNION ALL SELECT job_id FROM known
-"""
-OF_RUN = """
--- assignment_of_run: the newest that is not over, where the moment of assignment was not told
-SELECT assignment FROM scale_set_jobs
-WHERE source_id = %s AND workflow_run_id = %s AND job_guid = %s AND finished_at IS NULL
-ORDER BY assigned_at DESC LIMIT 1
-"""
-STARTED = """
--- assignment_started: the first word counts
-UPDATE scale_set_jobs SET runner_name = coalesce(runner_name, %(runner_name)s), started_at = coalesce(started_at, %(at)s)
-WHERE job_id = %(job_id)s
-"""
-FINISHED_ = """
--- assignment_finished: the first word counts
-UPDATE scale_set_jobs SET finished_at = coalesce(finished_at, %(at)s), result = coalesce(result, %(result)s),
-    runner_name = coalesce(runner_name, %(runner_name)s)
-WHERE job_id = %(job_id)s
-"""
-FORGE_ID = """
--- assignment_numbered: GitHub's own number, once it is known
-UPDATE scale_set_jobs SET forge_job_id = %(forge_job_id)s WHERE job_id = %(job_id)s
-"""
-JOB = f"""
--- assigned_job
-SELECT {columns(AssignedJob)} FROM scale_set_jobs WHERE job_id = %s
-"""
-SOURCE_OF = f"""
--- source_of_job
-SELECT {columns(Source, "s.")} FROM scale_set_sources s JOIN scale_set_jobs j USING (source_id) WHERE j.job_id = %s
-"""
-OPEN = f"""
--- open_assignments: those whose job is not over, oldest first
-SELECT {columns(AssignedJob, "a.")} FROM scale_set_jobs a JOIN jobs j USING (job_id)
-WHERE a.source_id = %s AND j.status IN ('queued', 'claimed', 'running') ORDER BY a.assigned_at, a.job_id
-"""
-POOLS_OPEN = """
--- pools_with_open_assignments
-SELECT DISTINCT j.pool, j.account_id, s.repository FROM scale_set_jobs a JOIN jobs j USING (job_id)
-JOIN scale_set_sources s USING (source_id) WHERE j.status IN ('queued', 'claimed', 'running')
 """
 ROOM = """
 -- room_of_source
 SELECT l.vcpus, l.memory_mb,
     coalesce(sum(c.vcpus) FILTER (WHERE c.pool <> %(pool)s), 0)::integer AS elsewhere_vcpus,
     coalesce(sum(c.memory_mb) FILTER (WHERE c.pool <> %(pool)s), 0)::integer AS elsewhere_memory_mb,
-    (SELECT count(*) FROM scale_set_sources s
-     WHERE s.pool = %(pool)s AND s.source_id <> %(source_id)s AND s.assigned > 0)::integer AS rivals
+    (SELECT coalesce(sum(coalesce(p.weight, 1)), 0) FROM scale_set_sources s
+     LEFT JOIN precedence p ON p.account_id = s.account_id AND p.repository_id = 0
+     WHERE s.pool = %(pool)s AND s.source_id <> %(source_id)s AND s.assigned > 0)::integer AS rivals,
+    coalesce((SELECT p.weight FROM precedence p
+              WHERE p.account_id = %(account_id)s AND p.repository_id = 0), 1) AS weight
 FROM limits l LEFT JOIN claims c ON c.limit_id = l.limit_id
 WHERE l.account_id = %(account_id)s AND l.platform = %(platform)s GROUP BY l.vcpus, l.memory_mb
+"""
+REPOSITORY = """
+-- number_of_repository: GitHub's queue tells names only; whoever has a limit, a line or a precedence of its own was looked up by a person
+SELECT repository_id FROM (
+    SELECT repository_id, name FROM repository_limits WHERE account_id = %(account_id)s
+    UNION ALL SELECT repository_id, name FROM allow_list WHERE account_id = %(account_id)s AND repository_id <> 0
+    UNION ALL SELECT repository_id, name FROM precedence WHERE account_id = %(account_id)s AND repository_id <> 0
+) known WHERE lower(name) = lower(%(name)s) LIMIT 1
 """
 QUARANTINE = """
 -- quarantine_entry
@@ -222,6 +175,12 @@ WHERE a.installation_id IS NOT NULL
 GROUP BY a.account_id, a.login, a.installation_id HAVING bool_or(e.allowed) ORDER BY a.account_id
 """
 
+NOT_LISTED = """
+-- installed_and_not_listed: nobody has decided about them; whoever was denied was decided about
+SELECT a.login FROM accounts a WHERE a.installation_id IS NOT NULL
+  AND NOT EXISTS (SELECT FROM allow_list e WHERE e.account_id = a.account_id) ORDER BY a.login LIMIT %s
+"""
+
 
 class Listenable(Struct, frozen=True):
     """An account that may run jobs: wholly, without an exception, or with these repositories ("owner/name") alone."""
@@ -233,10 +192,8 @@ class Listenable(Struct, frozen=True):
     repositories: list[str] = []
 
 
-class _OpenSource(Struct, frozen=True):
-    pool: str
-    account_id: int
-    repository: str
+class _Login(Struct, frozen=True):
+    login: str
 
 
 class ScaleSetRows:
@@ -285,11 +242,11 @@ class ScaleSetRows:
         if await self._database.run(NOTE, values) == 0:
             raise _lost(source)
 
-    async def record(self, source: Source, *, scale_set_id: int | None, session_id: str) -> None:
-        """The set's number and the session that stands, so that whoever comes next can close it. LeaseLostError."""
-        values = {"source_id": source.source_id, "epoch": source.epoch}
-        values |= {"scale_set_id": scale_set_id, "session_id": session_id}
-        if await self._database.run(RECORD, values) == 0:
+    async def record(self, source: Source) -> None:
+        """Its set, the session that stands, so that whoever comes next can close it, and what was asked for. LeaseLostError."""
+        fields = ("source_id", "epoch", "scale_set_id", "session_id", "session_since")
+        asked = ("asked_labels", "asked_group", "replacing_since")
+        if await self._database.run(RECORD, {name: getattr(source, name) for name in (*fields, *asked)}) == 0:
             raise _lost(source)
 
     async def give_back(self, source: Source) -> None:
@@ -299,6 +256,12 @@ class ScaleSetRows:
     async def sources(self) -> list[Source]:
         return await self._database.rows(Source, SOURCES)
 
+    async def starting(self) -> dict[tuple[str, int, str], datetime]:
+        """Sources (pool, account, repository) whose listener is to begin, and since when."""
+        async with self._database.connection() as connection:
+            found = await (await connection.execute(STARTING)).fetchall()
+        return {(pool, account_id, repository): since for pool, account_id, repository, since in found}
+
     async def views(self) -> list[JobSourceView]:
         """Every source that is to be listened to, as people are shown it."""
         return await self._database.rows(JobSourceView, VIEWS)
@@ -307,54 +270,20 @@ class ScaleSetRows:
         """Accounts with the App installed that may run jobs, wholly or with some repository."""
         return await self._database.rows(Listenable, ALLOWED)
 
-    async def unfinished(self) -> list[tuple[str, int, str]]:
-        """Pool, account and repository of sources that have open jobs."""
-        rows = await self._database.rows(_OpenSource, POOLS_OPEN)
-        return [(row.pool, row.account_id, row.repository) for row in rows]
+    async def not_listed(self, limit: int = 20) -> list[str]:
+        """Logins with the App installed of which the allow list says nothing, neither yes nor no; so many at most."""
+        return [row.login for row in await self._database.rows(_Login, NOT_LISTED, [limit])]
 
     async def room(self, source: Source, platform: str) -> Room | None:
         """What the account may hold and what it holds elsewhere; None for one without a limit."""
         params = {"pool": source.pool, "source_id": source.source_id, "account_id": source.account_id}
         return await self._database.row(Room, ROOM, {**params, "platform": platform})
 
-    # Assignments
+    async def repository_id(self, account_id: int, name: str) -> int:
+        """GitHub's number of a repository that has a limit or a line of its own; 0 for every other."""
+        return await self._database.value(REPOSITORY, {"account_id": account_id, "name": name}) or 0
 
-    async def assign(self, source: Source, assignment: Assignment) -> int:
-        """The number of the assignment's job, the same however often it is asked."""
-        params = {
-            "source_id": source.source_id,
-            "key": assignment.key,
-            "job_guid": assignment.job_guid,
-            "workflow_run_id": assignment.workflow_run_id,
-            "assigned_at": assignment.assigned_at,
-        }
-        # A rival that inserts at the same moment makes the first statement see neither: the second sees the rival's.
-        return await self._database.value(ASSIGN, params) or await self._database.value(ASSIGN, params)
-
-    async def newest_of_run(self, source: Source, workflow_run_id: int, job_guid: str) -> str | None:
-        """The key of the job's newest assignment that is not over."""
-        return await self._database.value(OF_RUN, [source.source_id, workflow_run_id, job_guid])
-
-    async def started(self, job_id: int, runner_name: str, at: datetime) -> None:
-        await self._database.run(STARTED, {"job_id": job_id, "runner_name": runner_name, "at": at})
-
-    async def finished(self, job_id: int, result: str, at: datetime, runner_name: str | None) -> None:
-        params = {"job_id": job_id, "result": result, "at": at, "runner_name": runner_name}
-        await self._database.run(FINISHED_, params)
-
-    async def numbered(self, job_id: int, forge_job_id: int) -> None:
-        await self._database.run(FORGE_ID, {"job_id": job_id, "forge_job_id": forge_job_id})
-
-    async def job(self, job_id: int) -> AssignedJob | None:
-        return await self._database.row(AssignedJob, JOB, [job_id])
-
-    async def source_of(self, job_id: int) -> Source | None:
-        """The source that announced the job."""
-        return await self._database.row(Source, SOURCE_OF, [job_id])
-
-    async def open(self, source: Source) -> list[AssignedJob]:
-        """The source's assignments whose job is not over, oldest first."""
-        return await self._database.rows(AssignedJob, OPEN, [source.source_id])
+    # Entries set aside
 
     async def quarantine(self, source: Source, *, message_id: int, digest: str, why: str, body: str) -> None:
         """Keep an entry that could not be read or written. Repeatable."""

@@ -106,8 +106,8 @@ LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb F
 
 
 UNSERVED = """
--- unserved_jobs
-SELECT count(*)::integer FROM jobs WHERE status = 'unserved'
+-- unserved_jobs: those that a dispatch label of ours brought; the others may be meant for runners of others
+SELECT count(*)::integer FROM jobs WHERE status = 'unserved' AND label <> ''
 """
 
 
@@ -156,7 +156,7 @@ class Signals:
         return signals
 
     async def unserved(self) -> int:
-        """How many jobs carry labels that no pool offers."""
+        """How many jobs that are meant for us carry labels that no pool offers; of the others, `rerouting.unsure`."""
         return await self._database.value(UNSERVED) or 0
 
     async def line(self) -> list[InLine]:

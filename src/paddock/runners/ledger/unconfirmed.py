@@ -95,7 +95,7 @@ SELECT DISTINCT a.account_id, a.installation_id, seen.repository FROM (
     UNION SELECT account_id, repository FROM jobs WHERE status IN ('waiting', 'unserved')
     UNION SELECT account_id, repository FROM jobs WHERE status = 'running'
 ) seen JOIN accounts a USING (account_id)
-WHERE a.installation_id IS NOT NULL AND seen.repository LIKE '%%/%%'
+WHERE a.installation_id IS NOT NULL AND seen.repository LIKE '%%/%%' AND seen.repository NOT LIKE '%%/(unknown)'
 ORDER BY a.installation_id, seen.repository
 """
 ENDED_RUNNERS = f"""

@@ -6,11 +6,14 @@ from typing import Literal
 from msgspec import Struct
 
 from paddock.base.clock import rfc3339
+from paddock.base.explanation import span
+from paddock.runners.ledger.precedence import STEP_SECONDS
 
 __all__ = [
     "AccountView",
     "FinishedJob",
     "JobSourceView",
+    "LostDeliveries",
     "QueueSummary",
     "Reason",
     "RunnerTrouble",
@@ -75,6 +78,16 @@ class RunnerTrouble(Struct, frozen=True):
     handed: int = 0
 
 
+class LostDeliveries(Struct, frozen=True):
+    """Job events that GitHub tried to deliver since the last delivery arrived, from when on, and what its last try was answered
+    (0: nothing).
+    """
+
+    events: int
+    since: datetime
+    status_code: int
+
+
 class QueueSummary(Struct, frozen=True):
     """`dispatchable` may run as soon as a Pod is free, `withheld` is over a limit, `resting` backs off, `not_allowed` is of
     nobody on the allow list, `held` waits for somebody's approval, `unserved` carries labels that no pool offers, for the
@@ -94,6 +107,9 @@ class QueueSummary(Struct, frozen=True):
     unserved: int = 0
     unserved_why: str = ""
     unserved_since: datetime | None = None
+    unsure: int = 0
+    unsure_why: str = ""
+    """Jobs that no pool serves and that carry no dispatch label of ours: perhaps meant for other runners of their account."""
     resting_since: datetime | None = None
     resting_why: str = ""
     """Since when the oldest of the resting jobs waits, and what GitHub said when it made no runner."""
@@ -103,8 +119,13 @@ class QueueSummary(Struct, frozen=True):
     job_sources: list[JobSourceView] = []
     """The scale sets that are listened to, or should be."""
     runner_troubles: list[RunnerTrouble] = []
+    undelivered: LostDeliveries | None = None
+    """None while GitHub's webhooks arrive."""
     not_installed: list[str] = []
     """Logins of accounts that used us within a day, and for which GitHub has no installation of ours any more."""
+    not_listed: list[str] = []
+    """Logins that installed the App and that nobody has allowed or denied, where a pool asks GitHub for its jobs: of such a
+    pool nothing is heard for them."""
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -141,6 +162,11 @@ class Waiting(Struct, frozen=True, kw_only=True):
     room_vcpus: int | None = None
     """What its repository may still hold; None where it has no limit of its own."""
     room_memory_mb: int | None = None
+    weight: int = 1
+    """Its account's."""
+    priority: int = 0
+    highest_priority: int = 0
+    """Of the jobs that got a place."""
 
 
 class WaitingJob(Struct, frozen=True, kw_only=True):
@@ -203,6 +229,8 @@ class FinishedJob(Struct, frozen=True, kw_only=True):
     """How long its Pod was its account's, from the hand-over to the Pod's end (so far, where it has not ended)."""
     pod_name: str | None = None
     last_lines: str | None = None
+    platform: str = ""
+    """Empty where only its end was heard."""
 
 
 class Stage(Struct, frozen=True):
@@ -233,6 +261,8 @@ class AccountView(Struct, frozen=True, kw_only=True):
 def explain(job: Waiting, now: datetime, *, ranked_at_most: int) -> WaitingJob:
     """Why the job waits, by the rules of admission, the first that applies. `ranked_at_most` is how many were ranked."""
     reason, why, until = _reason(job, now, ranked_at_most)
+    if reason in ("in_line", "far_back", "behind_its_account") and (clause := _precedence(job, now)):
+        why = f"{why.removesuffix('.')}; {clause}."
     return WaitingJob(
         job_id=job.job_id,
         account_id=job.account_id,
@@ -259,7 +289,12 @@ def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, s
         return "approval", why, None
     if job.status == "unserved":
         labels = ", ".join(job.labels or (job.label,))
-        return "no_pool", f"No pool runs a job with the labels {labels}: {job.changed_why}.", None
+        why = f"No pool runs a job with the labels {labels}: {job.changed_why}."
+        return (
+            "no_pool",
+            why if job.label else f"{why} If it is meant for other runners of yours, nothing is to do.",
+            None,
+        )
     if job.enqueued_at <= now - _LONGEST_WAIT:
         return "too_old", "It has waited for more than a week and is not in the line any more.", None
     if not job.allowed:
@@ -268,7 +303,9 @@ def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, s
             f" `paddock accounts allow {job.login}` allows it, `paddock accounts allow {job.repository}` this repository alone."
         )
         return "not_allowed", why, None
-    if job.not_before is not None and job.not_before > now:
+    # Of two rests the longer is the one that holds it up.
+    longest = job.not_before if job.setback_until is None else max(job.not_before or now, job.setback_until)
+    if job.not_before is not None and job.not_before > now and job.not_before == longest:
         failed = f"{job.mint_failures} failed mint{'' if job.mint_failures == 1 else 's'}"
         why = f"It rests until {rfc3339(job.not_before)} after {failed}: {job.changed_why}."
         return "resting", why, job.not_before
@@ -304,3 +341,19 @@ def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, s
         return "far_back", f"More than {ranked_at_most} jobs are before it in the line for pool {job.pool}.", None
     why = f"What the {who} may still hold on {job.platform} goes to its earlier jobs."
     return "behind_its_account", why, None
+
+
+def _precedence(job: Waiting, now: datetime) -> str:
+    """What its weight and priority mean for its place; empty where they mean nothing."""
+    if job.priority < job.highest_priority:
+        step = timedelta(seconds=STEP_SECONDS)
+        left = (job.highest_priority - job.priority) * step - (now - job.enqueued_at)
+        if left > timedelta(0):
+            return (
+                f"it has priority {job.priority}, and jobs of priority {job.highest_priority} go before it for at most"
+                f" {span(left)} more"
+            )
+        return f"it has priority {job.priority}, and has waited long enough to go as those of {job.highest_priority}"
+    said = [f"priority {job.priority} lets it go before lower ones"] if job.priority else []
+    said += [f"its account has weight {job.weight}"] if job.weight != 1 else []
+    return ", and ".join(said)

@@ -125,6 +125,8 @@ def refused(pods: Iterable[Pod], now: datetime) -> dict[str, str]:
     """Pods, by uid, for which the scheduler has found no Node for so long that they are not about to start; and their pools."""
     found: dict[str, str] = {}
     for pod in pods:
+        if pod.spec.node_name:
+            continue  # most have one, and are no question
         said = unschedulable(pod) if alive(pod) else None
         since = said.last_transition_time if said is not None else None
         if since is not None and now - since > _REFUSED_FOR:

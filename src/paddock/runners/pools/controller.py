@@ -24,10 +24,12 @@ from paddock.runners.pools.pod_names import POOL_UID
 from paddock.runners.pools.pod_predicates import deleting, of_pool
 from paddock.runners.pools.retirement import RetirementUnavailableError
 
-__all__ = ["PoolCaches", "PoolContext", "PoolReconciler", "its_pool"]
+__all__ = ["PoolCaches", "PoolContext", "PoolReconciler", "between_looks", "its_pool"]
 
 _NODES_ASKED = 10
 _CREATE_AGAIN = 30.0
+_REST_PER_POD = 0.005
+_SHORTEST_REST, _LONGEST_REST = 1.0, 10.0
 log = get_logger("runner pool")
 
 
@@ -35,6 +37,15 @@ def its_pool(obj: KubeObject) -> list[Request]:
     """The pool of a runner's Pod or account, by the label: neither is its dependent."""
     pool = obj.metadata.labels.get(POOL_LABEL)
     return [Request(obj.metadata.namespace, pool)] if pool else []
+
+
+def between_looks(pods: int) -> float:
+    """For how many seconds a pool of so many Pods is left alone after a look at it.
+
+    A look is at all of its Pods, and every job changes some Pod a dozen times: a look for each change would cost a pool of
+    thousands more than all else. It is little beside the boot of a VM, and what happens after a quiet while is seen at once.
+    """
+    return min(_LONGEST_REST, max(_SHORTEST_REST, _REST_PER_POD * pods))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +200,9 @@ class PoolReconciler:
         await effects.mark(decided.mark)
         try:
             if decided.create:
-                await effects.create(pool, plan(self._seen(pool, pods, gone, homeless)))
+                # Where no other pool is in the fleet, nobody can have taken a place meanwhile.
+                alone = not self._siblings(pool)
+                await effects.create(pool, decided if alone else plan(self._seen(pool, pods, gone, homeless)))
         except UnavailableError:
             raise
         except ApiError as error:
@@ -219,13 +232,11 @@ class PoolReconciler:
             for each in self._pools.list(namespace)
             if each.metadata.name != mine and each.metadata.deletion_timestamp is None
         ]
-        everyone = [
-            each for each in self._pools.list(namespace) if each.metadata.name != mine and share_a_fleet(pool, each)
-        ]
+        everyone = self._siblings(pool)
         names = {each.metadata.name for each in everyone}
         cached = self._pods.list(namespace)
         self._memory.cached(cached)
-        theirs = [pod for pod in cached if pod.metadata.labels.get(POOL_LABEL) in names]
+        theirs = [pod for pod in cached if pod.metadata.labels.get(POOL_LABEL) in names] if names else []
         return PoolObservation(
             pool=pool,
             pods=pods,
@@ -241,6 +252,13 @@ class PoolReconciler:
             failures=self._memory.failures(pool),
             namesakes=[each.metadata.name for each in others if each.spec.dispatch_label == pool.spec.dispatch_label],
         )
+
+    def _siblings(self, pool: RunnerPool) -> list[RunnerPool]:
+        """The other pools of its fleet."""
+        mine, namespace = pool.metadata.name, pool.metadata.namespace
+        return [
+            each for each in self._pools.list(namespace) if each.metadata.name != mine and share_a_fleet(pool, each)
+        ]
 
     async def _let_go(self, pool: RunnerPool) -> None:
         """The last Pod is gone on a complete read: nothing is left to protect. Accounts that are the pool's go with it."""

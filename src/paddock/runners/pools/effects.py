@@ -96,6 +96,8 @@ class PoolEffects:
             log.warning(
                 "a stop could not be reported; the Pod goes all the same", pod=pod.metadata.name, why=str(error)
             )
+        else:
+            self._memory.told(pod.metadata.uid)
         # The uid suffices: a Pod that has ended never begins again.
         await self._delete(pod)
 

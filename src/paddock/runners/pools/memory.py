@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import islice
 
 from paddock.base.clock import Clock
 from paddock.kube.builtin import Pod
@@ -15,6 +16,8 @@ from paddock.runners.pools.settings import PoolSettings
 __all__ = ["PoolMemory"]
 
 _FAILURES_KEPT = timedelta(minutes=30)
+_TOLD_KEPT = 3600.0
+"""Longer than a Pod that has ended takes to go; of one that takes longer the end is reported twice, which changes nothing."""
 
 
 class PoolMemory:
@@ -32,6 +35,8 @@ class PoolMemory:
         """Those of the reserved whose creation was acknowledged, and when."""
         self._held: dict[str, float] = {}
         self._leaving: dict[str, tuple[str, PodRef, datetime]] = {}
+        self._told: dict[str, float] = {}
+        """Uids of Pods whose end was reported before they were deleted, and when."""
         self._failures: dict[tuple[str, str], list[StartFailure]] = {}
         self._looked: dict[str, float] = {}
         self.start_timeouts: Counter[str] = Counter()
@@ -102,9 +107,10 @@ class PoolMemory:
     # Departures
 
     def leaves(self, pool: str, pod: Pod, at: datetime) -> None:
-        """Remember a Pod that is being deleted, until it is seen to be gone."""
+        """Remember a Pod that is being deleted, until it is seen to be gone; but not one whose end was reported."""
         meta = pod.metadata
-        self._leaving.setdefault(meta.uid, (pool, PodRef(meta.uid, meta.name), at))
+        if meta.uid not in self._told:
+            self._leaving.setdefault(meta.uid, (pool, PodRef(meta.uid, meta.name), at))
 
     def left(self, pool: str, present: Iterable[Pod]) -> list[tuple[PodRef, datetime]]:
         """Pods of a pool that were on their way out and that `present` does not show."""
@@ -112,6 +118,15 @@ class PoolMemory:
         return [(ref, at) for uid, (of, ref, at) in self._leaving.items() if of == pool and uid not in there]
 
     def reported(self, uid: str) -> None:
+        self._leaving.pop(uid, None)
+
+    def told(self, uid: str) -> None:
+        """The ledger heard that the Pod has ended, while it was still there: its going is no news."""
+        now = self._clock.monotonic()
+        for old in list(islice(self._told, 2)):  # the oldest first, and twice as fast as they come
+            if now - self._told[old] > _TOLD_KEPT:
+                del self._told[old]
+        self._told[uid] = now
         self._leaving.pop(uid, None)
 
     # Nodes

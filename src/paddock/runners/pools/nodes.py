@@ -44,9 +44,15 @@ def closed(node: Node) -> bool:
 
 def healthy(node: Node) -> bool:
     """Says itself that it is Ready, is under no pressure, and takes Pods. Silence is not health."""
-    said = {condition.type: condition.status for condition in node.status.conditions}
-    pressed = any(said.get(pressure) == "True" for pressure in _PRESSURES)
-    return said.get("Ready") == "True" and not pressed and not closed(node)
+    if closed(node):
+        return False
+    ready = False
+    for condition in node.status.conditions:
+        if condition.type == "Ready":
+            ready = condition.status == "True"
+        elif condition.status == "True" and condition.type in _PRESSURES:
+            return False
+    return ready
 
 
 def seats_of(node: Node) -> int | None:

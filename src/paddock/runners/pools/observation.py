@@ -57,6 +57,8 @@ class Draft:
     living: list[Pod] = field(default_factory=list)
     idle: list[Pod] = field(default_factory=list)
     """Living, looks idle, and nothing has been decided about it."""
+    outdated: frozenset[str] = frozenset()
+    """Uids of the living that are of an older image or shape."""
     finishing: int = 0
     """Of the living: how many finish a job where none begins any more, and do not count among those that are wanted."""
     retire: list[Retirement] = field(default_factory=list)

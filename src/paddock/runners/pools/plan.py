@@ -83,14 +83,16 @@ def plan(seen: PoolObservation) -> PoolPlan:
     ending = pool.metadata.deletion_timestamp is not None
     draft.living = [pod for pod in seen.pods if alive(pod)]
     draft.idle = [pod for pod in draft.living if looks_idle(pod, seen.held)]
+    draft.outdated = frozenset(pod.metadata.uid for pod in draft.living if outdated(pod, seen))
     draft.finishing = 0 if ending else _finishing(draft)
+    waiting = sum(warm(pod, os) for pod in draft.idle)
     counts = Counts(
         wanted=0 if ending else pool.spec.replicas,
         living=len(draft.living),
-        idle=sum(warm(pod, os) for pod in draft.idle),
+        idle=waiting,
         busy=len(draft.living) - len(draft.idle),
-        starting=sum(not warm(pod, os) for pod in draft.idle),
-        stale=sum(outdated(pod, seen) for pod in draft.living),
+        starting=len(draft.idle) - waiting,
+        stale=len(draft.outdated),
         leaving=sum(deleting(pod) for pod in seen.pods),
         finishing=draft.finishing,
     )

@@ -1,5 +1,7 @@
 """What can be told from looking at a Pod. Pure; and what is told here is never proof that no job uses it.
 
+Each of these is asked of every Pod at every look at its pool, so they are written to be cheap.
+
 A Pod may hold a claim that nothing on it shows: assignment labels are best effort. `busy` is therefore for counting and for leaving
 alone; that a Pod is idle is proven by the ledger alone (`RetirementApi.retire`).
 """
@@ -55,7 +57,8 @@ def of_pool(pod: Pod, pool: RunnerPool) -> bool:
 
 
 def terminal(pod: Pod) -> bool:
-    return pod.status.phase in {"Succeeded", "Failed"}
+    phase = pod.status.phase
+    return phase == "Succeeded" or phase == "Failed"  # noqa: PLR1714 - a set would be built, or looked into, for nothing
 
 
 def deleting(pod: Pod) -> bool:
@@ -64,7 +67,10 @@ def deleting(pod: Pod) -> bool:
 
 def alive(pod: Pod) -> bool:
     """Counts as one of the pool's Pods."""
-    return not deleting(pod) and not terminal(pod)
+    if pod.metadata.deletion_timestamp is not None:
+        return False
+    phase = pod.status.phase
+    return phase != "Succeeded" and phase != "Failed"  # noqa: PLR1714 - as above
 
 
 def busy(pod: Pod) -> bool:
@@ -73,9 +79,10 @@ def busy(pod: Pod) -> bool:
     Two signals that fail independently, because the label is best effort.
     """
     labels = pod.metadata.labels
+    if labels.get(OWNER_LABEL) or labels.get(ACCOUNT_LABEL):
+        return True
     poller = _status(pod, POLLER)
-    polled = poller is not None and poller.state.terminated is not None
-    return bool(labels.get(OWNER_LABEL)) or bool(labels.get(ACCOUNT_LABEL)) or polled
+    return poller is not None and poller.state.terminated is not None
 
 
 def stalled_since(pod: Pod) -> datetime | None:
@@ -84,9 +91,13 @@ def stalled_since(pod: Pod) -> datetime | None:
     Its poller was drained, or its job's label was lost, and the runner's image cannot be had: only the ledger can tell
     which of the two, so this is a reason to ask, and no more.
     """
-    labels, poller, runner = pod.metadata.labels, _status(pod, POLLER), _status(pod, RUNNER)
-    if labels.get(OWNER_LABEL) or labels.get(ACCOUNT_LABEL) or poller is None or poller.state.terminated is None:
+    labels = pod.metadata.labels
+    if labels.get(OWNER_LABEL) or labels.get(ACCOUNT_LABEL):
         return None
+    poller = _status(pod, POLLER)
+    if poller is None or poller.state.terminated is None:
+        return None
+    runner = _status(pod, RUNNER)
     if runner is not None and (runner.state.running is not None or runner.state.terminated is not None):
         return None
     return poller.state.terminated.finished_at
@@ -102,8 +113,10 @@ def warm(pod: Pod, os: str) -> bool:
     name; on Linux the poller runs (and the Pod is Pending all the while). A VM that is merely up waits for nothing.
     """
     if os == "darwin":
+        if pod.status.phase != "Running":
+            return False
         said = _ready(pod)
-        return pod.status.phase == "Running" and said is not None and said.status == "True"
+        return said is not None and said.status == "True"
     poller = _status(pod, POLLER)
     return poller is not None and poller.state.running is not None
 
@@ -136,8 +149,13 @@ def starting(pod: Pod, os: str) -> bool:
 
 def stale(pod: Pod, pool: RunnerPool) -> bool:
     """Made from an older image, or for an older RuntimeClass, than the pool asks for now."""
-    images = [container.image for container in pod.spec.containers if container.name == RUNNER]
-    if images != [pool.spec.image]:
+    runners = 0
+    for container in pod.spec.containers:
+        if container.name == RUNNER:
+            runners += 1
+            if container.image != pool.spec.image:
+                return True
+    if runners != 1:
         return True
     if pool.spec.os == "darwin" and asks_for_seat(pod) and seats_asked(pod) != pool.vm_seats:
         return True
@@ -146,16 +164,26 @@ def stale(pod: Pod, pool: RunnerPool) -> bool:
 
 def seats_asked(pod: Pod) -> int:
     """The seats of a Mac that the scheduler counts for it."""
-    asked = [(each.resources.get("requests") or {}).get(VM_RESOURCE) for each in pod.spec.containers]
-    try:
-        return sum(int(parse_quantity(amount)) for amount in asked if amount is not None)
-    except ValueError:
-        return 0
+    seats = 0
+    for container in pod.spec.containers:
+        requests = container.resources.get("requests")
+        amount = requests.get(VM_RESOURCE) if requests else None
+        if amount is None:
+            continue
+        try:
+            seats += int(parse_quantity(amount))
+        except ValueError:
+            return 0
+    return seats
 
 
 def asks_for_seat(pod: Pod) -> bool:
     """Whether the scheduler counts it among the VMs of its Mac."""
-    return any(VM_RESOURCE in (each.resources.get("requests") or {}) for each in pod.spec.containers)
+    for container in pod.spec.containers:
+        requests = container.resources.get("requests")
+        if requests and VM_RESOURCE in requests:
+            return True
+    return False
 
 
 def marked(pod: Pod) -> bool:
@@ -182,10 +210,10 @@ def scheduled_at(pod: Pod) -> datetime | None:
 
 def unschedulable(pod: Pod) -> PodCondition | None:
     """The scheduler's own word that no Node fits, with the moment since when."""
-    said = _scheduled(pod)
-    if said is None or said.status != "False" or said.reason != "Unschedulable" or pod.spec.node_name:
+    if pod.spec.node_name:
         return None
-    return said
+    said = _scheduled(pod)
+    return said if said is not None and said.status == "False" and said.reason == "Unschedulable" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +263,13 @@ def _statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
 
 
 def _status(pod: Pod, name: str) -> ContainerStatus | None:
-    return next((status for status in _statuses(pod) if status.name == name), None)
+    for status in pod.status.init_container_statuses:
+        if status.name == name:
+            return status
+    for status in pod.status.container_statuses:
+        if status.name == name:
+            return status
+    return None
 
 
 def _scheduled(pod: Pod) -> PodCondition | None:
@@ -247,4 +281,7 @@ def _ready(pod: Pod) -> PodCondition | None:
 
 
 def _of_type(pod: Pod, kind: str) -> PodCondition | None:
-    return next((condition for condition in pod.status.conditions if condition.type == kind), None)
+    for condition in pod.status.conditions:
+        if condition.type == kind:
+            return condition
+    return None

@@ -19,10 +19,13 @@ from paddock.runners.ledger import HeldPod, Ledger, LedgerError, Pod, PoolSignal
 _LAST_LINES = 20
 _LAST_BYTES = 8192
 
-__all__ = ["LedgerRetirementApi", "Recheck", "RetirementApi", "RetirementUnavailableError"]
+__all__ = ["LastWords", "LedgerRetirementApi", "Recheck", "RetirementApi", "RetirementUnavailableError"]
 
 Recheck = Callable[[Sequence[int], str], Awaitable[object]]
 """`recheck(job_ids, pod_uid)`: these jobs ran on a Pod that ended; ask GitHub about them."""
+
+LastWords = Callable[[Pod], Awaitable[str]]
+"""`last_words(pod)`: the end of the log of a Pod that has ended and that nobody posted; empty where there is none. Never fails."""
 
 _BY = "operator"
 _log = get_logger("retirement")
@@ -61,8 +64,9 @@ class RetirementApi(Protocol):
 class LedgerRetirementApi:
     """`RetirementApi` over a ledger. Every failure of the ledger is RetirementUnavailableError; everything may be repeated."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, *, recheck: Recheck) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, *, recheck: Recheck, last_words: LastWords | None = None) -> None:
         self._ledger = ledger
+        self._last_words = last_words
         self._clock = clock
         self._recheck = recheck
         self._checks: set[asyncio.Task[None]] = set()
@@ -118,7 +122,7 @@ class LedgerRetirementApi:
             if fence is not None:
                 await self._ledger.fences.lift(fence, by=_BY, why=why)
             if left.unsettled:
-                await self._keep_last_lines(pod.uid)
+                await self._keep_last_lines(pod, ended=ended)
         except LedgerError as error:
             raise RetirementUnavailableError(f"the end of Pod {pod.name} was not recorded: {error}") from error
         if left.unsettled:
@@ -131,14 +135,17 @@ class LedgerRetirementApi:
         for check in list(self._checks):
             await end(check)
 
-    async def _keep_last_lines(self, pod_uid: str) -> None:
+    async def _keep_last_lines(self, pod: Pod, *, ended: bool) -> None:
         """The Pod ended, and its job had not: what its runner printed last may say why. Logs are forgotten after a week."""
-        log = await self._ledger.runner_logs.read(pod_uid)
-        if log is None or not log.pieces:
+        log = await self._ledger.runner_logs.read(pod.uid)
+        if log is not None and log.pieces:
+            text = readable(b"".join(piece.content for piece in log.pieces[-2:])[-_LAST_BYTES:])
+        elif ended and self._last_words is not None:
+            text = await self._last_words(pod)
+        else:
             return
-        end = b"".join(piece.content for piece in log.pieces[-2:])[-_LAST_BYTES:]
-        lines = selected(readable(end), tail_lines=_LAST_LINES)
-        await self._ledger.sessions.keep_last_lines(pod_uid, lines)
+        if lines := selected(text, tail_lines=_LAST_LINES):
+            await self._ledger.sessions.keep_last_lines(pod.uid, lines)
 
     async def _check(self, job_ids: Sequence[int], pod: Pod) -> None:
         try:

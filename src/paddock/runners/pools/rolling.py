@@ -1,7 +1,7 @@
 """How a pool replaces Pods of an older image or shape: a few at a time, and none that serves a job."""
 
 from paddock.kube.builtin import Pod
-from paddock.runners.pools.observation import Draft, PoolObservation, age, outdated
+from paddock.runners.pools.observation import Draft, PoolObservation, age
 from paddock.runners.pools.pod_predicates import marked, warm
 
 __all__ = ["roll"]
@@ -15,13 +15,13 @@ def roll(draft: Draft) -> None:
     others are replaced.
     """
     seen, pool = draft.seen, draft.seen.pool
-    old = [pod for pod in draft.idle if outdated(pod, seen)]
+    old = [pod for pod in draft.idle if pod.metadata.uid in draft.outdated]
     if not old:
         return
     cap = max(1, pool.spec.replicas * pool.spec.rollout.max_concurrent_percent // 100)
     os = pool.spec.os
     rolling = sum(marked(pod) for pod in old)
-    rolling += sum(not outdated(pod, seen) and not warm(pod, os) for pod in draft.idle)
+    rolling += sum(pod.metadata.uid not in draft.outdated and not warm(pod, os) for pod in draft.idle)
     rolling += len(draft.retire) + max(0, pool.spec.replicas - len(draft.living))
     waiting = sorted((pod for pod in old if not marked(pod)), key=lambda pod: (_asks(pod, os), age(pod)))
     for pod in waiting[: max(0, cap - rolling)]:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from starlette.routing import Route
 
 from paddock.base.clock import Clock
+from paddock.base.guests import StrangerLimits
 from paddock.base.secrets import Secret
 from paddock.base.strangers import Strangers
 from paddock.base.supervise import keep_running
@@ -23,9 +24,11 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.service import DispatchContext, DispatchService
+from paddock.runners.healing.last_words import LastWords
 from paddock.runners.healing.service import HealingContext, HealingService
 from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.budget_metrics import BudgetCollector
+from paddock.runners.http.ended import ended_routes
 from paddock.runners.http.history import history_route
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.leaks import leaks_route
@@ -42,6 +45,7 @@ from paddock.runners.scale_sets.github_view import GitHubView
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics, SourceCollector
 from paddock.runners.scale_sets.service import Listeners, ListenersContext
 from paddock.runners.tenants.configured import ConfiguredAccounts
+from paddock.runners.webhooks.receive import PATH as WEBHOOKS
 from paddock.runners.webhooks.receive import webhook_route
 from paddock.runners.webhooks.reconciled import enqueue_from_github
 from paddock.runners.webhooks.rerouting import Rerouter
@@ -108,19 +112,30 @@ class RunnerService:
         self.healing = HealingService(
             HealingContext(
                 ledger=ledger,
-                github=GitHubView(github, ledger.scale_sets),
+                github=GitHubView(github, ledger.assignments),
                 client=client,
                 announce=enqueue_from_github(ledger, self.pools.reader.list, clock),
                 clock=clock,
                 rng=rng,
                 registry=registry,
                 kube_metrics=kube_metrics,
+                webhooks=bool(context.secrets()),
             ),
             settings,
         )
         self.dispatch.pods.add_handler(self.healing.watch)
-        self.retirement = LedgerRetirementApi(ledger, clock, recheck=self.healing.check)
-        self.queue = QueueCollector(ledger, lambda: [pool.metadata.name for pool in self.pools.reader.list()], clock)
+        self.retirement = LedgerRetirementApi(
+            ledger,
+            clock,
+            recheck=self.healing.check,
+            last_words=LastWords(client, clock, settings.namespace),
+        )
+        self.queue = QueueCollector(
+            ledger,
+            lambda: [pool.metadata.name for pool in self.pools.reader.list()],
+            clock,
+            scale_sets=lambda: any(pool.spec.job_source == "ScaleSet" for pool in self.pools.reader.list()),
+        )
         self.explainer = Explainer(ledger, self.dispatch.pods.reader, self.pools.reader, settings, clock)
         registry.register(self.queue)
         self.sources = SourceCollector(ledger, clock)
@@ -132,10 +147,12 @@ class RunnerService:
         internal = internal_routes(
             self.retirement, self.dispatch.tokens, ledger.progress.note, ledger.runner_logs.append, settings
         )
-        self.door = Strangers(registry=registry)
+        # GitHub comes with a new connection whenever it likes: no crowd of others may stand before its door.
+        limits = StrangerLimits(doors=(f"POST {WEBHOOKS} ".encode(),))
+        self.door = Strangers(limits, registry=registry)
         """For the listeners of `routes` and `strangers`: who proved who they are comes before who did not."""
         self.strangers: list[Route] = [
-            webhook_route(ledger, context.secrets, settings, wake=self.webhooks.wake, registry=registry),
+            webhook_route(ledger, context.secrets, settings, inbox=self.webhooks, registry=registry),
             *self.dispatch.routes,
             *internal.pods,
         ]
@@ -149,6 +166,7 @@ class RunnerService:
             leaks_route(self.healing.healer),
             rewind_route(ledger, clock),
             history_route(ledger, clock),
+            *ended_routes(ledger, clock),
             *accounts_routes(ledger, github, self.dispatch.tokens, settings),
         ]
         """What only operators may reach: it shows names of every account."""

@@ -3,6 +3,8 @@
 `paddock operator` runs this against a cluster, `paddock up` against its own API: the same controllers, the same flags.
 """
 
+from collections.abc import Callable
+
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.controller import Controller, Reconcile, Request
@@ -12,7 +14,7 @@ from paddock.kube.manager import Manager
 from paddock.kube.store import CacheChange, by_label
 from paddock.runners.api import POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.pools.autoscaler import Autoscaler
-from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, its_pool
+from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, between_looks, its_pool
 from paddock.runners.pools.metrics import PoolCollector
 from paddock.runners.pools.nodes import closed, healthy, nodes_of
 from paddock.runners.pools.profiles_controller import ProfileReconciler, its_table, table_changed
@@ -83,7 +85,7 @@ class RunnerOperator:
         )
         manager.add_runnable("runner events", recorder.run)
         manager.add_controller(
-            self._controller("runner pool", keeper)
+            self._controller("runner pool", keeper, rest=self._rest)
             .watches(self.pools)
             .watches(self.pods, its_pool)
             .watches(self.accounts, its_pool, predicate=lambda change: change.kind == "deleted")
@@ -108,8 +110,15 @@ class RunnerOperator:
             if nodes_of(pool, {node.metadata.name: node})
         ]
 
-    def _controller(self, name: str, reconcile: Reconcile) -> Controller:
-        return Controller(name, reconcile, clock=self._clock, rng=self._rng, metrics=self._metrics, workers=_WORKERS)
+    def _rest(self, pool: Request) -> float:
+        return between_looks(len(self.pods.reader.by_index(POOL_LABEL, pool.name)))
+
+    def _controller(
+        self, name: str, reconcile: Reconcile, *, rest: Callable[[Request], float] | None = None
+    ) -> Controller:
+        return Controller(
+            name, reconcile, clock=self._clock, rng=self._rng, metrics=self._metrics, workers=_WORKERS, rest=rest
+        )
 
 
 def _usable_otherwise(change: CacheChange[Node]) -> bool:

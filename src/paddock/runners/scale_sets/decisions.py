@@ -2,28 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final
 
 from paddock.clients.github import errors as github
 from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import ScaleSet
-from paddock.runners.api import RunnerPool
-from paddock.runners.ledger.scale_sets import AssignedJob, Room, SourceState
+from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import RunnerPool, RunnerPoolSpec
+from paddock.runners.ledger.assignments import OpenAssignment
+from paddock.runners.ledger.scale_sets import Room, SourceState
 
 __all__ = [
     "Failure",
     "Found",
     "GhostWatch",
     "capacity",
+    "clash",
     "failure",
     "judge_found",
     "labels_dropped",
     "no_group",
     "not_ours",
     "owner_label",
+    "pool_that_was",
     "set_labels",
+    "still_anothers",
 ]
 
 _PRESENT: Final = timedelta(minutes=2)
@@ -70,11 +75,54 @@ def labels_dropped(pool: RunnerPool, found: ScaleSet) -> tuple[str, ...]:
     return tuple(label for label in wanted if label.lower() not in has)
 
 
+def clash(pool: RunnerPool, pools: Sequence[RunnerPool]) -> str | None:
+    """Why GitHub could give this set's jobs to other runners of ours, or theirs to this set; None if it cannot.
+
+    Such a job would have two rows and two runners, because waiting jobs of two sources cannot be told to be one. Of two sets of one
+    label the older pool's goes on: whoever makes a second pool must not stop the first.
+    """
+    label = pool.spec.dispatch_label.lower()
+    others = [other for other in pools if other.metadata.name != pool.metadata.name]
+    before = [other for other in others if other.spec.job_source != "ScaleSet" or _made(other) < _made(pool)]
+    same = sorted(other.metadata.name for other in before if other.spec.dispatch_label.lower() == label)
+    if same:
+        names = ", ".join(sorted([pool.metadata.name, *same]))
+        return (
+            f"pools {names} share the dispatch label {pool.spec.dispatch_label!r}, and GitHub has one scale set of that "
+            "name: give one of them another dispatchLabel"
+        )
+    for other in sorted(others, key=lambda other: other.metadata.name):
+        if other.spec.job_source == "ScaleSet":
+            continue
+        if label in {offered.lower() for offered in other.spec.runner_labels}:
+            return (
+                f"runners of pool {other.metadata.name}, which hears of its jobs by webhook, offer "
+                f"{pool.spec.dispatch_label!r} and could be given this pool's jobs: take it out of that pool's runnerLabels"
+            )
+        if other.spec.dispatch_label.lower() in {offered.lower() for offered in pool.spec.runner_labels}:
+            return (
+                f"this scale set would offer {other.spec.dispatch_label!r}, which brings jobs to pool "
+                f"{other.metadata.name} by webhook: take it out of this pool's runnerLabels"
+            )
+    return None
+
+
+def _made(pool: RunnerPool) -> tuple[datetime, str]:
+    return pool.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC), pool.metadata.name
+
+
+def pool_that_was(name: str) -> RunnerPool:
+    """In place of a pool that is gone. Nothing is asked for or made for it; a job first heard of now has a usual size."""
+    spec = RunnerPoolSpec(image="none", fleet_selector="none", dispatch_label="none", runner_labels=("none",))
+    return RunnerPool(metadata=ObjectMeta(name=name), spec=spec)
+
+
 def capacity(room: Room | None, pool: RunnerPool, *, draining: bool) -> int:
     """How many jobs GitHub may have assigned at once: a promise, so never more than can start.
 
-    What the account's limit leaves for this pool, within an equal part of the pool's most Pods for each account that has
-    jobs there; at least 1, because GitHub shows nothing of an account whose capacity is 0. A source that ends asks for 0.
+    What the account's limit leaves for this pool, within its part of the pool's most Pods: the accounts that have jobs there share
+    them by their weights, in equal parts where none has one. At least 1, because GitHub shows nothing of an account whose
+    capacity is 0. A source that ends asks for 0.
     """
     if draining:
         return 0
@@ -86,7 +134,7 @@ def capacity(room: Room | None, pool: RunnerPool, *, draining: bool) -> int:
         (room.memory_mb - room.elsewhere_memory_mb) // spec.pod_memory_mb,
     )
     most = spec.autoscaling.max_replicas if spec.autoscaling.enabled else spec.replicas
-    return max(1, min(by_limit, most // (room.rivals + 1)))
+    return max(1, min(by_limit, most * room.weight // (room.rivals + room.weight)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +178,13 @@ def not_ours(name: str, group: str, place: RunnerPlace) -> str:
     )
 
 
+def still_anothers(name: str, pool: str) -> str:
+    return (
+        f"scale set {name!r} is still pool {pool}'s, which serves its last jobs: it is this pool's as soon as that has let "
+        "it go; give one of them another dispatchLabel if both are to stay"
+    )
+
+
 def no_group(group: str, place: RunnerPlace) -> str:
     return (
         f"there is no runner group {group!r} at {place.path} that the App may use: create it at GitHub, or set "
@@ -143,7 +198,7 @@ class GhostWatch:
     def __init__(self) -> None:
         self._zero_since: datetime | None = None
 
-    def ghosts(self, assigned: int, rows: Sequence[AssignedJob], now: datetime) -> list[AssignedJob]:
+    def ghosts(self, assigned: int, rows: Sequence[OpenAssignment], now: datetime) -> list[OpenAssignment]:
         """Rows without a runner, once no job was assigned in two reads a minute apart; a read that shows one starts anew."""
         if assigned > 0:
             self._zero_since = None
@@ -154,4 +209,4 @@ class GhostWatch:
             return []
         if any(now - row.assigned_at < _PRESENT for row in rows):
             return []
-        return [row for row in rows if row.started_at is None]
+        return [row for row in rows if not row.started]

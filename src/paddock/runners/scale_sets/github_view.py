@@ -8,7 +8,8 @@ Everything else goes to GitHub as it is.
 import msgspec
 
 from paddock.clients.github import GitHub, GitHubJob, NotFound, Priority
-from paddock.runners.ledger.scale_sets import AssignedJob, ScaleSetRows, is_scale_set_job
+from paddock.runners.ledger.assignments import AssignedJob, Assignments
+from paddock.runners.ledger.scale_sets import is_scale_set_job
 from paddock.runners.scale_sets.messages import conclusion_of
 
 __all__ = ["GitHubView"]
@@ -17,9 +18,9 @@ __all__ = ["GitHubView"]
 class GitHubView:
     """Keeps the contract of `GitHub`."""
 
-    def __init__(self, github: GitHub, rows: ScaleSetRows) -> None:
+    def __init__(self, github: GitHub, assignments: Assignments) -> None:
         self._github = github
-        self._rows = rows
+        self._assignments = assignments
         # Named one by one, so that the type checker holds this to the contract.
         self.mint = github.mint
         self.repository = github.repository
@@ -37,7 +38,7 @@ class GitHubView:
     ) -> GitHubJob:
         if not is_scale_set_job(job_id):
             return await self._github.job(installation_id, repository, job_id, priority=priority)
-        row = await self._rows.job(job_id)
+        row = await self._assignments.job(job_id)
         if row is None:
             raise NotFound(f"job {job_id} is of no scale set that this ledger knows")
         if row.result is None and row.runner_name is not None:
@@ -57,7 +58,7 @@ class GitHubView:
             return None  # of a run that is gone, the queue's word is all there is
         found = next((job for job in jobs if job.runner_name == row.runner_name), None)
         if found is not None:
-            await self._rows.numbered(row.job_id, found.job_id)
+            await self._assignments.numbered(row.job_id, found.job_id)
         return found
 
 

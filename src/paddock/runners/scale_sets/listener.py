@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -20,26 +20,21 @@ from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSets
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import InvalidEntryError, LedgerUnavailableError
-from paddock.runners.ledger.scale_sets import Source
+from paddock.runners.ledger.scale_sets import Source, SourceState
 from paddock.runners.scale_sets import decisions
 from paddock.runners.scale_sets.book import JobBook
-from paddock.runners.scale_sets.decisions import Failure, Found, GhostWatch
+from paddock.runners.scale_sets.counting import Counting, Pace
+from paddock.runners.scale_sets.decisions import Failure
+from paddock.runners.scale_sets.desired import Change
 from paddock.runners.scale_sets.messages import Entry, UnreadableEntry, read_entries
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
+from paddock.runners.scale_sets.provisioning import RefusedError, SetProvisioning
 
-__all__ = ["Listener", "ListenerContext", "Pace"]
+__all__ = ["Listener", "ListenerContext"]
 
 log = get_logger("scale sets")
 _CLOSING: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often what is looked at, in seconds."""
-
-    capacity: float = 5.0
-    statistics: float = 60.0
-    refused: float = 300.0
+_UNUSED_LOOKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,22 +46,26 @@ class ListenerContext:
     clock: Clock
     metrics: ScaleSetMetrics
     name: str = "dispatch"
-    pace: Pace = Pace()
-
-
-class _RefusedError(Exception):
-    """Only a person can mend it."""
+    pace: Pace = field(default_factory=Pace)
 
 
 class Listener:
     """Listens until it is cancelled or the lease is another's (LeaseLostError). Nothing of GitHub's is raised.
 
     `pool` gives the pool as it is now, None once it is gone; a pool that is gone, or that hears of its jobs by webhook now,
-    is served to the end of what was assigned: nothing more is asked for.
+    is served to the end of what was assigned: nothing more is asked for. `clash` says why the pool's jobs could be another
+    pool's, too: while it does, nothing is asked for. `gone` says whether another pool is known not to exist any more.
+    A pool that is changed changes its set, at the latest with the next look at the capacity.
     """
 
     def __init__(
-        self, context: ListenerContext, source: Source, place: RunnerPlace, pool: Callable[[], RunnerPool | None]
+        self,
+        context: ListenerContext,
+        source: Source,
+        place: RunnerPlace,
+        pool: Callable[[], RunnerPool | None],
+        clash: Callable[[], str | None] = lambda: None,
+        gone: Callable[[str], bool] = lambda _pool: False,
     ) -> None:
         self._github = context.github
         self._book = context.book
@@ -74,14 +73,23 @@ class Listener:
         self._metrics = context.metrics
         self._name = context.name
         self._pace = context.pace
-        self._source = source
         self._place = place
         self._pool = pool
+        self._clash = clash
+        self._set = SetProvisioning(
+            context.github, context.book, context.clock, place, source, gone=gone, again_in=context.pace.refused
+        )
         self._last_pool: RunnerPool | None = None
+        self._assigned = source.assigned
+        self._unused_looks = 0
         self._session: QueueSession | None = None
-        self._ghosts = GhostWatch()
-        self._looked_at = 0.0
-        self._dropped: tuple[str, ...] = ()
+        self._counting = Counting(
+            context.github, context.book, context.clock, context.metrics, context.pace, place, self._present_pool
+        )
+
+    @property
+    def _source(self) -> Source:
+        return self._set.source
 
     async def run(self) -> None:
         failures = 0
@@ -93,7 +101,7 @@ class Listener:
                 # A session that worked for a while is a new beginning.
                 failures = 1 if self._clock.monotonic() - heard > 60 else failures + 1
                 await self._pause(decisions.failure(error, self._place, failures=failures))
-            except _RefusedError as refused:
+            except RefusedError as refused:
                 await self._pause(Failure("Refused", str(refused), self._pace.refused))
             except LedgerUnavailableError as error:
                 failures += 1
@@ -113,30 +121,22 @@ class Listener:
         await self._book.note(self._source, "Stopped", sentence)
 
     async def delete_set(self) -> bool:
-        """Delete the set at GitHub if no job is assigned to it; False where it stays."""
-        scale_set_id = self._source.scale_set_id
-        if scale_set_id is None:
-            return True
-        try:
-            if (await self._github.get(self._place, scale_set_id)).statistics.total_assigned_jobs > 0:
-                return False
-            await self._github.delete(self._place, scale_set_id)
-        except github.NotFound:
-            pass
-        except github.GitHubError as error:
-            log.info("a scale set is left at GitHub", pool=self._source.pool, error=str(error))
-            return False
-        await self._record(None, "")
-        return True
+        """Delete the set at GitHub if no job is left of it; False where it stays."""
+        return await self._set.delete()
 
     # Set and session
 
     async def _listen(self) -> None:
-        scale_set = await self._ensure_set()
+        self._refuse_a_clash()
+        scale_set = await self._set.ensure(self._present_pool(), make=self._serves_the_pool())
         session = await self._ensure_session(scale_set)
         after = 0
+        self._counting.heard_a_message()
         while True:
+            self._refuse_a_clash()
             pool = self._present_pool()
+            if self._serves_the_pool():
+                await self._set.follow(pool)
             asked = await self._capacity(pool)
             try:
                 message = await self._poll(session, after, asked)
@@ -151,36 +151,11 @@ class Listener:
             if message is not None:
                 await self._take(scale_set.scale_set_id, session, message, pool)
                 after = message.message_id
-            await self._look(scale_set.scale_set_id)
-
-    async def _ensure_set(self) -> ScaleSet:
-        """The set, found by its number, or by its name, or made."""
-        pool, owner = self._present_pool(), await self._book.owner()
-        name, group = pool.spec.dispatch_label, pool.spec.runner_group or "Default"
-        recorded = self._source.scale_set_id
-        if recorded is not None:
-            with suppress(github.NotFound):
-                found = await self._github.get(self._place, recorded)
-                if found.name.lower() == name.lower():
-                    self._dropped = decisions.labels_dropped(pool, found)
-                    return found
-        group_id = await self._github.group(self._place, group)
-        if group_id is None:
-            raise _RefusedError(decisions.no_group(group, self._place))
-        found = await self._github.find(self._place, group_id, name)
-        match decisions.judge_found(found, recorded=recorded, owner=owner):
-            case Found.ANOTHERS:
-                raise _RefusedError(decisions.not_ours(name, group, self._place))
-            case Found.NONE:
-                # Died between the two: the next listener finds it by name, and by its label knows it as ours.
-                labels = decisions.set_labels(pool, owner)
-                found = await self._github.create(self._place, name=name, group_id=group_id, labels=labels)
-            case Found.OURS:
-                pass
-        assert found is not None
-        await self._record(found.scale_set_id, "" if found.scale_set_id != recorded else self._source.session_id)
-        self._dropped = decisions.labels_dropped(pool, found)
-        return found
+                self._counting.heard_a_message()
+            elif self._unused_looks >= _UNUSED_LOOKS:
+                return await self._give_up_set(session)
+            else:
+                await self._counting.look(self._source, None)
 
     async def _ensure_session(self, scale_set: ScaleSet) -> QueueSession:
         number = scale_set.scale_set_id
@@ -190,7 +165,7 @@ class Listener:
         session = await self._github.open_session(self._place, number, self._name)
         # Died here: nobody knows the session's id, and GitHub refuses another until it has given this one up.
         self._session = session
-        await self._record(number, session.session_id)
+        await self._set.record(session_id=session.session_id, session_since=self._clock.now())
         await self._heard(session.statistics.total_assigned_jobs, session.statistics.total_running_jobs)
         return session
 
@@ -202,15 +177,31 @@ class Listener:
             raise github.Unavailable("GitHub gave the session up; a new one is opened") from None
         return self._session
 
+    async def _give_up_set(self, session: QueueSession) -> None:
+        """The set is to be replaced and nothing is left of it: it goes, and the next round makes the one that is wanted.
+
+        Without a session GitHub assigns nothing, so that what is looked at before the delete stays so. Died at any point
+        before the delete: the set is recorded and is listened to again, with nothing asked for. After it: see `delete`.
+        """
+        self._unused_looks, self._session = 0, None
+        await self._github.close_session(self._place, self._source.scale_set_id or 0, session.session_id)
+        await self._set.record(session_id="")
+        if await self._set.delete():
+            log.info("a scale set was given up for another", pool=self._source.pool)
+
     # Messages
 
     async def _poll(self, session: QueueSession, after: int, asked: int) -> QueueMessage | None:
-        """One poll. It is broken off when the capacity changes: a message that was on its way then comes again."""
+        """One poll. It is broken off when the capacity or the set must change: a message on its way then comes again."""
         polling = asyncio.ensure_future(self._github.poll(session, after=after, capacity=asked))
         try:
             while not polling.done():
                 await asyncio.wait({polling}, timeout=self._pace.capacity)
-                if not polling.done() and await self._capacity(self._present_pool()) != asked:
+                if not polling.done() and (await self._capacity(self._present_pool()) != asked or self._set_is_due()):
+                    return None
+                if not polling.done():
+                    await self._counting.look(self._source, polling)
+                if not polling.done() and await self._look_for_the_last_job(polling):
                     return None
             message = polling.result()
         finally:
@@ -257,27 +248,16 @@ class Listener:
             self._source, message_id=message.message_id, digest=digest, why=why, body=body.replace("\x00", "")
         )
 
-    async def _look(self, scale_set_id: int) -> None:
-        """Once a minute: rows that GitHub does not count any more. A cancellation may bring no message at all."""
-        if self._clock.monotonic() - self._looked_at < self._pace.statistics:
-            return
-        self._looked_at = self._clock.monotonic()
-        counts = (await self._github.get(self._place, scale_set_id)).statistics
-        rows = await self._book.open(self._source)
-        for row in self._ghosts.ghosts(counts.total_assigned_jobs, rows, self._clock.now()):
-            self._metrics.ghosts.inc()
-            why = "GitHub counts no assigned job of this scale set, in two reads a minute apart"
-            await self._book.close_ghost(row, self._source.account_id, why)
-
     # Noting
 
     async def _heard(
         self, assigned: int | None = None, running: int | None = None, *, advertised: int | None = None
     ) -> None:
-        dropped = ", ".join(self._dropped)
-        sentence = f"GitHub did not keep the labels {dropped}: jobs must not ask for them" if dropped else ""
+        self._assigned = self._assigned if assigned is None else assigned
+        state: SourceState = "Refused" if self._set.refusal else "Listening"
+        sentence = self._set.sentence(self._present_pool(), self._assigned) if self._serves_the_pool() else ""
         await self._book.note(
-            self._source, "Listening", sentence, heard=True, assigned=assigned, running=running, advertised=advertised
+            self._source, state, sentence, heard=True, assigned=assigned, running=running, advertised=advertised
         )
 
     async def _pause(self, failure: Failure) -> None:
@@ -287,23 +267,36 @@ class Listener:
             await self._book.note(self._source, failure.state, failure.sentence)
         await self._clock.sleep(failure.again_in)
 
-    async def _record(self, scale_set_id: int | None, session_id: str) -> None:
-        await self._book.record(self._source, scale_set_id=scale_set_id, session_id=session_id)
-        self._source = msgspec.structs.replace(self._source, scale_set_id=scale_set_id, session_id=session_id)
-
     # The pool
+
+    def _refuse_a_clash(self) -> None:
+        if (why := self._clash()) is not None:
+            raise RefusedError(why)
 
     def _present_pool(self) -> RunnerPool:
         pool = self._pool()
         if pool is not None:
             self._last_pool = pool
-        if self._last_pool is None:
-            raise _RefusedError("the pool of this scale set does not exist any more")
-        return self._last_pool
+        # A process that never saw the pool serves its last jobs all the same.
+        return self._last_pool or decisions.pool_that_was(self._source.pool)
+
+    def _serves_the_pool(self) -> bool:
+        """Whether the pool is there and wants its jobs from a scale set."""
+        present = self._pool()
+        return present is not None and present.spec.job_source == "ScaleSet"
+
+    def _set_is_due(self) -> bool:
+        return self._serves_the_pool() and self._set.due(self._present_pool()) is Change.UPDATE
+
+    async def _look_for_the_last_job(self, polling: "asyncio.Future[QueueMessage | None]") -> bool:
+        """Whether the set is to be replaced and was seen without a job twice, while the poll that asks for none was silent."""
+        replaced = self._serves_the_pool() and self._set.is_replaced(self._present_pool())
+        left = not replaced or not await self._set.is_unused() or polling.done()
+        self._unused_looks = 0 if left else self._unused_looks + 1
+        return self._unused_looks >= _UNUSED_LOOKS
 
     async def _capacity(self, pool: RunnerPool) -> int:
-        present = self._pool()
-        draining = present is None or present.spec.job_source != "ScaleSet"
+        draining = not self._serves_the_pool() or self._set.takes_no_new_jobs(pool)
         return decisions.capacity(await self._book.room(self._source, pool.platform), pool, draining=draining)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from paddock.runners.ledger.scale_sets import Assignment
+from paddock.runners.ledger.assignments import Assignment
 
 __all__ = ["Entry", "UnreadableEntry", "assignment_of", "conclusion_of", "moment", "read_entries"]
 

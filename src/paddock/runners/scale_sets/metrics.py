@@ -2,6 +2,7 @@
 
 from collections import Counter as Tally
 from collections.abc import Iterable
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -43,6 +44,11 @@ class ScaleSetMetrics:
             "Jobs that were closed because GitHub did not count them any more.",
             registry=registry,
         )
+        self.nameless = Counter(
+            "paddock_scale_set_nameless",
+            "Jobs that GitHub counted and had not announced, for which runners were made all the same.",
+            registry=registry,
+        )
 
 
 class SourceCollector(Collector):
@@ -52,16 +58,25 @@ class SourceCollector(Collector):
         self._ledger = ledger
         self._clock = clock
         self._sources: list[Source] = []
+        self._oldest: dict[str, datetime] = {}
+        self._open: dict[str, int] = {}
         self._read_at = 0.0
 
     async def run(self) -> None:
+        """Keep reading until cancelled."""
         while True:
-            try:
-                self._sources = [s for s in await self._ledger.scale_sets.sources() if s.state != "Stopped"]
-                self._read_at = self._clock.now().timestamp()
-            except LedgerError as error:
-                log.warning("the sources of jobs could not be read", error=str(error))
+            await self.look()
             await self._clock.sleep(_EVERY)
+
+    async def look(self) -> None:
+        """Read the ledger once."""
+        try:
+            self._sources = [s for s in await self._ledger.scale_sets.sources() if s.state != "Stopped"]
+            self._oldest = await self._ledger.assignments.oldest()
+            self._open = await self._ledger.assignments.count_open()
+            self._read_at = self._clock.now().timestamp()
+        except LedgerError as error:
+            log.warning("the sources of jobs could not be read", error=str(error))
 
     def collect(self) -> Iterable[Metric]:
         states = GaugeMetricFamily(
@@ -78,6 +93,21 @@ class SourceCollector(Collector):
         advertised = GaugeMetricFamily(
             "paddock_scale_set_advertised_jobs", "Jobs that GitHub was told it may assign.", labels=["pool"]
         )
+        oldest = GaugeMetricFamily(
+            "paddock_scale_set_oldest_assigned_seconds",
+            "How long the pool's oldest assignment has waited for a runner to take it; GitHub takes it back after 300.",
+            labels=["pool"],
+        )
+        rows = GaugeMetricFamily(
+            "paddock_scale_set_open_assignments",
+            "Assignments of the pool's scale sets that are not over in the ledger; GitHub's own count is paddock_scale_set_assigned_jobs.",
+            labels=["pool"],
+        )
+        age = GaugeMetricFamily(
+            "paddock_scale_set_session_age_seconds",
+            "How long the pool's youngest session with GitHub's queue has stood; it stays small where sessions do not last.",
+            labels=["pool"],
+        )
         read = GaugeMetricFamily(
             "paddock_scale_set_read_timestamp_seconds", "When the state of the scale sets was last read; 0: never."
         )
@@ -91,4 +121,10 @@ class SourceCollector(Collector):
             silent.add_metric([pool], max((now - (s.heard_at or s.since)).total_seconds() for s in mine))
             assigned.add_metric([pool], sum(source.assigned for source in mine))
             advertised.add_metric([pool], sum(source.advertised for source in mine))
-        return (read, states, silent, assigned, advertised)
+            rows.add_metric([pool], self._open.get(pool, 0))
+            begun = [source.session_since for source in mine if source.session_id and source.session_since is not None]
+            if begun:
+                age.add_metric([pool], max(0.0, (now - max(begun)).total_seconds()))
+            since = self._oldest.get(pool, now)
+            oldest.add_metric([pool], max(0.0, (now - since).total_seconds()))
+        return (read, states, silent, assigned, advertised, oldest, rows, age)

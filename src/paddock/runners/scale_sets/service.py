@@ -9,7 +9,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from paddock.base.backoff import Backoff
@@ -20,7 +20,9 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import InvalidEntryError, Ledger, LedgerError, LedgerUnavailableError
 from paddock.runners.ledger.scale_sets import LeaseLostError, Listenable
 from paddock.runners.scale_sets.book import LedgerBook
-from paddock.runners.scale_sets.listener import Listener, ListenerContext, Pace
+from paddock.runners.scale_sets.counting import Pace
+from paddock.runners.scale_sets.decisions import clash
+from paddock.runners.scale_sets.listener import Listener, ListenerContext
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
 
 __all__ = ["Listeners", "ListenersContext", "wanted_sources"]
@@ -94,7 +96,9 @@ class Listeners:
             pace=context.pace,
         )
         self._tasks: dict[SourceKey, tuple[Listener, asyncio.Task[None]]] = {}
+        self._known_since: dict[SourceKey, datetime] = {}
         self._listed_at = float("-inf")
+        self._not_listed: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Listen until cancelled; then close every session, so that the next process need not wait for GitHub."""
@@ -119,17 +123,32 @@ class Listeners:
             return  # not known is not none: nobody is told to stop
         if any(pool.spec.job_source == "ScaleSet" for pool in pools):
             await self._learn_installations()
+            await self._say_who_is_not_listed()
         accounts = await self._ledger.scale_sets.listenable()
         wanted = wanted_sources(pools, accounts)
         for key in await self._draining(wanted, accounts):
             wanted.setdefault(*key)
+        await self._bring_along(pools)
         ended = [key for key, (_, task) in self._tasks.items() if task.done()]
         for key in ended:
             self._tasks.pop(key)
+        await self._wake()
         await self._retire([key for key in self._tasks if key not in wanted])
         for key, place in wanted.items():
             if key not in self._tasks:
                 await self._try(key, place)
+
+    async def _wake(self) -> None:
+        """Listeners that rest after a refusal, though somebody changed the App's access since, end and begin anew at once.
+
+        They are known by a `Starting` that is not the one which their lease was taken with: only `AppAccess` writes one.
+        """
+        for key, since in (await self._ledger.scale_sets.starting()).items():
+            listened = self._tasks.get(SourceKey(*key))
+            if listened is not None and self._known_since.get(SourceKey(*key)) != since:
+                self._tasks.pop(SourceKey(*key))
+                await _cancelled(listened[1])
+                await listened[0].close()
 
     async def _draining(
         self, wanted: dict[SourceKey, RunnerPlace], accounts: Sequence[Listenable]
@@ -137,12 +156,19 @@ class Listeners:
         """Sources that no pool asks for any more, and that have open jobs: those are served to their end."""
         of = {account.account_id: account for account in accounts}
         found: list[tuple[SourceKey, RunnerPlace]] = []
-        for pool, account_id, repository in await self._ledger.scale_sets.unfinished():
+        for pool, account_id, repository in await self._ledger.assignments.unfinished():
             key, account = SourceKey(pool, account_id, repository), of.get(account_id)
             if key not in wanted and account is not None:
                 project = repository.partition("/")[2]
                 found.append((key, RunnerPlace(account.installation_id, account.login, project)))
         return found
+
+    async def _bring_along(self, pools: Sequence[RunnerPool]) -> None:
+        """Jobs whose set went to another pool follow it, also those that lose their Pod later: theirs has no Pods."""
+        for name in await self._ledger.succession.left_behind():
+            for pool in pools:
+                if pool.metadata.name == name and (moved := await self._ledger.succession.follow(pool)):
+                    log.warning("jobs of a scale set follow it to its pool", pool=name, jobs=moved)
 
     async def _try(self, key: SourceKey, place: RunnerPlace) -> None:
         dispatcher = await self._context.dispatcher()
@@ -155,7 +181,10 @@ class Listeners:
         )
         if source is None:
             return  # another process that beats listens to it
-        listener = Listener(self._listening, source, place, lambda: self._pool(key.pool))
+        listener = Listener(
+            self._listening, source, place, lambda: self._pool(key.pool), lambda: self._clash(key.pool), self._is_gone
+        )
+        self._known_since[key] = source.since
         task = asyncio.create_task(self._listen(key, listener), name=f"scale set {key.pool}/{place.path}")
         self._tasks[key] = (listener, task)
 
@@ -204,9 +233,27 @@ class Listeners:
                 with suppress(InvalidEntryError):  # another process enrols it at this moment
                     await self._ledger.accounts.enrol(found.account_id, found.login, found.installation_id)
 
+    async def _say_who_is_not_listed(self) -> None:
+        """Each login once, for as long as it stays so: whoever installs the App decides how many there are."""
+        logins = await self._ledger.scale_sets.not_listed()
+        for login in sorted(set(logins) - self._not_listed):
+            remedy = f"`paddock accounts allow {login}` lets it, `paddock accounts deny {login}` ends this message"
+            log.warning("no job is asked for: the account is not on the allow list", account=login, remedy=remedy)
+        self._not_listed = frozenset(logins)
+
     def _pool(self, name: str) -> RunnerPool | None:
-        pools = self._context.pools() or ()
-        return next((p for p in pools if p.metadata.name == name and p.metadata.deletion_timestamp is None), None)
+        return next((pool for pool in self._standing() if pool.metadata.name == name), None)
+
+    def _is_gone(self, name: str) -> bool:
+        """Whether the pools are known and this is none of them, or is being deleted."""
+        return self._context.pools() is not None and self._pool(name) is None
+
+    def _clash(self, name: str) -> str | None:
+        pool = self._pool(name)
+        return None if pool is None or pool.spec.job_source != "ScaleSet" else clash(pool, self._standing())
+
+    def _standing(self) -> list[RunnerPool]:
+        return [pool for pool in self._context.pools() or () if pool.metadata.deletion_timestamp is None]
 
 
 async def _cancelled(task: "asyncio.Task[None]") -> None:

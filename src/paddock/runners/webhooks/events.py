@@ -2,7 +2,8 @@
 
 The ledger makes late, repeated and reordered words end alike; here is decided only whom a delivery concerns. Three cases
 for a job that no pool of ours was chosen for: it has a row (its pool changed or went since), or it was given to a runner
-of ours although it does not carry a dispatch label (GitHub looks at all labels alike), or it is none of our business.
+of ours although it does not carry a dispatch label (GitHub looks at all labels alike), or it is none of our business. A new
+one that is none of these and seems to be meant for us is kept as unserved (`unserved`).
 """
 
 from collections.abc import Sequence
@@ -11,88 +12,23 @@ from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.runners.api import RunnerPool
-from paddock.runners.ledger import Account, Delivery, InvalidEntryError, Ledger, NewJob, Platform
-from paddock.runners.webhooks import payload
+from paddock.runners.ledger import Delivery, Ledger, Moved, NewJob, Platform, UnknownAccountError
+from paddock.runners.webhooks import installations, payload
+from paddock.runners.webhooks.installations import Tenants
 from paddock.runners.webhooks.payload import (
-    InstallationEvent,
     JobEvent,
     MalformedError,
-    Owner,
-    RenamedEvent,
     moment,
     storable,
 )
 from paddock.runners.webhooks.routing import Chosen, Ignored, choose, offered
+from paddock.runners.webhooks.scale_set_evidence import count_as_evidence
+from paddock.runners.webhooks.unserved import FormerLabels, Meant, hosted, meant_for_us
 
-__all__ = ["Handled", "Tenants", "announces_a_new_job", "handle_event"]
+__all__ = ["Handled", "announces_a_new_job", "handle_event"]
 
-
-class Tenants:
-    """Whose job it is: the account of the number that GitHub gives for the repository's owner, and no other.
-
-    A login decides nothing. One that was given up and taken by somebody else brings nothing of the old owner's along, and an
-    account that changed its login keeps its limits, its line on the list and its history; the new login is noted here.
-    Enrolling is bookkeeping: whether its jobs may run is the allow list's to say.
-    """
-
-    def __init__(self, ledger: Ledger, *, enrol: bool) -> None:
-        self._accounts = ledger.accounts
-        self._enrol = enrol
-
-    async def known(self, event: JobEvent) -> Account | None:
-        """The account, if it is enrolled. Changes nothing."""
-        return await self._accounts.get(event.repository.owner.id)
-
-    async def of(self, event: JobEvent) -> Account | None:
-        """The account, enrolled now if it must be and may be; None where it may not. A newer installation is noted."""
-        return await self._admit(event.repository.owner, event.installation_id)
-
-    async def installed(self, event: InstallationEvent) -> str:
-        """The App was installed for an account, or may act there again."""
-        account = await self._admit(event.installation.account, event.installation.id)
-        return "no_account" if account is None else "enrolled"
-
-    async def removed(self, event: InstallationEvent) -> str:
-        """The App may not act for the account any more; its limits and history stay.
-
-        A word about an installation that was replaced since changes nothing. Said late, after the App was allowed again,
-        it costs until the next delivery about a job, which names the installation.
-        """
-        account = await self._accounts.of_installation(event.installation.id)
-        if account is None:
-            return "unknown_installation"
-        await self._accounts.enrol(account.account_id, account.login, None)
-        return "removed"
-
-    async def renamed(self, event: RenamedEvent) -> str:
-        """The account has another login. It is noted at once, and not only with its next job; nobody is enrolled for it."""
-        account = await self._accounts.get(event.account.id)
-        if account is None:
-            return "unknown_installation"
-        await self._admit(event.account, event.installation.id)
-        return "renamed"
-
-    async def _admit(self, owner: Owner, installation_id: int | None) -> Account | None:
-        account = await self._accounts.get(owner.id)
-        login = storable(owner.login)
-        if account is None:
-            return await self._enrolled(owner.id, login, installation_id) if self._enrol else None
-        # Numbers of installations grow: a late word about an older one does not bring it back.
-        newest = max(account.installation_id or 0, installation_id or 0) or None
-        if newest != account.installation_id or login != account.login:
-            return await self._enrolled(account.account_id, login, newest)
-        return account
-
-    async def _enrolled(self, account_id: int, login: str, installation_id: int | None) -> Account:
-        try:
-            return await self._accounts.enrol(account_id, login, installation_id)
-        except InvalidEntryError:
-            # Of several first words at once one writes the installation, and the others may stumble over it: by now the
-            # account is to be found.
-            account = await self._accounts.get(account_id)
-            if account is None:
-                raise
-            return account
+_MOST_UNSURE = 200
+"""Of jobs that may be meant for runners of others so many are kept at once: enough to see a mistake, and no flood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,38 +67,33 @@ def announces_a_new_job(delivery: Delivery) -> bool:
 
 
 async def handle_event(
-    delivery: Delivery, pools: Sequence[RunnerPool], ledger: Ledger, tenants: Tenants, clock: Clock
+    delivery: Delivery,
+    pools: Sequence[RunnerPool],
+    ledger: Ledger,
+    tenants: Tenants,
+    former: FormerLabels,
+    clock: Clock,
 ) -> Handled:
     """Tell the ledger. What is malformed is ignored; every LedgerError is the caller's. Repeatable."""
-    known = {"workflow_job": "workflow_job", "installation": "installation", "installation_target": "installation"}
-    action = known.get(delivery.event, "other")
+    action = "other"
     try:
         if delivery.event == "workflow_job":
+            action = "workflow_job"
             said = payload.action_of(delivery.payload)
             if said not in payload.JOB_ACTIONS:
                 return Handled("other", "unknown_action", ignored=True)
             action = said
             event = payload.decode_job(delivery.payload)
-            return await _JobTeller(event, delivery.received_at, pools, ledger, tenants, clock.now()).handle_event()
-        if delivery.event == "installation":
-            if payload.action_of(delivery.payload) not in payload.INSTALLATION_ACTIONS:
-                return Handled(action, "unknown_action", ignored=True)
-            return await _tell_installation(payload.decode_installation(delivery.payload), tenants)
-        if delivery.event == "installation_target":
-            if payload.action_of(delivery.payload) != "renamed":
-                return Handled("installation", "unknown_action", ignored=True)
-            outcome = await tenants.renamed(payload.decode_renamed(delivery.payload))
-            return Handled("installation", outcome, ignored=outcome == "unknown_installation")
+            teller = _JobTeller(event, delivery.received_at, pools, ledger, tenants, former, clock.now())
+            return await teller.handle_event()
+        if delivery.event in installations.EVENTS:
+            action = "installation"
+            outcome = await installations.tell(delivery.event, delivery.payload, tenants)
+            return Handled(action, outcome, ignored=outcome in installations.NOTHING_DONE)
         return Handled("other", "unknown_event", ignored=True)
     except MalformedError as error:
         # It will be malformed every time: trying again only hides it.
         return Handled(action, "malformed", ignored=True, sentence=str(error))
-
-
-async def _tell_installation(event: InstallationEvent, tenants: Tenants) -> Handled:
-    arriving = event.action in ("created", "unsuspend")
-    outcome = await (tenants.installed(event) if arriving else tenants.removed(event))
-    return Handled("installation", outcome, ignored=outcome in ("no_account", "unknown_installation"))
 
 
 class _JobTeller:
@@ -173,6 +104,7 @@ class _JobTeller:
         pools: Sequence[RunnerPool],
         ledger: Ledger,
         tenants: Tenants,
+        former: FormerLabels,
         now: datetime,
     ) -> None:
         self._event = event
@@ -181,13 +113,13 @@ class _JobTeller:
         self._pools = pools
         self._ledger = ledger
         self._tenants = tenants
+        self._former = former
         self._now = now
         self._choice = choose(pools, event.workflow_job.labels)
 
     async def handle_event(self) -> Handled:
         if isinstance(self._choice, Chosen) and self._choice.pool.spec.job_source == "ScaleSet":
-            # The scale set's queue announces it; its number there and here would be two jobs.
-            return self._ignored("scale_set")
+            return await self._of_scale_set(self._choice)
         match self._event.action:
             case "in_progress":
                 return await self._in_progress()
@@ -196,20 +128,59 @@ class _JobTeller:
             case _:
                 return await self._queued()
 
+    async def _of_scale_set(self, chosen: Chosen) -> Handled:
+        """The set's queue announces it: its number there and here would be two jobs. What its runner does counts here, too."""
+        account = await self._tenants.known(self._event) if self._event.runner_name is not None else None
+        if account is None:
+            return self._ignored("scale_set")
+        job = self._new_job(_place_in(chosen, account.account_id))
+        outcome = await count_as_evidence(self._event, job, self._ledger, received_at=self._received_at, now=self._now)
+        return self._ignored("scale_set") if outcome is None else self._told(outcome)
+
     async def _queued(self) -> Handled:
         choice, status, why = self._choice, "waiting" if self._event.held_back else "queued", ""
         if isinstance(choice, Ignored):
             if choice.nearest is None:
-                return self._ignored(choice.reason, choice.sentence)
+                return await self._unserved(choice)
             # It carries a dispatch label of ours, so that nobody else will run it: known, shown, and routed once a pool
             # offers what it asks for.
             status, why = ("waiting", "") if self._event.held_back else ("unserved", choice.sentence)
             choice = Chosen(choice.nearest, choice.nearest.spec.dispatch_label)
-        place = await self._chosen_place(choice)
-        if place is None:
+        if not await self._tenants.admits(self._event):
             return self._ignored("no_account")
-        moved = await self._ledger.jobs.enqueue(self._new_job(place), status=status, why=why)
+        account_id = self._event.repository.owner.id
+        job = self._new_job(_place_in(choice, account_id))
+        try:
+            moved = await self._ledger.jobs.enqueue(job, status=status, why=why)
+        except UnknownAccountError:
+            self._tenants.forget(account_id)
+            if not await self._tenants.admits(self._event):
+                return self._ignored("no_account")
+            moved = await self._ledger.jobs.enqueue(job, status=status, why=why)
         return Handled(self._event.action, str(moved), sentence=why)
+
+    async def _unserved(self, choice: Ignored) -> Handled:
+        """Keep what seems to be meant for us, of accounts that may run jobs. What GitHub holds back is said again later."""
+        meant = None if self._event.held_back else await self._meant()
+        account = await self._tenants.known(self._event) if meant is not None else None
+        if meant is None or account is None:
+            return self._ignored(choice.reason, choice.sentence)
+        place = _Place(
+            account.account_id, meant.pool, meant.platform, meant.vcpus, meant.memory_mb, storable(meant.label)
+        )
+        job = self._new_job(place)
+        if not await self._ledger.allow_list.may_run(job.account_id, job.repository_id, job.repository):
+            return self._ignored("not_allowed", choice.sentence)
+        if not meant.label and await self._ledger.rerouting.unsure() >= _MOST_UNSURE:
+            return self._ignored("too_many_unserved", choice.sentence)
+        moved = await self._ledger.jobs.enqueue(job, status="unserved", why=choice.sentence)
+        return Handled(self._event.action, str(moved), sentence=choice.sentence)
+
+    async def _meant(self) -> Meant | None:
+        # Most of other people's jobs are for runners of GitHub's: those are not worth a question to the database.
+        if hosted(self._job.labels):
+            return None
+        return meant_for_us(self._pools, self._job.labels, await self._former.known())
 
     async def _in_progress(self) -> Handled:
         runner_name = self._event.runner_name
@@ -218,9 +189,11 @@ class _JobTeller:
         if isinstance(self._choice, Chosen):
             place = await self._chosen_place(self._choice)
             reason = "no_account"
-        elif self._choice.reason in ("no_pools", "no_matching_pool") and not offered(self._pools, self._job.labels):
+        elif not await self._may_be_known(self._choice):
             # A third of all deliveries are these: other people's jobs, not worth a question to the database.
             return self._ignored(self._choice.reason)
+        elif (ended := await self._of_somebody_else(runner_name)) is not None:
+            return ended
         else:
             place = await self._known_place(runner_name)
             reason = self._choice.reason
@@ -230,6 +203,30 @@ class _JobTeller:
         return self._told(
             await self._ledger.jobs.started(self._new_job(place), runner_name=runner_name, started_at=started_at)
         )
+
+    async def _may_be_known(self, choice: Ignored) -> bool:
+        """Whether a job that no pool was chosen for may have a row, or a runner of ours."""
+        unmatched = choice.reason in ("no_pools", "no_matching_pool")
+        return not unmatched or offered(self._pools, self._job.labels) or await self._meant() is not None
+
+    async def _of_somebody_else(self, runner_name: str) -> Handled | None:
+        """A job that no pool serves, and that a runner which is not ours took up, is over for us. None: it is no such job.
+
+        Every runner of ours has its session before it can be given a job, so that one without is none.
+        """
+        row = await self._ledger.jobs.get(self._job.id)
+        if row is None or row.status != "unserved":
+            return None
+        if await self._ledger.overview.runner(row.account_id, runner_name) is not None:
+            return None
+        moved = await self._ledger.jobs.completed(
+            row.job_id,
+            account_id=row.account_id,
+            conclusion="elsewhere",
+            completed_at=moment(self._job.started_at, self._now, self._received_at),
+            why=f"runner {runner_name}, which is not ours, runs it",
+        )
+        return Handled(self._event.action, "elsewhere" if moved is Moved.COMPLETED else str(moved))
 
     async def _completed(self) -> Handled:
         runner_name = self._event.runner_name
@@ -256,17 +253,7 @@ class _JobTeller:
 
     async def _chosen_place(self, chosen: Chosen) -> _Place | None:
         account = await self._tenants.of(self._event)
-        if account is None:
-            return None
-        pool = chosen.pool
-        return _Place(
-            account.account_id,
-            pool.metadata.name,
-            pool.platform,
-            pool.vcpus,
-            pool.spec.pod_memory_mb,
-            storable(chosen.label),
-        )
+        return None if account is None else _place_in(chosen, account.account_id)
 
     async def _known_place(self, runner_name: str | None) -> _Place | None:
         """Where the job is by our own records: its row, or the runner of ours that it was given to."""
@@ -311,6 +298,18 @@ class _JobTeller:
 
     def _ignored(self, reason: str, sentence: str = "") -> Handled:
         return Handled(self._event.action, reason, ignored=True, sentence=sentence)
+
+
+def _place_in(chosen: Chosen, account_id: int) -> _Place:
+    pool = chosen.pool
+    return _Place(
+        account_id,
+        pool.metadata.name,
+        pool.platform,
+        pool.vcpus,
+        pool.spec.pod_memory_mb,
+        storable(chosen.label),
+    )
 
 
 def _platform(text: str) -> Platform:

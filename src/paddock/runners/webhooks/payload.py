@@ -12,22 +12,28 @@ from msgspec import Meta, Struct
 __all__ = [
     "INSTALLATION_ACTIONS",
     "JOB_ACTIONS",
+    "REPOSITORIES_ACTIONS",
     "InstallationEvent",
+    "Installed",
     "JobEvent",
     "MalformedError",
     "Owner",
     "RenamedEvent",
+    "RepositoriesEvent",
     "Repository",
+    "ShortRepository",
     "WorkflowJob",
     "action_of",
     "decode_installation",
     "decode_job",
     "decode_renamed",
+    "decode_repositories",
 ]
 
 JOB_ACTIONS: Final = frozenset({"queued", "waiting", "in_progress", "completed"})
 _HELD_BACK: Final = frozenset({"waiting", "pending", "requested"})
-INSTALLATION_ACTIONS: Final = frozenset({"created", "deleted", "suspend", "unsuspend"})
+INSTALLATION_ACTIONS: Final = frozenset({"created", "deleted", "suspend", "unsuspend", "new_permissions_accepted"})
+REPOSITORIES_ACTIONS: Final = frozenset({"added", "removed"})
 
 _Id = Annotated[int, Meta(gt=0, le=2**63 - 1)]
 _Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -100,6 +106,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
 class Installed(Struct, frozen=True):
     id: _Id
     account: Owner
+    suspended_at: str | int | None = None
 
 
 class InstallationEvent(Struct, frozen=True, kw_only=True):
@@ -107,6 +114,20 @@ class InstallationEvent(Struct, frozen=True, kw_only=True):
 
     action: str
     installation: Installed
+
+
+class ShortRepository(Struct, frozen=True):
+    id: _Id
+    full_name: Annotated[str, Meta(min_length=1)]
+
+
+class RepositoriesEvent(Struct, frozen=True, kw_only=True):
+    """An `installation_repositories` delivery: the installation was given repositories, or lost some."""
+
+    action: str
+    installation: Installed
+    repositories_added: tuple[ShortRepository, ...] = ()
+    repositories_removed: tuple[ShortRepository, ...] = ()
 
 
 class RenamedEvent(Struct, frozen=True, kw_only=True):
@@ -132,6 +153,10 @@ def decode_job(raw: bytes) -> JobEvent:
 
 def decode_installation(raw: bytes) -> InstallationEvent:
     return _decode(raw, InstallationEvent)
+
+
+def decode_repositories(raw: bytes) -> RepositoriesEvent:
+    return _decode(raw, RepositoriesEvent)
 
 
 def decode_renamed(raw: bytes) -> RenamedEvent:

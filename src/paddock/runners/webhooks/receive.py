@@ -1,4 +1,4 @@
-"""`POST /webhooks/github`: verify over the raw bytes, store, answer, wake the worker; nothing else.
+"""`POST /webhooks/github`: verify over the raw bytes, store, answer, tell the worker; nothing else.
 
 Nothing is parsed here and no job is touched: an outage of anything but the database cannot make GitHub's deliveries fail,
 and what was answered 2xx is in the database. A delivery that could not be stored is answered 503, so that GitHub shows it
@@ -7,7 +7,7 @@ as failed and it can be delivered again.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter
 from starlette.requests import Request
@@ -21,9 +21,9 @@ from paddock.base.secrets import Secret
 from paddock.base.strangers import proven
 from paddock.clients.github.signature import verify
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.ledger import Ledger, LedgerError
+from paddock.runners.ledger import Delivery, Ledger, LedgerError
 
-__all__ = ["PATH", "webhook_route"]
+__all__ = ["PATH", "Inbox", "webhook_route"]
 
 PATH: Final = "/webhooks/github"
 SIGNATURE: Final = "X-Hub-Signature-256"
@@ -37,16 +37,29 @@ _RETRY_AFTER = "30"
 _log = get_logger("webhook")
 
 
+class Inbox(Protocol):
+    """Whoever works off deliveries: `webhooks.worker`."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether what is stored now may be taken in the same statement."""
+        ...
+
+    def take(self, delivery: Delivery) -> None:
+        """It was stored, and taken if it has an attempt."""
+        ...
+
+
 def webhook_route(
     ledger: Ledger,
     secrets: Callable[[], Sequence[Secret]],
     settings: DispatchSettings,
     *,
-    wake: Callable[[], None],
+    inbox: Inbox,
     registry: CollectorRegistry,
 ) -> Route:
     """The route. `secrets` gives the webhook secrets that are valid now, two while one is replaced by the other; without
-    any, every delivery is refused. `wake` is called after a new delivery was stored.
+    any, every delivery is refused. `inbox` is given each new delivery after it was stored.
     """
     requests = Counter(
         "paddock_webhook_requests", "Requests to the webhook, by the status answered.", ["status"], registry=registry
@@ -56,7 +69,7 @@ def webhook_route(
 
     async def receive(request: Request) -> Response:
         try:
-            response = await _receive(request, ledger, secrets(), settings, wake)
+            response = await _receive(request, ledger, secrets(), settings, inbox)
         except RefusedError as refused:
             response = refused.response
         if response.status_code in (401, 403):
@@ -71,7 +84,7 @@ def webhook_route(
 
 
 async def _receive(
-    request: Request, ledger: Ledger, secrets: Sequence[Secret], settings: DispatchSettings, wake: Callable[[], None]
+    request: Request, ledger: Ledger, secrets: Sequence[Secret], settings: DispatchSettings, inbox: Inbox
 ) -> Response:
     signature = request.headers.get(SIGNATURE, "")
     if not signature:
@@ -90,13 +103,13 @@ async def _receive(
 
     try:
         async with asyncio.timeout(_STORE_WITHIN):
-            new = await ledger.deliveries.store(delivery, event, raw)
+            new = await ledger.deliveries.store(delivery, event, raw, take=inbox.has_room)
     except (LedgerError, TimeoutError) as error:
         # It may be stored all the same: the redelivery is then known by its id.
         _log.warning("a delivery was not stored", delivery=delivery, github_event=event, error=str(error))
         sentence = "the delivery could not be stored: deliver it again"
         return refusal(503, "not_stored", sentence, headers={"Retry-After": _RETRY_AFTER})
-    if not new:
+    if new is None:
         return answer({"status": "known"})
-    wake()
+    inbox.take(new)
     return answer({"status": "stored"}, 202)

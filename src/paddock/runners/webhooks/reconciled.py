@@ -1,49 +1,59 @@
 """Jobs that GitHub never announced to us and that were found in its own list: the second source beside webhooks."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from paddock.base.clock import Clock
 from paddock.clients.github import GitHubJob
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Ledger, Moved, NewJob
+from paddock.runners.ledger.nameless import IN_VAIN_COUNTS
 from paddock.runners.webhooks.routing import Chosen, choose
 
 __all__ = ["enqueue_from_github"]
+
+BY: Final = "healing/unheard"
 
 
 def enqueue_from_github(
     ledger: Ledger, pools: Callable[[], Sequence[RunnerPool] | None], clock: Clock
 ) -> Callable[[int, str, GitHubJob], Awaitable[bool]]:
-    """How a found job enters the queue: routed as an announced one is. True if it was not known and waits now."""
+    """How a found job enters the queue: routed as an announced one is. True if it was not known and waits now.
+
+    A job of a scale set is announced by its queue. Where that is silent though the set is idle (GitHub forgets to announce the
+    re-run of a run that was over, pytorch/ci-infra#900), one runner is brought: GitHub then gives it what waits.
+    """
 
     async def announce(installation_id: int, repository: str, job: GitHubJob) -> bool:
         account = await ledger.accounts.of_installation(installation_id)
         choice = choose(pools() or (), job.labels)
-        if account is None or not isinstance(choice, Chosen) or choice.pool.spec.job_source == "ScaleSet":
+        if account is None or not isinstance(choice, Chosen):
             return False
         pool, now = choice.pool, clock.now()
-        moved = await ledger.jobs.enqueue(
-            NewJob(
-                job_id=job.job_id,
-                account_id=account.account_id,
-                pool=pool.metadata.name,
-                platform=pool.platform,
-                vcpus=pool.vcpus,
-                memory_mb=pool.spec.pod_memory_mb,
-                repository=repository,
-                enqueued_at=min(job.created_at or now, now),
-                workflow_run_id=job.run_id,
-                workflow_name=job.workflow_name,
-                run_attempt=job.run_attempt,
-                job_name=job.name,
-                head_branch=job.head_branch,
-                head_sha=job.head_sha,
-                label=choice.label,
-                labels=job.labels,
-            ),
-            by="healing/unheard",
-            status="waiting" if job.status == "waiting" else "queued",
+        found = NewJob(
+            job_id=job.job_id,
+            account_id=account.account_id,
+            pool=pool.metadata.name,
+            platform=pool.platform,
+            vcpus=pool.vcpus,
+            memory_mb=pool.spec.pod_memory_mb,
+            repository=repository,
+            enqueued_at=min(job.created_at or now, now),
+            workflow_run_id=job.run_id,
+            workflow_name=job.workflow_name,
+            run_attempt=job.run_attempt,
+            job_name=job.name,
+            head_branch=job.head_branch,
+            head_sha=job.head_sha,
+            label=choice.label,
+            labels=job.labels,
         )
+        if pool.spec.job_source == "ScaleSet":
+            if job.status == "waiting":
+                return False  # for somebody's approval
+            why = f"job {job.job_id} waits at GitHub, and its scale set is told of none: a runner wakes it"
+            return await ledger.nameless.nudge(found, since=now - IN_VAIN_COUNTS, by=BY, why=why)
+        moved = await ledger.jobs.enqueue(found, by=BY, status="waiting" if job.status == "waiting" else "queued")
         return moved in (Moved.QUEUED, Moved.HELD)
 
     return announce

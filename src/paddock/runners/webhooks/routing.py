@@ -13,7 +13,7 @@ from typing import Literal
 
 from paddock.runners.api import RunnerPool
 
-__all__ = ["Chosen", "Ignored", "Reason", "choose", "offered"]
+__all__ = ["Chosen", "Ignored", "Reason", "choose", "kin", "nearest", "offered"]
 
 Reason = Literal["no_pools", "no_matching_pool", "ambiguous_pool", "labels_not_offered"]
 
@@ -43,7 +43,7 @@ def choose(pools: Iterable[RunnerPool], labels: Sequence[str]) -> Chosen | Ignor
     spelling = {label.lower(): label for label in reversed(labels)}
     carried = [pool for pool in standing if pool.spec.dispatch_label.lower() in spelling]
     if not carried:
-        return Ignored("no_matching_pool", f"no pool has one of these as its dispatch label: {_listed(labels)}")
+        return Ignored("no_matching_pool", _unmatched(standing, spelling.keys()))
     shared = [label for label, n in Counter(pool.spec.dispatch_label.lower() for pool in carried).items() if n > 1]
     if shared:
         names = _listed([pool.metadata.name for pool in carried if pool.spec.dispatch_label.lower() in shared])
@@ -67,12 +67,46 @@ def offered(pools: Iterable[RunnerPool], labels: Sequence[str]) -> bool:
     return bool(wanted) and any(wanted <= _offer(pool) for pool in pools)
 
 
+def kin(pools: Iterable[RunnerPool], labels: Sequence[str]) -> bool:
+    """Whether a job with these labels may be meant for runners of ours: it asks for no runner of GitHub's, or for a label that
+    one of our pools has.
+    """
+    wanted = {label.lower() for label in labels}
+    profiles = {profile.label.lower() for pool in pools for profile in pool.spec.profiles}
+    return "self-hosted" in wanted or bool(wanted & profiles) or any(wanted & _offer(pool) for pool in pools)
+
+
+def nearest(pools: Iterable[RunnerPool], labels: Iterable[str]) -> RunnerPool | None:
+    """The pool whose runners offer most of these labels; of several, whose labels share most words (macos-62, paddock-macos)."""
+    wanted = {label.lower() for label in labels}
+    words = _words(wanted)
+
+    def distance(pool: RunnerPool) -> tuple[int, int, str]:
+        offer = _offer(pool)
+        return -len(wanted & offer), -len(words & _words(offer)), pool.metadata.name
+
+    return min(pools, key=distance, default=None)
+
+
+def _unmatched(pools: Sequence[RunnerPool], wanted: Iterable[str]) -> str:
+    wanted = set(wanted)
+    lacking = wanted.difference(*(_offer(pool) for pool in pools))
+    close = nearest(pools, wanted)
+    assert close is not None  # there is a pool
+    what = f"nobody offers {_listed(list(lacking))}" if lacking else "it carries no dispatch label"
+    return f"{what}; the nearest pool is {close.metadata.name}, whose jobs carry {close.spec.dispatch_label}"
+
+
 def _first(pools: Sequence[RunnerPool]) -> RunnerPool:
     return min(pools, key=lambda pool: pool.metadata.name)
 
 
 def _offer(pool: RunnerPool) -> set[str]:
     return {label.lower() for label in (pool.spec.dispatch_label, *pool.spec.runner_labels)}
+
+
+def _words(labels: Iterable[str]) -> set[str]:
+    return {word for label in labels for word in label.split("-")}
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -13,7 +13,9 @@ from paddock.base.logs import get_logger
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Delivery, Ledger, LedgerError, LedgerUnavailableError, StaleDeliveryError
 from paddock.runners.ledger.deliveries import ATTEMPTS
-from paddock.runners.webhooks.events import Handled, Tenants, announces_a_new_job, handle_event
+from paddock.runners.webhooks.events import Handled, announces_a_new_job, handle_event
+from paddock.runners.webhooks.installations import EVENTS, Tenants
+from paddock.runners.webhooks.unserved import FormerLabels
 
 __all__ = ["Pools", "WebhookWorker"]
 
@@ -31,11 +33,11 @@ _log = get_logger("webhooks")
 
 
 class WebhookWorker:
-    """Takes deliveries in batches, tells the ledger, settles each.
+    """Takes deliveries in batches, or from whoever stored them, tells the ledger, settles each.
 
     One that fails is tried again later with growing pauses, and given up after some attempts with its body kept; one that
-    failed only because the database was away is never given up. A delivery whose worker dies comes due again after a
-    minute. While the pools are not known nothing is taken, because everything would be ignored for want of a pool.
+    failed only because the database was away is never given up. A delivery whose worker dies comes due again within
+    a minute. While the pools are not known nothing is taken, because everything would be ignored for want of a pool.
     """
 
     def __init__(
@@ -52,8 +54,12 @@ class WebhookWorker:
         self._pools = pools
         self._clock = clock
         self._rng = rng
-        self._tenants = Tenants(ledger, enrol=enrol)
+        self._tenants = Tenants(ledger, clock, enrol=enrol)
+        self._former = FormerLabels(ledger, clock)
         self._wake = asyncio.Event()
+        self._given: list[Delivery] = []
+        """Taken already, by whoever stored them in this process. If it dies they are due again within a minute, as all are."""
+        self._looked_at = float("-inf")
         self._handled = Counter(
             "paddock_webhook_deliveries",
             "Stored deliveries that were handled, by what they announced and what came of it.",
@@ -61,8 +67,15 @@ class WebhookWorker:
             registry=registry,
         )
 
-    def wake(self) -> None:
-        """A delivery was stored: look now. Without it the worker looks every two seconds."""
+    @property
+    def has_room(self) -> bool:
+        """Whether a delivery that is stored now may be taken in the same breath, and given to `take`."""
+        return len(self._given) < _BATCH and self._pools() is not None
+
+    def take(self, delivery: Delivery) -> None:
+        """A new delivery was stored, and taken if it has an attempt. Without this the worker looks every two seconds."""
+        if delivery.attempt:
+            self._given.append(delivery)
         self._wake.set()
 
     async def run(self) -> None:
@@ -86,9 +99,16 @@ class WebhookWorker:
 
     async def drain(self) -> int:
         """Handle what is due until nothing is; gives how many were taken. LedgerUnavailableError: some wait for later."""
-        taken = 0
+        taken, full = 0, False
         while (pools := self._pools()) is not None:
-            batch = await self._ledger.deliveries.take(_BATCH)
+            found: list[Delivery] = []
+            if full or not self._given or not self._looked_lately():
+                # Before what was given is touched: where the database is away, none of that is lost.
+                self._looked_at = self._clock.monotonic()
+                found = await self._ledger.deliveries.take(_BATCH)
+            full = len(found) == _BATCH
+            given, self._given = self._given, []
+            batch = [*found, *given]
             if not batch:
                 break
             taken += len(batch)
@@ -98,13 +118,19 @@ class WebhookWorker:
             )
             if not all(reached):
                 raise LedgerUnavailableError("the database went away while deliveries were handled")
+            if not full and not self._given and self._looked_lately():
+                break  # that was all; what is stored from now on wakes us
         return taken
+
+    def _looked_lately(self) -> bool:
+        """Whether what others left, or what failed before, can wait: however much is given here, it is looked for in time."""
+        return self._clock.monotonic() - self._looked_at < _LOOK_AGAIN
 
     async def _handle(self, delivery: Delivery, pools: Sequence[RunnerPool], turn: asyncio.Semaphore) -> bool:
         """Handle one; False if the database was away. Raises nothing, so that the others go on."""
         async with turn:
             try:
-                told = await handle_event(delivery, pools, self._ledger, self._tenants, self._clock)
+                told = await handle_event(delivery, pools, self._ledger, self._tenants, self._former, self._clock)
                 await self._ledger.deliveries.settle(delivery, told.text)
             except StaleDeliveryError:
                 return True  # we were slow, and another worker has it
@@ -124,7 +150,8 @@ class WebhookWorker:
             # Where even this fails, the hold runs out after a minute and the delivery is due again.
             with suppress(LedgerError):
                 outcome = "retried" if await self._ledger.deliveries.fail(delivery, why) else "given_up"
-        self._handled.labels(delivery.event if delivery.event in _EVENTS else "other", outcome).inc()
+        event = "installation" if delivery.event in EVENTS else delivery.event
+        self._handled.labels(event if event in _COUNTED else "other", outcome).inc()
 
     def _note(self, delivery: Delivery, told: Handled) -> None:
         self._handled.labels(told.action, told.outcome).inc()
@@ -134,4 +161,4 @@ class WebhookWorker:
             _log.warning("a job has no pool", delivery=delivery.delivery_id, why=told.sentence)
 
 
-_EVENTS = frozenset({"workflow_job", "installation"})
+_COUNTED = frozenset({"workflow_job", "installation"})

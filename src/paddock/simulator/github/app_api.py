@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import islice
 
 import msgspec
 
@@ -72,16 +73,13 @@ class AppApi:
     def _list_deliveries(self, call: GitHubCall) -> ServiceResponse:
         """Newest first, successes and failures; the cursor is the oldest entry of the page before."""
         _, size = page_of(call)
-        attempts = sorted(self._state.attempts.values(), key=lambda attempt: attempt.id, reverse=True)
-        if wanted := call.query.get("status"):
-            attempts = [attempt for attempt in attempts if (wanted == "success") == (attempt.status == "OK")]
-        if cursor := call.query.get("cursor"):
-            number = cursor.removeprefix(_CURSOR)
-            if not number.isdigit():
-                raise problems.invalid("Invalid cursor")
-            attempts = [attempt for attempt in attempts if attempt.id < int(number)]
-        page, more = attempts[:size], len(attempts) > size
-        links = {"next": {"cursor": f"{_CURSOR}{page[-1].id}"}} if more else {}
+        wanted, cursor = call.query.get("status"), call.query.get("cursor", "").removeprefix(_CURSOR)
+        if call.query.get("cursor") and not cursor.isdigit():
+            raise problems.invalid("Invalid cursor")
+        older = (each for each in reversed(self._state.attempts.values()) if not cursor or each.id < int(cursor))
+        fitting = (each for each in older if not wanted or (wanted == "success") == (each.status == "OK"))
+        *page, after = [*islice(fitting, size), next(fitting, None)]
+        links = {"next": {"cursor": f"{_CURSOR}{page[-1].id}"}} if after is not None else {}
         return json_answer(200, [wire.attempt_json(attempt) for attempt in page], headers=link_header(call, links))
 
     def _get_delivery(self, call: GitHubCall) -> ServiceResponse:

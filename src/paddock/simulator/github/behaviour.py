@@ -78,10 +78,20 @@ class GitHubBehaviour(msgspec.Struct, kw_only=True):
     queue_token_life: float = 3000.0
     custom_labels_dropped: bool = False
     """A new set keeps its name as its only label, and the answer is 200 all the same (GHES before 3.21)."""
+    labels_fixed: bool = False
+    """A set keeps the labels that it was made with: a change of them is answered with 200 and not made."""
+    crossed_siblings: bool = False
+    """The first runner of a set is given the last of its waiting jobs, and so on: rarely the one that it was minted for."""
+    early_completion: bool = False
+    """The queue says that a job is over as soon as it has started, while its runner works on."""
     silent_cancel: bool = False
     """A job that is cancelled before a runner took it brings no message."""
     zero_statistics: bool = False
+    phantom_jobs: int = 0
+    """So many more jobs than there are does every scale set count as assigned."""
     repeated_entries: bool = False
+    unannounced_reruns: bool = False
+    """A re-run is neither counted nor announced to a scale set that has no job and no runner."""
 
     # Calls
     server_error: float = 0.0

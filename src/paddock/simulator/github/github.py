@@ -2,10 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 import httpx2
 import msgspec
@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from paddock.base.clock import Clock
 from paddock.base.secrets import Secret
 from paddock.clients.github.settings import GitHubSettings
-from paddock.simulator.errors import SimulationError
+from paddock.simulator.github.accounts import Accounts
 from paddock.simulator.github.app_api import AppApi
 from paddock.simulator.github.app_keys import public_key_of, throwaway_app_key
 from paddock.simulator.github.behaviour import GitHubBehaviour
@@ -24,23 +24,18 @@ from paddock.simulator.github.front import AuditEntry, GitHubFront
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.jobs_api import JobsApi
 from paddock.simulator.github.network import asgi_app
-from paddock.simulator.github.places import Places
 from paddock.simulator.github.runners_api import RunnersApi
 from paddock.simulator.github.scale_sets import ScaleSetQueue
 from paddock.simulator.github.scale_sets_api import ScaleSetsApi
 from paddock.simulator.github.sessions import RunnerSession, open_session
 from paddock.simulator.github.state import (
     Attempt,
-    Conclusion,
     GitHubState,
-    Run,
-    SimulatedAccount,
-    SimulatedGroup,
     SimulatedJob,
-    SimulatedRepository,
     SimulatedRunner,
 )
 from paddock.simulator.github.webhooks import Webhooks
+from paddock.simulator.github.workflows import Workflows
 from paddock.simulator.service.pause import pause
 from paddock.simulator.service.snapshot import rebased
 from paddock.simulator.transport import InProcessTransport
@@ -89,7 +84,6 @@ class SimulatedGitHub:
         self._former_clients: list[httpx2.AsyncClient] = []
         self._webhooks = Webhooks(self.state, clock, rng, self.faults)
         self._queue = JobQueue(self.state, clock, rng, self._announce, self._woken.set)
-        self._places = Places(self.state, self._queue)
         self.scale_sets = ScaleSetQueue(self.state, self._queue, clock)
         scale_sets_api = ScaleSetsApi(self._queue, self.scale_sets, clock, rng)
         handlers = {
@@ -110,6 +104,35 @@ class SimulatedGitHub:
             scale_sets_api,
         )
         self.app: Starlette = asgi_app(self._front)
+
+        # What people do at GitHub. Named one by one, so that whoever plays them finds all of it here.
+        accounts = Accounts(self._queue, self._webhooks, clock, self._woken.set)
+        self.add_organization = accounts.add_organization
+        self.add_user = accounts.add_user
+        self.add_repository = accounts.add_repository
+        self.add_group = accounts.add_group
+        self.close_default_group = accounts.close_default_group
+        self.rename_account = accounts.rename_account
+        self.rename_repository = accounts.rename_repository
+        self.transfer_repository = accounts.transfer_repository
+        self.account = accounts.account
+        self.suspend = accounts.suspend
+        self.uninstall = accounts.uninstall
+        self.install = accounts.install
+        self.accept_permissions = accounts.accept_permissions
+        self.give_repository = accounts.give_repository
+        self.take_repository = accounts.take_repository
+        work = Workflows(self._queue, accounts, clock, rng)
+        self.submit = work.submit
+        self.rerun = work.rerun
+        self.approve = work.approve
+        self.reject = work.reject
+        self.protect = work.protect
+        self.cancel = work.cancel
+        self.job = work.job
+        self.pending = work.pending
+        self.prune_job = work.prune_job
+        self.flap = work.flap
 
     async def __aenter__(self) -> Self:
         return self
@@ -201,208 +224,6 @@ class SimulatedGitHub:
     async def deliver_due(self) -> list[Attempt]:
         """Send every webhook that is due now, one after the other."""
         return [await self._webhooks.send(outgoing) for outgoing in self._webhooks.take_due(self.tick())]
-
-    # Accounts
-
-    def add_organization(self, login: str, *repositories: str) -> SimulatedAccount:
-        """An organisation with the App installed, and its repositories ("app", "web")."""
-        return self._add_account(login, "Organization", repositories)
-
-    def add_user(self, login: str, *repositories: str) -> SimulatedAccount:
-        """A personal account with the App installed: it has no runners but those of its repositories."""
-        return self._add_account(login, "User", repositories)
-
-    def _add_account(
-        self, login: str, kind: Literal["Organization", "User"], repositories: Iterable[str]
-    ) -> SimulatedAccount:
-        state = self.state
-        account = SimulatedAccount(id=state.fresh_id(3), login=login, kind=kind, installation_id=state.fresh_id(5))
-        state.accounts[login.lower()] = account
-        for name in repositories:
-            self.add_repository(f"{login}/{name}")
-        return account
-
-    def add_repository(self, full_name: str) -> SimulatedRepository:
-        owner = self.account(full_name.partition("/")[0])
-        repository = SimulatedRepository(id=self.state.fresh_id(7), full_name=full_name, owner=owner.login)
-        self.state.repositories[full_name.lower()] = repository
-        self.state.moved.pop(full_name.lower(), None)
-        return repository
-
-    def add_group(self, login: str, name: str, *repositories: str, allows_public: bool = True) -> SimulatedGroup:
-        """A runner group of the organisation, open to these repositories ("app", "web"), or to all where none is named."""
-        group = SimulatedGroup(
-            id=self.state.fresh_id(2),
-            name=name,
-            visibility="selected" if repositories else "all",
-            repositories=[f"{login}/{each}" for each in repositories],
-            allows_public=allows_public,
-        )
-        self.account(login).groups.append(group)
-        return group
-
-    def close_default_group(self, login: str, *but: str) -> None:
-        """The organisation's default group serves only these repositories from now on."""
-        group = self.account(login).group(1)
-        assert group is not None  # every organisation has it
-        group.visibility, group.repositories = "selected", [f"{login}/{each}" for each in but]
-
-    def rename_account(self, login: str, new: str) -> SimulatedAccount:
-        """The account takes another login; its number, installation, runners and repositories stay; the App is told. The old
-        login is free, and names of repositories under it lead to the new ones until somebody takes them.
-        """
-        self._places.rename_account(self.account(login), new)
-        account = self.account(new)
-        self._webhooks.announce_rename(account, login, self.tick())
-        self._woken.set()
-        return account
-
-    def rename_repository(self, full_name: str, new: str) -> SimulatedRepository:
-        """The repository takes another name ("web") at its owner; its number, runs and runners stay."""
-        return self._places.move_repository(self._repository(full_name), f"{full_name.partition('/')[0]}/{new}")
-
-    def transfer_repository(self, full_name: str, owner: str) -> SimulatedRepository:
-        """The repository goes to another account, which sees its runs from now on; both installations are told."""
-        repository, former = self._repository(full_name), self.account(full_name.partition("/")[0])
-        self._told(former, "removed", repository.full_name)
-        self._places.move_repository(repository, f"{self.account(owner).login}/{repository.name}")
-        self._told(self.account(owner), "added", repository.full_name)
-        return repository
-
-    def account(self, login: str) -> SimulatedAccount:
-        account = self.state.account(login)
-        if account is None:
-            raise SimulationError(f"this GitHub has no account {login!r}: add it with add_organization or add_user")
-        return account
-
-    def _repository(self, full_name: str) -> SimulatedRepository:
-        known = self.state.repository(full_name)
-        if known is None:
-            raise SimulationError(f"this GitHub has no repository {full_name!r}: add it with add_repository")
-        return known
-
-    def suspend(self, login: str, *, suspended: bool = True) -> None:
-        """Somebody suspends the App there, or lets it act again; the App is told."""
-        account, now = self.account(login), self._clock.now()
-        account.suspended_at = now if suspended else None
-        self._told(account, "suspend" if suspended else "unsuspend")
-
-    def uninstall(self, login: str) -> None:
-        """Somebody removes the App: it is told, its tokens stop working and its webhooks stop coming."""
-        account = self.account(login)
-        account.installed = False
-        self._told(account, "deleted")
-
-    def install(self, login: str) -> SimulatedAccount:
-        """Somebody installs the App, for the first time or anew, which is another installation; the App is told."""
-        account = self.account(login)
-        account.installation_id, account.installed, account.suspended_at = self.state.fresh_id(5), True, None
-        self._told(account, "created")
-        return account
-
-    def accept_permissions(self, login: str, **permissions: str) -> None:
-        """Somebody accepts what the App asks for anew; the App is told."""
-        account = self.account(login)
-        account.permissions |= permissions
-        self._told(account, "new_permissions_accepted")
-
-    def give_repository(self, full_name: str) -> SimulatedRepository:
-        """The installation gets one more repository; the App is told."""
-        repository = self.add_repository(full_name)
-        self._told(self.account(repository.owner), "added", repository.full_name)
-        return repository
-
-    def take_repository(self, full_name: str) -> None:
-        """The installation loses a repository: for the App it is not there any more."""
-        repository = self.state.repositories[full_name.lower()]
-        self._told(self.account(repository.owner), "removed", repository.full_name)
-        del self.state.repositories[full_name.lower()]
-
-    def _told(self, account: SimulatedAccount, action: str, *names: str) -> None:
-        self._webhooks.announce_installation(account, action, self.tick(), names)
-        self._woken.set()
-
-    # Jobs
-
-    def submit(
-        self,
-        repository: str,
-        *,
-        labels: Iterable[str],
-        duration: float = 300.0,
-        name: str = "build",
-        workflow: str = "CI",
-        branch: str = "main",
-        conclusion: Conclusion = "success",
-        run_id: int | None = None,
-        waiting: bool = False,
-        environment: str = "",
-    ) -> SimulatedJob:
-        """A new job, in a run of its own or in the given one. `duration` is divided by the speed.
-
-        With `waiting`, or for an environment that is protected (`protect`), it needs an `approve()` before it is queued.
-        """
-        known = self._repository(repository)
-        now = self.tick()
-        run = self._new_run(known, workflow, branch, now) if run_id is None else self.state.runs[run_id]
-        job = self._queue.submit(run, name=name, labels=labels, duration=duration, planned=conclusion)
-        job.environment = environment
-        if waiting or environment in known.protected:
-            self._queue.hold(job, now)
-        else:
-            self._queue.enqueue(job, now)
-        return job
-
-    def _new_run(self, repository: SimulatedRepository, workflow: str, branch: str, now: datetime) -> Run:
-        run = Run(
-            id=self.state.fresh_id(self._rng.randint(1, 90)),
-            number=len(self.state.runs) + 1,
-            repository=repository.full_name,
-            workflow=workflow,
-            branch=branch,
-            sha=f"{self._rng.getrandbits(160):040x}",
-            created_at=now,
-        )
-        self.state.runs[run.id] = run
-        return run
-
-    def approve(self, job_id: int) -> None:
-        """Let a waiting job into the queue."""
-        job = self.job(job_id)
-        if job.status == "waiting":
-            self._queue.enqueue(job, self._clock.now())
-
-    def reject(self, job_id: int) -> None:
-        """Refuse the deployment of a waiting job: it fails, and no runner ever sees it."""
-        self._queue.reject(self.job(job_id), self._clock.now())
-
-    def protect(self, repository: str, environment: str) -> None:
-        """Jobs of this environment need somebody's approval from now on."""
-        self._repository(repository).protected.append(environment)
-
-    def cancel(self, job_id: int) -> None:
-        """Somebody cancels the job: at once while it waits, when its runner obeys once it runs."""
-        job = self.job(job_id)
-        self._queue.cancel(job, self._clock.now())
-
-    def job(self, job_id: int) -> SimulatedJob:
-        """The job as it really is now; raises KeyError for one that GitHub has forgotten."""
-        self.tick()
-        return self.state.jobs[job_id]
-
-    def pending(self) -> int:
-        """How many jobs wait for a runner."""
-        self.tick()
-        return sum(job.status == "queued" for job in self.state.jobs.values())
-
-    def prune_job(self, job_id: int) -> None:
-        """GitHub forgets the job: asking for it answers 404 from now on."""
-        self._queue.forget(self.job(job_id))
-
-    def flap(self, job_id: int, seconds: float) -> None:
-        """Show a running job as queued, without a runner, for that long."""
-        job = self.job(job_id)
-        job.flapping_until = self._clock.now() + timedelta(seconds=seconds)
 
     # Runners
 

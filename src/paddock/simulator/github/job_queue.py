@@ -1,4 +1,4 @@
-"""The life of jobs and runners: who is offered what, who takes it, and what becomes of both.
+"""The life of jobs: which runner is offered what, who takes it, and what becomes of both. `runner_register` has the runners.
 
 A job goes to *any* idle runner that sees its repository and offers all of its labels, whoever the runner was minted for.
 Nothing runs in the background: every read and every change first settles what has fallen due, in the order of its moments.
@@ -11,14 +11,12 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from paddock.base.clock import Clock
-from paddock.base.rng import new_uuid
+from paddock.simulator.github.runner_register import RunnerRegister, lowered
 from paddock.simulator.github.state import (
     Conclusion,
     GitHubState,
     Run,
-    Sighting,
     SimulatedJob,
-    SimulatedRepository,
     SimulatedRunner,
 )
 from paddock.simulator.github.steps import close, steps_for
@@ -26,11 +24,9 @@ from paddock.simulator.github.timers import Timers
 
 __all__ = ["JobQueue"]
 
-_FORGOTTEN_AFTER = 3600.0  # lists that lag still show a runner that has left
-
 
 class JobQueue:
-    """Owns jobs and runners. `announce` is told of every event of a job, `stir` of every change at all.
+    """Owns jobs, and the runners through their register. `announce` is told of every event of a job, `stir` of every change at all.
 
     `nudge[runner_id]` is called when something happens to that runner: an offer, a cancellation, its removal.
     """
@@ -51,7 +47,12 @@ class JobQueue:
         self._announce = announce
         self._stir = stir
         self._ready: dict[int, None] = {}
-        self._idle: dict[tuple[str, int, frozenset[str], int], dict[int, None]] = {}
+        self._register = RunnerRegister(state, self.timers, rng, self._nudge, stir)
+        self.mint = self._register.mint
+        self.remove = self._register.remove
+        self.delist = self._register.delist
+        self.move = self._register.move
+        self.sees = self._register.sees
         self._completed: deque[SimulatedJob] = deque()
         self._restore()
 
@@ -59,11 +60,8 @@ class JobQueue:
         """Take up a saved state. The runner processes of that time are gone, and their jobs with them."""
         now = self._clock.now()
         for runner in list(self.state.runners.values()):
-            if runner.removed:
-                self.timers.at(now + self._pace(_FORGOTTEN_AFTER), partial(self._forget_runner, runner))
-                continue
-            self._drop_if_unused(runner, self._unused_until(runner))
-            if runner.online:
+            self._register.restore(runner, now)
+            if runner.online and not runner.removed:
                 self.disconnect(runner, now)
         for job in self.state.jobs.values():
             if job.status == "queued" and (not job.scale_set_id or job.assigned_at is not None):
@@ -221,41 +219,39 @@ class JobQueue:
         if job.status != "queued" or job.offered_to or (job.scale_set_id and job.assigned_at is None):
             return
         self._ready[job.id] = None
-        repository = self.state.repository(job.repository)
-        wanted = _lowered(job.labels)
-        fitting = [
-            runner_id
-            for (place, group_id, offered, scale_set_id), idle in self._idle.items()
-            if repository is not None
-            and scale_set_id == job.scale_set_id
-            and wanted <= offered
-            and self.sees(place, group_id, repository)
-            for runner_id in idle
-        ]
-        if fitting:
+        if fitting := self._register.fitting(job):
             self._make_offer(job, self.state.runners[self._rng.choice(fitting)], now)
 
     def _seek(self, runner: SimulatedRunner, now: datetime) -> None:
         """Offer the oldest waiting job that fits to a runner that has nothing to do."""
         if not runner.online or runner.busy or runner.removed or runner.delisted or runner.deaf:
             return
-        offered = _lowered(runner.labels)
-        for job_id in self._ready:
+        offered = lowered(runner.labels)
+        for job_id in self._in_order(runner):
             job = self.state.jobs[job_id]
             repository = self.state.repository(job.repository)
             if job.scale_set_id != runner.scale_set_id:
                 continue
             if job.offered_to or repository is None or not self.sees(runner.place, runner.group_id, repository):
                 continue
-            if _lowered(job.labels) <= offered:
+            if lowered(job.labels) <= offered:
                 self._make_offer(job, runner, now)
                 return
-        self._idle.setdefault((runner.place, runner.group_id, offered, runner.scale_set_id), {})[runner.id] = None
+        self._register.idle(runner)
+
+    def _in_order(self, runner: SimulatedRunner) -> Iterable[int]:
+        """Waiting jobs, the oldest first; with crossed siblings the first runner of a set gets the last of its jobs, and so on."""
+        if not self.state.behaviour.crossed_siblings or not runner.scale_set_id:
+            return self._ready
+        there = [one for one in self.state.runners.values() if one.scale_set_id == runner.scale_set_id]
+        place = sorted(one.id for one in there if not one.busy and not one.removed).index(runner.id)
+        last_first = list(reversed(self._ready))
+        return [*last_first[place:], *last_first[:place]]
 
     def _make_offer(self, job: SimulatedJob, runner: SimulatedRunner, now: datetime) -> None:
-        self._not_idle(runner)
+        self._register.not_idle(runner)
         job.offered_to, runner.job_id = runner.id, job.id
-        self._sighted(runner, now)
+        self._register.sighted(runner, now)
         until = now + self._pace(self.state.behaviour.offer_life)
         self.timers.at(until, partial(self._expire_offer, job, runner), partial(_waits, job))
         self._nudge(runner.id)
@@ -264,7 +260,7 @@ class JobQueue:
         if job.status == "queued" and job.offered_to == runner.id:
             runner.deaf = True
             self._withdraw(job)
-            self._sighted(runner, now)
+            self._register.sighted(runner, now)
             self._offer(job, now)
             self._stir()
 
@@ -277,48 +273,14 @@ class JobQueue:
             if not runner.deaf:
                 self._seek(runner, self._clock.now())
 
-    def move(self, former: str, place: str) -> None:
-        """Runners registered at a place are at this one from now on: its owner or its repository has another name."""
-        self.state.names[place] = self.state.names.pop(former, {})
-        for runner in self.state.runners.values():
-            if runner.place == former:
-                runner.place = place
-        for key in [key for key in self._idle if key[0] == former]:
-            self._idle[place, *key[1:]] = self._idle.pop(key)
-
-    def sees(self, place: str, group_id: int, repository: SimulatedRepository) -> bool:
-        """Whether a runner registered there, in that group, serves that repository."""
-        if place.lower() == f"repos/{repository.full_name}".lower():
-            return True
-        owner = self.state.account(repository.owner)
-        group = owner.group(group_id) if owner is not None else None
-        return place.lower() == f"orgs/{repository.owner}".lower() and group is not None and group.open_to(repository)
-
     # Runners
-
-    def mint(self, place: str, name: str, labels: list[str], now: datetime, group_id: int = 1) -> SimulatedRunner:
-        runner = SimulatedRunner(
-            id=self.state.fresh_id(self._rng.randint(1, 9)),
-            name=name,
-            place=place,
-            group_id=group_id,
-            labels=labels,
-            credential=new_uuid(self._rng),
-            created_at=now,
-        )
-        self.state.runners[runner.id] = runner
-        self.state.names.setdefault(place, {})[name.lower()] = runner.id
-        self._sighted(runner, now)
-        self._drop_if_unused(runner, self._unused_until(runner))
-        self._stir()
-        return runner
 
     def connect(self, runner: SimulatedRunner, now: datetime) -> None:
         runner.used = runner.online = True
-        words = _lowered(runner.labels)
+        words = lowered(runner.labels)
         runner.os = "macos" if "macos" in words else ("windows" if "windows" in words else "linux")
         runner.assignable_at = self._soon(now)
-        self._sighted(runner, now)
+        self._register.sighted(runner, now)
         self.timers.at(runner.assignable_at, partial(self._seek, runner))
         self._stir()
 
@@ -349,7 +311,7 @@ class JobQueue:
         if not runner.online:
             return
         runner.online = False
-        self._not_idle(runner)
+        self._register.not_idle(runner)
         job = self.state.jobs.get(runner.job_id)
         if job is not None and job.status == "in_progress":
             job.lost_since = now
@@ -359,61 +321,8 @@ class JobQueue:
             self._offer(job, now)
         else:
             runner.job_id = 0
-        self._sighted(runner, now)
+        self._register.sighted(runner, now)
         self._stir()
-
-    def remove(self, runner: SimulatedRunner, now: datetime) -> None:
-        """Unregister a runner that has nothing to do."""
-        if runner.removed:
-            return
-        self._not_idle(runner)
-        self._free_name(runner)
-        runner.removed, runner.online = True, False
-        self._sighted(runner, now)
-        self.timers.at(now + self._pace(_FORGOTTEN_AFTER), partial(self._forget_runner, runner))
-        self._nudge(runner.id)
-
-    def delist(self, runner: SimulatedRunner, now: datetime) -> None:
-        """GitHub no longer shows the runner and offers it nothing, though its process lives and its job goes on."""
-        runner.delisted = True
-        self._not_idle(runner)
-        self._sighted(runner, now)
-
-    def _unused_until(self, runner: SimulatedRunner) -> datetime:
-        return runner.created_at + timedelta(seconds=self.state.behaviour.unused_runner)
-
-    def _drop_if_unused(self, runner: SimulatedRunner, moment: datetime) -> None:
-        self.timers.at(moment, partial(self._drop_unused, runner), lambda: not runner.removed)
-
-    def _drop_unused(self, runner: SimulatedRunner, now: datetime) -> None:
-        if runner.removed:
-            return
-        if runner.online or runner.busy:
-            self._drop_if_unused(runner, now + timedelta(seconds=self.state.behaviour.unused_runner))
-        else:
-            self.remove(runner, now)
-
-    def _forget_runner(self, runner: SimulatedRunner, now: datetime) -> None:
-        del now
-        self.state.runners.pop(runner.id, None)
-        self._free_name(runner)
-
-    def _free_name(self, runner: SimulatedRunner) -> None:
-        """A name is taken for as long as its runner is registered, and no longer."""
-        names = self.state.names.get(runner.place, {})
-        if names.get(runner.name.lower()) == runner.id:
-            del names[runner.name.lower()]
-
-    def _not_idle(self, runner: SimulatedRunner) -> None:
-        key = (runner.place, runner.group_id, _lowered(runner.labels), runner.scale_set_id)
-        if (group := self._idle.get(key)) is not None:
-            group.pop(runner.id, None)
-            if not group:
-                del self._idle[key]
-
-    def _sighted(self, runner: SimulatedRunner, now: datetime) -> None:
-        gone = runner.removed or runner.delisted
-        runner.observations.append(Sighting(at=now, online=runner.online, busy=runner.busy, gone=gone))
 
     def _nudge(self, runner_id: int) -> None:
         if (call := self.nudge.get(runner_id)) is not None:
@@ -430,7 +339,3 @@ def _held(job: SimulatedJob) -> bool:
 
 def _goes_on(job: SimulatedJob) -> bool:
     return job.status != "completed"
-
-
-def _lowered(labels: Iterable[str]) -> frozenset[str]:
-    return frozenset(label.lower() for label in labels)

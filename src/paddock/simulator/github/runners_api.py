@@ -51,7 +51,7 @@ class RunnersApi:
         if name.lower() in self._state.names.get(place, {}):
             raise problems.conflict(f"Already exists - A runner with the name {name} already exists.")
         runner = self._queue.mint(place, name, labels, call.now, group_id)
-        body = {"runner": wire.runner_json(runner, call.now), "encoded_jit_config": wire.encoded_jit_config(runner)}
+        body = {"runner": _shown(runner), "encoded_jit_config": wire.encoded_jit_config(runner)}
         return json_answer(201, body, effect=True)
 
     def _check_group(self, call: GitHubCall, place: str, group_id: int) -> None:
@@ -70,16 +70,14 @@ class RunnersApi:
         return paged(call, "runner_groups", groups, lambda group: wire.group_json(login, group))
 
     def _list(self, call: GitHubCall) -> ServiceResponse:
-        place, lag = self._place(call, "read"), self._state.behaviour.list_lag
-        there = [runner for runner in self._state.runners.values() if runner.place == place]
-        shown = [view for runner in there if (view := wire.runner_json(runner, call.now, lag)) is not None]
-        if name := call.query.get("name"):
-            shown = [view for view in shown if view["name"] == name]
-        return paged(call, "runners", shown, lambda view: view)
+        place, lag, name = self._place(call, "read"), self._state.behaviour.list_lag, call.query.get("name")
+        there = [each for each in self._state.runners.values() if each.place == place and name in (None, "", each.name)]
+        seen = [(runner, seen) for runner in there if (seen := wire.sighting_of(runner, call.now, lag)) is not None]
+        return paged(call, "runners", seen, lambda each: wire.runner_json(*each))
 
     def _get(self, call: GitHubCall) -> ServiceResponse:
         place = self._place(call, "read")
-        return json_answer(200, wire.runner_json(self._runner(call, place), call.now))
+        return json_answer(200, _shown(self._runner(call, place)))
 
     def _delete(self, call: GitHubCall) -> ServiceResponse:
         place = self._place(call, "write")
@@ -94,6 +92,11 @@ class RunnersApi:
         if runner is None or runner.removed or runner.delisted or runner.place != place:
             raise problems.missing()
         return runner
+
+
+def _shown(runner: SimulatedRunner) -> dict[str, Any]:
+    """The runner as it is now; only lists lag."""
+    return wire.runner_json(runner, runner.observations[-1])
 
 
 def _checked(fields: dict[str, Any]) -> tuple[str, list[str], int]:

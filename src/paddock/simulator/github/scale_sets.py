@@ -62,6 +62,20 @@ class ScaleSetQueue:
         there = (s for s in self._state.scale_sets.values() if s.place == place and s.group_id == group_id)
         return next((s for s in there if s.name.lower() == name.lower()), None)
 
+    def update(
+        self, scale_set: SimulatedScaleSet, group_id: int | None, labels: list[str] | None, now: datetime
+    ) -> None:
+        """What is given changes; jobs that wait and are not assigned go to whatever set fits them now."""
+        behaviour = self._state.behaviour
+        if group_id is not None:
+            scale_set.group_id = group_id
+        if labels is not None and not behaviour.labels_fixed and not behaviour.custom_labels_dropped:
+            scale_set.labels = list(dict.fromkeys([scale_set.name, *labels]))
+        for job in self._jobs(scale_set):
+            if job.status == "queued" and job.assigned_at is None:
+                job.scale_set_id = 0
+        self.adopt_waiting(now)
+
     def delete(self, scale_set: SimulatedScaleSet, now: datetime) -> None:
         """The set goes, with its queue and session; its jobs wait for whoever offers their labels next."""
         del self._state.scale_sets[scale_set.id]
@@ -90,8 +104,14 @@ class ScaleSetQueue:
         scale_set = self._state.scale_sets.get(job.scale_set_id)
         if scale_set is None or job.assigned_at is None:
             return
+        early = self._state.behaviour.early_completion
         if action == "in_progress":
             self._say(scale_set, self._entry(job, "JobStarted", runner=True))
+            if early:
+                said = {"result": "succeeded", "finishTime": rfc3339(now)}
+                self._say(scale_set, {**self._entry(job, "JobCompleted", runner=True), **said})
+        elif early:
+            pass  # it was said
         elif action == "completed" and not (self._state.behaviour.silent_cancel and not job.runner_name):
             self._say(scale_set, self._completed(job, now))
         self.wake(scale_set.id)
@@ -125,7 +145,13 @@ class ScaleSetQueue:
         return [job for job in self._jobs(scale_set) if job.assigned_at is not None and job.status != "completed"]
 
     def in_line(self, scale_set: SimulatedScaleSet) -> list[SimulatedJob]:
-        return [job for job in self._jobs(scale_set) if job.assigned_at is None and job.status == "queued"]
+        waiting = [job for job in self._jobs(scale_set) if job.assigned_at is None and job.status == "queued"]
+        if not self._state.behaviour.unannounced_reruns or self.assigned(scale_set) or self._online(scale_set):
+            return waiting
+        return [job for job in waiting if self._state.runs[job.run_id].attempt == 1]
+
+    def _online(self, scale_set: SimulatedScaleSet) -> bool:
+        return any(runner.online and runner.scale_set_id == scale_set.id for runner in self._state.runners.values())
 
     def gate(self, scale_set: SimulatedScaleSet, capacity: int, now: datetime) -> None:
         """A poll with this capacity is open: assign, or offer, what may be."""
@@ -202,7 +228,7 @@ class ScaleSetQueue:
         shown = {
             "totalAvailableJobs": len(self.in_line(scale_set)) if scale_set.capacity else 0,
             "totalAcquiredJobs": 0,
-            "totalAssignedJobs": len(assigned),
+            "totalAssignedJobs": len(assigned) + self._state.behaviour.phantom_jobs,
             "totalRunningJobs": sum(job.status == "in_progress" for job in assigned),
             "totalRegisteredRunners": len(runners),
             "totalBusyRunners": busy,

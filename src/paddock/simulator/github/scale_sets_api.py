@@ -43,6 +43,7 @@ class ScaleSetsApi:
             "find_scale_sets": self._find,
             "create_scale_set": self._create,
             "get_scale_set": self._get,
+            "update_scale_set": self._update,
             "delete_scale_set": self._delete,
             "open_queue_session": self._open,
             "renew_queue_session": self._renew,
@@ -153,6 +154,19 @@ class ScaleSetsApi:
     def _get(self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime) -> ServiceResponse:
         del request, now
         return json_answer(200, self._shown(self._set(parts, place)))
+
+    def _update(self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime) -> ServiceResponse:
+        scale_set, fields = self._set(parts, place), request.fields() or {}
+        group = fields.get("runnerGroupId")
+        if group is not None and group != scale_set.group_id:
+            if self._account(place).group(group) is None:
+                raise _RefusedError(404, "RunnerGroupNotFoundException", f"No runner group {group}")
+            if self._sets.find(place, group, scale_set.name) is not None:
+                taken = f"The runner scale set {scale_set.name} already exists."
+                raise _RefusedError(400, "RunnerScaleSetExistsException", taken)
+        labels = [label["name"] for label in fields["labels"]] if "labels" in fields else None
+        self._sets.update(scale_set, group, labels, now)
+        return json_answer(200, self._shown(scale_set), effect=True)
 
     def _delete(self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime) -> ServiceResponse:
         del request

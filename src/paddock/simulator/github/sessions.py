@@ -184,7 +184,9 @@ def open_session(queue: JobQueue, encoded: str, clock: Clock, driven: Callable[[
         credential = credential_in(encoded)
     except ValueError as error:
         raise RunnerRefusedError(str(error)) from None
-    runner = next((each for each in queue.state.runners.values() if each.credential == credential), None)
+    # The newest first: whoever connects was minted a moment ago.
+    newest = reversed(queue.state.runners.values())
+    runner = next((each for each in newest if each.credential == credential), None)
     if runner is None or runner.removed:
         raise RunnerRefusedError("the runner of this JIT config is not registered any more")
     if runner.used:

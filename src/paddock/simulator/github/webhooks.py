@@ -63,8 +63,9 @@ class Webhooks:
 
     def announce(self, job: SimulatedJob, action: str, now: datetime) -> None:
         account = self._state.accounts[job.repository.partition("/")[0].lower()]
-        if not self._url or not account.installed or account.suspended_at is not None:
-            return
+        repository = self._state.repository(job.repository)
+        if not self._url or not account.installed or account.suspended_at is not None or repository is None:
+            return  # what happens in a repository that the installation lost is not told
         outgoing = Outgoing(
             due=now + self._drawn(self._state.behaviour.delivery),
             guid=new_uuid(self._rng),
@@ -72,7 +73,7 @@ class Webhooks:
             body=self._encoded(event_json(self._state, job, action, now)),
             job_id=job.id,
             installation_id=account.installation_id,
-            repository_id=self._state.repositories[job.repository.lower()].id,
+            repository_id=repository.id,
         )
         former = self._state.held.pop(job.id, None)
         self._plan(outgoing, self._mishap(action))

@@ -13,6 +13,7 @@ from paddock.simulator.github.state import (
     Attempt,
     GitHubState,
     Run,
+    Sighting,
     SimulatedAccount,
     SimulatedGroup,
     SimulatedJob,
@@ -42,6 +43,7 @@ __all__ = [
     "run_json",
     "runner_json",
     "shown",
+    "sighting_of",
 ]
 
 _READ_ONLY = frozenset({"self-hosted", "macos", "linux", "windows", "arm64", "x64"})
@@ -193,17 +195,20 @@ def run_status(jobs: list[SimulatedJob], now: datetime) -> tuple[str, str | None
 # Runners
 
 
-def runner_json(runner: SimulatedRunner, now: datetime, lag: float = 0.0) -> dict[str, Any] | None:
-    """The runner as it was `lag` seconds ago; None where it was not there."""
-    seen = [sighting for sighting in runner.observations if sighting.at <= now - timedelta(seconds=lag)]
-    if not seen or seen[-1].gone:
-        return None
+def sighting_of(runner: SimulatedRunner, now: datetime, lag: float = 0.0) -> Sighting | None:
+    """What lists show of the runner that are `lag` seconds late; None where it was not there."""
+    then = now - timedelta(seconds=lag) if lag else now
+    seen = next((each for each in reversed(runner.observations) if each.at <= then), None)
+    return None if seen is None or seen.gone else seen
+
+
+def runner_json(runner: SimulatedRunner, seen: Sighting) -> dict[str, Any]:
     return {
         "id": runner.id,
         "name": runner.name,
         "os": runner.os,
-        "status": "online" if seen[-1].online else "offline",
-        "busy": seen[-1].busy,
+        "status": "online" if seen.online else "offline",
+        "busy": seen.busy,
         "ephemeral": True,
         "runner_group_id": runner.group_id,
         "labels": [

@@ -38,12 +38,14 @@ def queue_parts(seen: PageData) -> dict[str, Part]:
         + summary.resting
         + summary.held
         + summary.unserved
+        + summary.unsure
         + summary.not_allowed
     )
     under = f"{summary.dispatchable} may run, {summary.withheld} over a limit"
     under = f"{under}, {summary.resting} resting" if summary.resting else under
     under = f"{under}, {summary.held} for an approval" if summary.held else under
     under = f"{under}, {summary.unserved} for a pool that offers their labels" if summary.unserved else under
+    under = f"{under}, {summary.unsure} perhaps for other runners" if summary.unsure else under
     under = f"{under}, {summary.not_allowed} not allowed" if summary.not_allowed else under
     stages = {
         "queued": _stage("queued", waiting, under, _waiting(ledger.queue, now)),

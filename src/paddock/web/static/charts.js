@@ -13,6 +13,8 @@
     ["wiping", "reinstalling", ["wiping"]], ["idle", "free, quarantined", ["free", "quarantined"]], ["stranded", "stranded", ["stranded"]],
   ];
 
+  const RESULTS = [["success", "succeeded", "ready"], ["failure", "failed", "stranded"], ["cancelled", "cancelled", "idle"], ["other", "other", "setup"]];
+
   // A custom property with light-dark() is no colour yet: the browser makes it one where it is used.
   const probe = card.appendChild(document.createElement("i"));
   probe.hidden = true;
@@ -43,10 +45,13 @@
   const plans = (found) => {
     const stack = STACK.map(([name, word, states]) => ({ name, word, list: found.at.map((_, index) => states.reduce((sum, state) => sum + (found.macs[state]?.[index] ?? 0), 0)) }))
       .filter((one) => one.list.some((value) => value > 0));
+    const results = RESULTS.map(([name, word, tone]) => ({ word, colour: tone, list: found.ended[name] ?? found.at.map(() => 0) }))
+      .filter((one, index) => index < 2 || one.list.some((value) => value > 0));
     return [
       { title: "Macs", say: number, stacked: true, series: stack.map((one) => ({ word: one.word, colour: one.name, list: one.list })) },
       { title: "Jobs", say: number, series: [{ word: "running", colour: "busy", list: found.running }, { word: "waiting", colour: "setup", list: found.waiting }] },
       { title: "Wait from queued to started", say: lasting, dots: true, series: [{ word: "p50", colour: "ready", list: found.wait_p50 }, { word: "p95", colour: "wiping", list: found.wait_p95 }] },
+      { title: "Ended by result", say: number, stacked: true, series: results },
       { title: "Healed", say: number, bars: true, series: [{ word: "leaks", colour: "good", list: found.heals }] },
       { title: `${found.currency} an hour`, say: number, series: [{ word: "all Macs", colour: "idle", list: found.per_hour }] },
     ];

@@ -118,7 +118,6 @@ class DisturbedLedger:
             "of_pod": "of_pod",
         }
         self.claims = Part(real.claims, effects, claims, lost)
-        self.accounts = Part(real.accounts, effects, {"get": "account"}, lost)
         self.dispatchers = Part(real.dispatchers, effects, {"beat": "beat", "register": "register"}, lost)
 
     def __getattr__(self, name: str) -> Any:

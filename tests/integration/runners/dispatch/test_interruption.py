@@ -29,7 +29,7 @@ from paddock.runners.ledger import Pod
 from paddock.runners.pools.retirement import LedgerRetirementApi
 
 HEALING = HealingSettings()
-SERVING = ["claim", "review", "stamp", "account", "mint", "commit", "label"]
+SERVING = ["claim", "review", "stamp", "mint", "commit", "label"]
 UNDOING = ["unstamp", "mint_failed"]
 
 

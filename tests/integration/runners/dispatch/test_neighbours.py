@@ -187,7 +187,7 @@ async def test_two_processes_and_two_accounts_at_once_never_share_a_mac(rig: Rig
 
 
 class Together:
-    """A ledger whose readers of neighbours wait until this many have claimed."""
+    """A ledger whose readers of neighbours wait until this many have claimed, and again until as many have looked."""
 
     def __init__(self, real: Ledger, barrier: asyncio.Barrier) -> None:
         self._real = real
@@ -205,6 +205,11 @@ class _ClaimsTogether:
     async def alone(self, account_id: int) -> bool:
         await self._barrier.wait()
         return await self._real.alone(account_id)
+
+    async def tenants(self, uids: Any) -> Any:
+        found = await self._real.tenants(uids)
+        await self._barrier.wait()  # else one may have given its claim back before the other looks, which then passes
+        return found
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)

@@ -61,7 +61,7 @@ async def test_the_claim_is_committed_before_the_stamp_the_stamp_before_the_mint
     assert (await dispatcher.ask(pod, wait=5)).status_code == 200
     await until(lambda: effects.seen[-1] == "label" or "label" in effects.seen)
     steps = served(effects)
-    assert sorted(steps) == sorted(["claim", "review", "stamp", "account", "mint", "commit", "label"])
+    assert sorted(steps) == sorted(["claim", "review", "stamp", "mint", "commit", "label"])
     assert steps[0] == "claim"
     assert max(steps.index("stamp"), steps.index("review")) < steps.index("mint") < steps.index("commit")
     assert steps[-1] == "label"

@@ -225,6 +225,14 @@ async def test_waiting_costs_the_cluster_nothing(rig: Rig):
         assert (await dispatcher.service.tokens.waiting(Secret(pod.token))).name == pod.name
 
 
+async def test_nobody_is_held_for_longer_than_its_token_lasts(rig: Rig):
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    answer = await dispatcher.ask(forged(pod, exp=int(soon.timestamp())), wait=5)
+    assert answer.status_code == 204, "and not 401 in the moment of a claim"
+    assert datetime.now(UTC) < soon + timedelta(seconds=2)
+
+
 async def forbidden(scope, receive, send) -> None:
     raise AssertionError(f"{scope['method']} {scope['path']}")
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from integration.runners.healing.healing_rig import MINUTE, ORGANISATION, Crash, HealingRig, runner_of
+from integration.runners.healing.healing_rig import ACME, MINUTE, ORGANISATION, Crash, HealingRig, runner_of
 
-from paddock.clients.github import GitHubRunner
+from paddock.clients.github import GitHubRunner, NotFound
 from paddock.kube.builtin import Pod
 from paddock.runners.healing.worker import Report
 
@@ -105,6 +105,17 @@ async def test_a_listener_that_may_get_or_have_a_job_is_left_alone(healing_rig: 
     assert await _status(healing_rig, job_id) == "running"
     assert await healing_rig.ledger.fences.standing() == []
     assert healing_rig.listed(pod)
+
+
+async def test_a_listener_whose_place_github_does_not_know_is_left_alone(healing_rig: HealingRig) -> None:
+    """A place that does not exist lists nobody, which is no word about a runner that is registered elsewhere."""
+    pod, job_id = await _handed(healing_rig)
+    await _still(healing_rig, pod)
+    for place in (ORGANISATION, f"repos/org{ACME}/app"):
+        healing_rig.github.places[place] = NotFound("there is no such place")
+    assert (await _pass(healing_rig)).healed == ()
+    assert await healing_rig.there(pod)
+    assert await _status(healing_rig, job_id) == "running"
 
 
 @pytest.mark.parametrize(

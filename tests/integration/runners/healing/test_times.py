@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from integration.runners.healing.healing_rig import NAMESPACE, HealingRig, runner_of
+from integration.runners.healing.healing_rig import MINUTE, NAMESPACE, HealingRig, runner_of
+from integration.runners.healing_jobs.scripted import attempt as delivery
 from integration.runners.ledger.rig import ACME, POOL, attempt, job
 
 from paddock.kube.builtin import Container, Node, Pod, PodSpec
@@ -15,6 +16,7 @@ from paddock.runners.healing.left_claims import LeftClaims
 from paddock.runners.healing.observations import count_pods
 from paddock.runners.healing.offline_runners import OfflineRunners
 from paddock.runners.healing.orphaned_jobs import OrphanedJobs
+from paddock.runners.healing.redelivery import Redelivery
 from paddock.runners.ledger import Pod as LedgerPod
 
 STEP = 5.0
@@ -44,6 +46,10 @@ class Paced:
 
 def claims(rig: HealingRig) -> LeftClaims:
     return LeftClaims(rig.ledger, rig.github, rig.settings, rig.clock)
+
+
+def orphans(rig: HealingRig) -> OrphanedJobs:
+    return OrphanedJobs(rig.ledger, rig.github, count_pods(rig.pods._reader, NAMESPACE), rig.settings, rig.clock)
 
 
 @pytest.mark.parametrize(("leaked", "size"), [pytest.param(28, 40, marks=pytest.mark.slow), (28, 28), (3, 3)])
@@ -81,12 +87,65 @@ async def test_a_runner_that_never_registers_gives_its_job_back_within_two_minut
     _, job_id = await rig.busy(heard=False)
     rig.at_github(job_id, "queued")
     rig.github.places = {place: [] for place in rig.github.places}
-    orphans = OrphanedJobs(rig.ledger, rig.github, count_pods(rig.pods._reader, NAMESPACE), rig.settings, rig.clock)
 
     async def waits_again() -> bool:
         return await rig.bench.status(job_id) == "queued"
 
-    assert await Paced(rig, orphans).until(waits_again, 120) <= 120
+    assert await Paced(rig, orphans(rig)).until(waits_again, 120) <= 120
+
+
+@pytest.mark.parametrize(
+    "last", ["finishing", "running"], ids=["the guest says that it is over", "its mark stands still"]
+)
+async def test_the_end_of_a_job_that_nobody_announces_is_found_within_two_minutes(
+    healing_rig: HealingRig, last: str
+) -> None:
+    """The event is lost, GitHub's log knows of no failure, and the Pod does not end: only the guest's mark says something."""
+    rig = healing_rig
+    pod, job_id = await rig.busy()
+    worker = orphans(rig)
+    for minute in range(20):
+        await rig.reports(pod, f"{minute} running")
+        rig.clock.advance(MINUTE / 2)
+        await rig.healer.once(worker)
+        rig.clock.advance(MINUTE / 2)
+    assert rig.github.asked("job") == 0, "a worker that lives is not asked about"
+    await rig.reports(pod, f"20 {last}")
+    rig.at_github(job_id, "completed", runner_of(pod))
+
+    async def settled() -> bool:
+        await rig.reports(pod, f"20 {last}")
+        return await rig.bench.status(job_id) == "completed"
+
+    assert await Paced(rig, worker).until(settled, 120) <= 120
+    assert rig.github.asked("job") == 1
+    assert await rig.there(pod), "the job is settled; its Pod is another worker's, with proofs of its own"
+
+
+async def test_the_end_of_a_job_that_github_could_not_deliver_is_heard_within_two_minutes(
+    healing_rig: HealingRig,
+) -> None:
+    """GitHub's log says so: the announcement is asked for again, and nobody has to ask about the job."""
+    rig = healing_rig
+    pod, job_id = await rig.busy()
+    worker = Redelivery(rig.ledger, {"app": rig.github}, rig.settings, rig.clock)
+    await rig.healer.once(worker)
+    rig.at_github(job_id, "completed", runner_of(pod))
+    rig.github.attempts = [delivery(1, "lost", 502, ago=0)]
+
+    async def heard() -> bool:
+        if rig.github.redelivered:
+            await rig.ledger.jobs.completed(
+                job_id,
+                account_id=ACME,
+                conclusion="success",
+                completed_at=rig.clock.now(),
+                runner_name=runner_of(pod),
+            )
+        return await rig.bench.status(job_id) == "completed"
+
+    assert await Paced(rig, worker).until(heard, 120) <= 120
+    assert rig.github.asked("job") == 0
 
 
 async def test_an_immortal_pod_is_let_go_within_three_minutes(healing_rig: HealingRig) -> None:

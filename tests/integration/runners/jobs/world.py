@@ -87,9 +87,11 @@ class World:
         self.client: Client
         self.service: RunnerService
         self.pods: SimulatedPods
+        self.webhooks = ""
+        """Where GitHub delivers to."""
         self._serving: asyncio.Task[None] | None = None
         self._app = Starlette()
-        self._github: GitHubClient
+        self.github_client: GitHubClient
         self._as_dispatch: Client
         self.asked_by_dispatch, self.asked_by_operator = Requests(), Requests()
 
@@ -123,7 +125,7 @@ class World:
             )
             sock = bind(0, "a free port")
             url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-            self._github = github
+            self.github_client = github
 
             async def whoever_lives(scope: Scope, receive: Receive, send: Send) -> None:
                 await self._app(scope, receive, send)
@@ -139,7 +141,8 @@ class World:
             RunnerOperator(
                 manager, as_operator, retirement, PoolSettings(dispatch_url=url, recheck=2.0, blocked=0.5),
             )  # fmt: skip
-            self.github.deliver_to(f"{url}/webhooks/github")
+            self.webhooks = f"{url}/webhooks/github"
+            self.github.deliver_to(self.webhooks)
             stack.push_async_callback(self.github.aclose)
             self.pods = SimulatedPods(
                 self.client, httpx2.AsyncClient, url, self.github.connect,
@@ -161,14 +164,14 @@ class World:
         self._context = RunnerContext(
             ledger=self.ledger,
             listener=Listener(self.dsn, schema=self.schema, clock=self.clock, rng=self.rng, timeout=0.5),
-            github=self._github,
+            github=self.github_client,
             client=self._as_dispatch,
             secrets=lambda: (self.github.webhook_secret,),
             clock=self.clock,
             rng=self.rng,
             registry=metrics.registry,
             kube_metrics=metrics,
-            scale_sets=self._github.scale_sets,
+            scale_sets=self.github_client.scale_sets,
         )
         self.service = RunnerService(
             self._context,

@@ -1,16 +1,24 @@
 """What the ledger promises about claims and jobs, written a second time in plain Python, without a database."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
+
+from integration.runners.ledger.rig import job
 
 from paddock.runners.ledger import Outcome
 
 VCPUS = 6  # every job of the model has the size of one Mac
 
 
+def announced(number: int) -> datetime:
+    """Since when the job waits, as `rig.job` makes it."""
+    return job(number).enqueued_at
+
+
 @dataclass
 class ModelJob:
     account: int
-    order: int
+    order: datetime  # since when it waits
     status: str = "queued"
     was_held: bool = False  # GitHub holds a job back once in its life: a second word of that is late or replayed
     pod: str | None = None  # the Pod whose claim it is bound to
@@ -42,11 +50,13 @@ class Model:
     def held(self, account: int) -> int:
         return sum(claim.account == account for claim in self.claims.values())
 
-    def enqueue(self, number: int, account: int, *, held: bool = False) -> None:
+    def enqueue(self, number: int, account: int, *, now: datetime, held: bool = False) -> None:
         if number not in self.jobs and number not in self.finished:
-            self.jobs[number] = ModelJob(account, number, "waiting" if held else "queued", was_held=held)
+            self.jobs[number] = ModelJob(account, announced(number), "waiting" if held else "queued", was_held=held)
         elif number in self.jobs and (known := self.jobs[number]).status in ("queued", "waiting"):
             if not held:
+                # What was held back waits from its approval on.
+                known.order = now if known.status == "waiting" else known.order
                 known.status = "queued"
             elif not known.was_held:
                 known.status, known.was_held = "waiting", True
@@ -108,7 +118,7 @@ class Model:
         for pod, claim in self.claims.items():
             if claim.job == number and pod != executor:
                 claim.job = None
-        job = self.jobs.setdefault(number, ModelJob(account, number, "running", runner=runner))
+        job = self.jobs.setdefault(number, ModelJob(account, announced(number), "running", runner=runner))
         if executor is None:
             if not (job.status == "running" and job.runner == runner):
                 job.status, job.pod, job.generation, job.runner = "running", None, None, runner
@@ -128,7 +138,7 @@ class Model:
             for pod, claim in self.claims.items():
                 if claim.job == number and pod != executor and claim.state == "running":
                     claim.job = None
-        job = self.jobs.setdefault(number, ModelJob(account, number))
+        job = self.jobs.setdefault(number, ModelJob(account, announced(number)))
         if job.status != "completed":
             job.status, job.runner = "completed", runner or job.runner
         if executor is not None:

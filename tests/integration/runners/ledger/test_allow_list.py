@@ -4,7 +4,7 @@ import asyncio
 
 import psycopg
 import pytest
-from integration.runners.ledger.rig import ACME, BOLT, CRUX, POOL, Bench, job, pod
+from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, job, pod
 
 from paddock.base.rng import seeded
 from paddock.runners.ledger import Listener, Outcome
@@ -68,10 +68,19 @@ async def test_a_repositorys_own_line_counts_more_than_its_accounts(bench: Bench
         job(20, BOLT, age=7, repository="org2/web", repository_id=WEB),
         job(21, BOLT, age=6, repository_id=APP),
     )
-    assert {(await bench.claimed(n)).job_id for n in (1, 2)} == {11, 21}
+    claims = [await bench.claimed(n) for n in (1, 2)]
+    assert {(claim.job_id, claim.wholly_allowed) for claim in claims} == {(11, False), (21, False)}
     assert (await bench.claim(3)).outcome is Outcome.EMPTY
     assert [(await reason_of(bench, number))[0] for number in (10, 20)] == ["not_allowed", "not_allowed"]
-    assert [await allow.wholly_allowed(number) for number in (ACME, BOLT, CRUX)] == [False, False, False]
+
+
+async def test_a_claim_knows_whether_all_of_its_account_may_run(bench: Bench):
+    await enrolled(bench, ACME)
+    await bench.ledger.allow_list.allow(ACME, "org1", by="alice", why="all of it")
+    await bench.queue(job(10, ACME, age=9, repository_id=APP), job(11, ACME, age=8, repository_id=APP))
+    assert (await bench.claimed(1)).wholly_allowed
+    await bench.ledger.allow_list.deny(ACME, "org1/web", repository_id=WEB, by="alice", why="but this one")
+    assert not (await bench.claimed(2)).wholly_allowed
 
 
 async def test_a_renamed_repository_keeps_its_line_and_its_old_name_opens_nothing(bench: Bench):

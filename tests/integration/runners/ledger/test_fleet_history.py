@@ -73,6 +73,30 @@ async def test_waits_and_heals_of_a_minute_are_counted_by_the_ledger(bench: Benc
     assert row.wait_p50 == pytest.approx(8, abs=1.1)
 
 
+async def test_ends_are_counted_by_result_in_the_minute_in_which_they_are_heard_of(bench: Bench):
+    await bench.accounts(ACME)
+    minute = step_began(bench.clock.now(), MINUTE)
+    late = bench.clock.now()
+    bench.clock.advance(90)
+    for number, result in enumerate(("success", "success", "failure"), 1):
+        await bench.completed(job(number), None, result)
+    told = {"account_id": ACME, "conclusion": "cancelled", "completed_at": late, "runner_name": None, "job": job(4)}
+    await bench.ledger.jobs.completed(4, **told)
+    for at in (minute, minute + MINUTE, minute + 2 * MINUTE):
+        await bench.ledger.samples.add(at, BUSY)
+    rows = await bench.ledger.samples.since(minute, MINUTE)
+    assert [row.ended for row in rows] == [{}, {"success": 2, "failure": 1, "cancelled": 1}, {}]
+    await bench.ledger.samples.roll_up(minute + HOUR)
+    (quarter,) = await bench.ledger.samples.since(minute, QUARTER)
+    assert quarter.ended == {"success": 2, "failure": 1, "cancelled": 1}
+
+
+async def test_a_row_of_the_release_before_has_no_ends(bench: Bench):
+    await bench.ask("INSERT INTO samples VALUES (60, %s, '{}', 0, 0, 0, NULL, NULL, 0, 0, '')", [first_hour()])
+    (row,) = await bench.ledger.samples.since(first_hour(), MINUTE)
+    assert row.ended == {}
+
+
 async def test_rows_are_forgotten_at_the_age_of_their_step(bench: Bench):
     await an_hour_of_minutes(bench)
     await bench.ledger.samples.roll_up(first_hour() + HOUR)
@@ -156,7 +180,10 @@ async def test_runners_are_found_by_the_mac_that_they_were_on(bench: Bench):
 async def test_the_route_gives_columns_and_marks_and_refuses_other_windows(bench: Bench):
     bench.clock.advance(120)
     now = bench.clock.now()
-    await bench.ledger.samples.add(step_began(now, MINUTE) - MINUTE, BUSY)
+    await bench.accounts(ACME)
+    for number, result in enumerate(("success", "failure", "timed_out", "skipped"), 1):
+        await bench.completed(job(number), None, result)
+    await bench.ledger.samples.add(step_began(now, MINUTE), BUSY)
     await bench.ledger.incidents.restarted(now, "paddock up")
     await bench.ledger.heals.record("pod_hung", "pod x", "a Pod was reaped")
     app = Starlette(routes=[history_route(bench.ledger, bench.clock)])
@@ -164,6 +191,7 @@ async def test_the_route_gives_columns_and_marks_and_refuses_other_windows(bench
         told = (await client.get("/api/v1/history?window=24h")).json()
         assert told["macs"] == {"busy": [1], "ready": [1]}
         assert (told["waiting"], told["per_hour"], told["wait_p50"]) == ([4], [0.5], [None])
+        assert told["ended"] == {"success": [1], "failure": [2], "cancelled": [0], "other": [1]}
         assert {mark["kind"] for mark in told["marks"]} == {"restart", "heal"}
         refused = await client.get("/api/v1/history?window=2h")
         assert refused.status_code == 400

@@ -129,6 +129,26 @@ async def test_a_new_job_and_a_job_put_back_wake_the_listener_of_their_pool(benc
     await hints.aclose()  # pyright: ignore[reportAttributeAccessIssue]
 
 
+async def test_a_hint_is_heard_at_once_in_its_own_process_and_by_the_others_through_the_database(bench: Bench):
+    await bench.accounts(ACME)
+    here: list[frozenset[str]] = []
+    own, others = (
+        _listener(bench, timeout=0.5).hints(besides=bench.ledger.notifications.origin),
+        _listener(bench).hints(besides="somebody"),
+    )
+    async with asyncio.timeout(10):
+        assert await anext(own) == await anext(others) == EVERY_POOL
+        with bench.ledger.notifications.heard_here(here.append):
+            await bench.queue(job(10))
+            assert here == [{POOL}]
+        assert await anext(others) == {POOL}
+        assert await anext(own) == EVERY_POOL, "half a second without anything new"
+        await bench.queue(job(11))
+        assert here == [{POOL}], "nobody listens here any more"
+    for hints in (own, others):
+        await hints.aclose()  # pyright: ignore[reportAttributeAccessIssue]
+
+
 async def test_a_listener_whose_connection_is_killed_looks_everywhere_and_listens_again(bench: Bench):
     await bench.accounts(ACME)
     hints = _listener(bench).hints()

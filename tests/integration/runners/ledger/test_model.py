@@ -82,7 +82,7 @@ class BothLedgers(RuleBasedStateMachine):
     def enqueue(self, number: int) -> None:
         one = self.job(number)
         self.run(self.bench.ledger.jobs.enqueue(one))
-        self.model.enqueue(one.job_id, one.account_id)
+        self._enqueued(one)
 
     @rule(many=st.lists(numbers, min_size=3, max_size=8))
     def enqueue_many(self, many: list[int]) -> None:
@@ -185,7 +185,10 @@ class BothLedgers(RuleBasedStateMachine):
         """`waiting` and `queued`, in any order: an approval that is asked for, given, or announced late."""
         one = self.job(number)
         self.run(self.bench.ledger.jobs.enqueue(one, status="waiting" if held else "queued"))
-        self.model.enqueue(one.job_id, one.account_id, held=held)
+        self._enqueued(one, held=held)
+
+    def _enqueued(self, one: NewJob, *, held: bool = False) -> None:
+        self.model.enqueue(one.job_id, one.account_id, now=self.bench.clock.now(), held=held)
 
     @rule(number=pods)
     def vanished(self, number: int) -> None:

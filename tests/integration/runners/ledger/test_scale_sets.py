@@ -4,12 +4,15 @@ from datetime import timedelta
 
 import pytest
 from integration.runners.ledger.rig import Bench
+from msgspec.structs import replace
 
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import RunnerPool, RunnerPoolSpec
+from paddock.runners.ledger import Outcome
 from paddock.runners.ledger.scale_sets import LeaseLostError, Source, is_scale_set_job
 from paddock.runners.scale_sets.book import LedgerBook
 from paddock.runners.scale_sets.messages import Entry
+from paddock.runners.scale_sets.metrics import SourceCollector
 
 POOL = RunnerPool(
     metadata=ObjectMeta(name="macos"),
@@ -34,7 +37,13 @@ async def source_of(bench: Bench) -> Source:
 
 
 def entry(
-    kind: str, *, at: str = "2026-01-01T00:00:00Z", runner: str = "", result: str = "", name: str = "build"
+    kind: str,
+    *,
+    at: str = "2026-01-01T00:00:00Z",
+    runner: str = "",
+    result: str = "",
+    name: str = "build",
+    taken: str | None = None,
 ) -> Entry:
     return Entry(
         message_type=kind,
@@ -45,6 +54,7 @@ def entry(
         job_display_name=name,
         scale_set_assign_time=at,
         runner_name=runner or None,
+        runner_assign_time=taken,
         result=result or None,
     )
 
@@ -67,7 +77,7 @@ async def test_a_source_belongs_to_one_dispatcher_for_as_long_as_it_beats(bench:
 async def test_whoever_lost_the_lease_writes_nothing_more(bench: Bench) -> None:
     rows = bench.ledger.scale_sets
     old = await source_of(bench)
-    await rows.record(old, scale_set_id=9, session_id="s")
+    await rows.record(replace(old, scale_set_id=9, session_id="s"))
     bench.clock.advance(60)
     new = await taken(bench, 1, await bench.ledger.dispatchers.register("b"))
     assert new is not None
@@ -75,7 +85,7 @@ async def test_whoever_lost_the_lease_writes_nothing_more(bench: Bench) -> None:
     with pytest.raises(LeaseLostError):
         await rows.note(old, "Listening")
     with pytest.raises(LeaseLostError):
-        await rows.record(old, scale_set_id=None, session_id="")
+        await rows.record(replace(old, scale_set_id=None, session_id=""))
     await rows.give_back(old)
     (now,) = await rows.sources()
     assert (now.session_id, now.dispatcher_id) == ("s", new.dispatcher_id)
@@ -95,7 +105,7 @@ async def test_an_assignment_is_one_job_however_often_and_in_whatever_order_it_i
     ]
     for each in (told[0], told[0], told[2], told[1], told[0], *told):
         await book.apply(source, each, POOL)
-    assert await bench.ledger.scale_sets.open(source) == []
+    assert await bench.ledger.assignments.open(source) == []
     (finished,) = await bench.ledger.overview.recent()
     assert is_scale_set_job(finished.job_id)
     job = await bench.ledger.jobs.get(finished.job_id)
@@ -109,7 +119,7 @@ async def test_a_job_that_is_assigned_again_is_another_row(bench: Bench) -> None
     await book.apply(source, entry("JobCompleted", result="canceled"), POOL)
     await book.apply(source, entry("JobAssigned", at="2026-01-01T00:05:00Z"), POOL)
     await book.apply(source, entry("JobAssigned"), POOL)
-    (open_,) = await bench.ledger.scale_sets.open(source)
+    (open_,) = await bench.ledger.assignments.open(source)
     job = await bench.ledger.jobs.get(open_.job_id)
     assert job is not None
     assert job.status == "queued"
@@ -119,14 +129,14 @@ async def test_a_word_without_a_moment_means_the_newest_assignment(bench: Bench)
     source, book = await source_of(bench), LedgerBook(bench.ledger, bench.clock)
     await book.apply(source, entry("JobAssigned"), POOL)
     await book.apply(source, entry("JobStarted", at="", runner="r1"), POOL)
-    (row,) = await bench.ledger.scale_sets.open(source)
+    (row,) = await bench.ledger.assignments.open(source)
     assert row.runner_name == "r1"
 
 
 async def test_a_ghost_is_closed_and_its_late_words_change_nothing(bench: Bench) -> None:
     source, book = await source_of(bench), LedgerBook(bench.ledger, bench.clock)
     await book.apply(source, entry("JobAssigned"), POOL)
-    (row,) = await bench.ledger.scale_sets.open(source)
+    (row,) = await bench.ledger.assignments.open(source)
     await book.close_ghost(row, 1, "GitHub counts it no more")
     await book.apply(source, entry("JobAssigned"), POOL)
     job = await bench.ledger.jobs.get(row.job_id)
@@ -156,7 +166,23 @@ async def test_the_room_of_an_account_counts_what_other_pools_hold_and_who_else_
     await bench.ledger.scale_sets.note(rival, "Listening", assigned=3)
     room = await bench.ledger.scale_sets.room(source, "macos")
     assert room is not None
-    assert room.rivals == 1
+    assert (room.weight, room.rivals) == (1, 1)
+    await bench.ledger.precedence.set(2, "org2", weight=3, by="test", why="they pay for it")
+    await bench.ledger.precedence.set(source.account_id, "org", weight=2, by="test", why="they pay for it")
+    room = await bench.ledger.scale_sets.room(source, "macos")
+    assert room is not None
+    assert (room.weight, room.rivals) == (2, 3)
+
+
+async def test_a_repositorys_own_limit_holds_for_jobs_of_a_scale_set(bench: Bench) -> None:
+    source, book = await source_of(bench), LedgerBook(bench.ledger, bench.clock)
+    await bench.ledger.allow_list.limit_repository(
+        1, 77, "Org1/App", "macos", vcpus=6, memory_mb=14_336, by="test", why="one at a time"
+    )
+    for seconds in (2, 1):
+        at = bench.clock.now() - timedelta(seconds=seconds)
+        await book.apply(source, entry("JobAssigned", at=at.isoformat()), POOL)
+    assert [(await bench.claim(number, "macos")).outcome for number in range(2)] == [Outcome.CLAIMED, Outcome.EMPTY]
 
 
 async def test_an_entry_that_was_set_aside_is_kept_once_and_forgotten_by_age(bench: Bench) -> None:
@@ -166,3 +192,36 @@ async def test_an_entry_that_was_set_aside_is_kept_once_and_forgotten_by_age(ben
     assert await rows.forget(bench.clock.now()) == 0
     bench.clock.advance(10)
     assert await rows.forget(bench.clock.now()) == 1
+
+
+async def test_the_oldest_assignment_that_no_runner_took_is_known_for_each_pool(bench: Bench) -> None:
+    source, book = await source_of(bench), LedgerBook(bench.ledger, bench.clock)
+    assert await bench.ledger.assignments.oldest() == {}
+    at = bench.clock.now() - timedelta(minutes=4)
+    await book.apply(source, entry("JobAssigned", at=at.isoformat()), POOL)
+    await book.apply(source, entry("JobAssigned", at=bench.clock.now().isoformat()), POOL)
+    assert await bench.ledger.assignments.oldest() == {"macos": at}
+    await book.apply(source, entry("JobStarted", at=at.isoformat(), runner="r1"), POOL)
+    assert await bench.ledger.assignments.oldest() == {"macos": bench.clock.now()}
+
+
+async def test_session_age_and_open_assignments_are_shown_for_each_pool(bench: Bench) -> None:
+    source, book = await source_of(bench), LedgerBook(bench.ledger, bench.clock)
+    collector = SourceCollector(bench.ledger, bench.clock)
+    await bench.ledger.scale_sets.record(
+        replace(source, scale_set_id=9, session_id="s", session_since=bench.clock.now())
+    )
+    await bench.ledger.scale_sets.note(source, "Listening")
+    for at in ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"):
+        await book.apply(source, entry("JobAssigned", at=at), POOL)
+    assert await bench.ledger.assignments.count_open() == {"macos": 2}
+    await book.apply(source, entry("JobCompleted", at="2026-01-01T00:00:00Z", result="canceled"), POOL)
+    bench.clock.advance(90)
+    await collector.look()
+    shown = {sample.name: sample.value for metric in collector.collect() for sample in metric.samples}
+    assert shown["paddock_scale_set_session_age_seconds"] == 90.0
+    assert shown["paddock_scale_set_open_assignments"] == 1
+    await bench.ledger.scale_sets.give_back(source)
+    await collector.look()
+    names = {sample.name for metric in collector.collect() for sample in metric.samples}
+    assert "paddock_scale_set_session_age_seconds" not in names, "no session stands"

@@ -100,7 +100,8 @@ async def test_commits_at_once_and_runners_that_swap_their_jobs_wait_in_no_circl
 async def test_deliveries_that_are_settled_at_once_are_settled_and_one_that_was_taken_over_is_refused(bench: Bench):
     inbox = bench.ledger.deliveries
     stored = await asyncio.gather(*(inbox.store(f"d-{n}", "workflow_job", b"{}" * n) for n in range(1, 6)))
-    assert stored == [True] * 5
+    assert all(stored)
+    assert len(stored) == 5
     taken = {delivery.delivery_id: delivery for delivery in await inbox.take()}
     assert {name: len(delivery.payload) for name, delivery in taken.items()} == {f"d-{n}": 2 * n for n in range(1, 6)}
     await inbox.fail(taken["d-3"], "later")
@@ -120,7 +121,7 @@ async def test_the_same_deliveries_stored_by_two_processes_at_once_are_stored_on
             *(bench.ledger.deliveries.store(name, "workflow_job", b"{}") for name in names),
             *(other.deliveries.store(name, "workflow_job", b"{}") for name in reversed(names)),
         )
-    assert new.count(True) == len(names)
+    assert sum(one is not None for one in new) == len(names)
 
 
 @pytest.mark.parametrize("away", ["", "\x00"])
@@ -132,7 +133,8 @@ async def test_a_delivery_that_cannot_be_stored_is_refused_alone(bench: Bench, a
         inbox.store("d-3", "workflow_job", b"{}"),
         return_exceptions=True,
     )
-    assert [stored[0], stored[2]] == [True, True]
+    assert stored[0]
+    assert stored[2]
     assert isinstance(stored[1], Exception)
 
 

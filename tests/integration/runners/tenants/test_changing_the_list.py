@@ -14,7 +14,7 @@ from paddock.base.secrets import Secret
 from paddock.clients.github import GitHubClient
 from paddock.runners.api import ACCOUNTS_AUDIENCE
 from paddock.runners.api.settings import ConfiguredLimit, DispatchSettings
-from paddock.runners.dispatch.identity import Principal, Unauthenticated, Unreachable
+from paddock.runners.dispatch.identity import PodIdentity, Principal, Unauthenticated, Unreachable
 from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.ledger import Outcome
 from paddock.runners.ledger.configured_limits import ConfiguredLimits
@@ -38,6 +38,9 @@ class Doorkeeper:
                 return Principal(SETTINGS.controller)
             case _:
                 raise Unauthenticated("unknown")
+
+    async def waiting(self, token: Secret) -> PodIdentity:
+        raise Unauthenticated("no Pod changes the list")
 
 
 class Desk:
@@ -157,6 +160,47 @@ async def test_limits_of_accounts_and_repositories(desk: Desk):
     assert "never heard of" in (await desk.ask("limit", "id:7", **size))["refused"]
 
 
+async def test_weights_and_priorities_of_accounts_and_repositories(desk: Desk):
+    acme = desk.github.add_organization("acme", "app")
+    app = desk.github.state.repository("acme/app")
+    assert app is not None
+    who = f"account acme (number {acme.id})"
+    said = await desk.ask("weigh", "acme", weight=3, dry_run=True)
+    assert (said["changed"], said["steps"]) == (
+        False,
+        [f"{who} gets 3 parts among accounts that wait, each of which has 1 by default"],
+    )
+    assert await desk.bench.ledger.precedence.all() == []
+    assert (await desk.ask("weigh", "acme", weight=3, why="they pay for it"))["changed"]
+    assert (await desk.ask("weigh", "acme", priority=-2))["changed"]
+    assert (await desk.ask("weigh", "acme/app", weight=2, priority=5))["changed"]
+    again = await desk.ask("weigh", "ACME", weight=3)
+    assert (again["changed"], again["steps"][0].endswith(" already")) == (False, True)
+    page = (await desk.http.get(PATH)).json()
+    told = [(one["name"], one["repository_id"], one["weight"], one["priority"]) for one in page["precedence"]]
+    assert told == [("acme", 0, 3, -2), ("acme/app", app.id, 2, 5)]
+    audited = [(one["was"], one["became"], one["by"], one["why"]) for one in page["changes"]]
+    assert audited[-1] == ("", "weight 3", "alice", "they pay for it")
+    assert (await desk.ask("weigh", "acme"))["changed"]
+    assert not (await desk.ask("weigh", "acme"))["changed"]
+    assert [one.name for one in await desk.bench.ledger.precedence.all()] == ["acme/app"]
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"weight": 0}, "weight must be from 1 to 100, and 0 was given"),
+        ({"weight": 101}, "weight must be from 1 to 100, and 101 was given"),
+        ({"priority": 11}, "priority must be from -10 to 10, and 11 was given"),
+        ({"weight": 2, "priority": -11}, "priority must be from -10 to 10, and -11 was given"),
+    ],
+)
+async def test_a_weight_or_priority_out_of_range_is_refused_by_name(desk: Desk, said: dict[str, int], sentence: str):
+    desk.github.add_organization("acme", "app")
+    assert (await desk.ask("weigh", "acme", **said))["refused"] == sentence
+    assert await desk.bench.ledger.precedence.all() == []
+
+
 async def test_a_limit_of_the_settings_is_changed_there(desk: Desk):
     capped = desk.github.add_organization("capped")
     await desk.bench.ledger.accounts.enrol(capped.id, "capped", capped.installation_id)
@@ -174,7 +218,9 @@ async def test_without_the_right_token_nothing_is_changed(desk: Desk, token: str
     assert await desk.bench.ledger.allow_list.entries() == []
 
 
-@pytest.mark.parametrize("change", [{"verb": "own"}, {"name": "a\x00b"}, {"vcpus": 0}, {"by": "x" * 300}])
+@pytest.mark.parametrize(
+    "change", [{"verb": "own"}, {"name": "a\x00b"}, {"vcpus": 0}, {"weight": "much"}, {"by": "x" * 300}]
+)
 async def test_a_malformed_change_names_its_field(desk: Desk, change: dict[str, Any]):
     body = {"token": "good", "verb": "allow", "name": "acme", "by": "alice"} | change
     answer = await desk.http.post(PATH, json=body)

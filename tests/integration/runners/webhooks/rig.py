@@ -94,6 +94,17 @@ class Dispatcher:
         owner = {"id": account, "login": login or f"org{account}"}
         return json.dumps({"action": action, "installation": {"id": installation, "account": owner}}).encode()
 
+    def repositories(self, action: str, *, account: int, installation: int, **numbers: int) -> bytes:
+        """An `installation_repositories` delivery about these repositories of the account: `app=5` is org1/app, number 5."""
+        owner = {"id": account, "login": f"org{account}"}
+        named = [{"id": number, "full_name": f"org{account}/{name}"} for name, number in numbers.items()]
+        body = {
+            "action": action,
+            "installation": {"id": installation, "account": owner},
+            f"repositories_{action}": named,
+        }
+        return json.dumps(body).encode()
+
     async def deliver(self, *payloads: bytes, event: str = "workflow_job") -> list[str]:
         """Store and handle; gives what came of each, in order."""
         names = []

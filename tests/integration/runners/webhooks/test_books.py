@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from paddock.base.secrets import Secret
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.identity import NotAllowed, Principal, Unauthenticated, Unreachable
+from paddock.runners.dispatch.identity import NotAllowed, PodIdentity, Principal, Unauthenticated, Unreachable
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import Outcome, Pod
@@ -47,6 +47,14 @@ class StubIdentity:
         if name not in known or audience != SETTINGS.operator_audience:
             raise NotAllowed("unknown")
         return Principal(known[name])
+
+    async def waiting(self, token: Secret) -> PodIdentity:
+        if self.away:
+            raise Unreachable("the API server does not answer")
+        name = token.reveal()
+        if not name.startswith("pod-"):
+            raise NotAllowed("the token is bound to no Pod")
+        return PodIdentity("default", name, f"uid-{name[4:]}", "mac")
 
 
 class Office:

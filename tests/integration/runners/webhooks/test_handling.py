@@ -10,7 +10,7 @@ import pytest
 from integration.runners.ledger.rig import Bench, job
 from integration.runners.webhooks.rig import LINUX, MAC, Dispatcher, until
 
-from paddock.runners.ledger import Ledger, LedgerUnavailableError
+from paddock.runners.ledger import Delivery, Ledger, LedgerUnavailableError
 
 
 async def test_a_queued_job_gets_its_row_with_pool_size_and_times_of_the_payload(bench: Bench):
@@ -184,9 +184,12 @@ async def test_somebody_elses_runner_with_labels_like_ours_is_none_of_our_busine
     dispatcher = Dispatcher(bench)
     await bench.accounts(1)
     foreign = {"labels": ["self-hosted", "macOS"], "runner_name": "their-own-mac"}
-    for action in ("queued", "in_progress", "completed"):
+    for action in ("in_progress", "completed"):
         assert await dispatcher.deliver(dispatcher.job(99, action, **foreign)) == ["ignored: no_matching_pool"]
     assert await bench.ask("SELECT FROM jobs") == []
+    for action, outcome in (("queued", "unserved"), ("in_progress", "elsewhere"), ("completed", "finished")):
+        assert await dispatcher.deliver(dispatcher.job(98, action, **foreign)) == [outcome]
+    assert await bench.ask("SELECT conclusion, pod_uid FROM jobs") == [("elsewhere", None)]
 
 
 async def test_the_end_of_a_job_is_heard_although_its_pool_is_gone(bench: Bench):
@@ -301,11 +304,92 @@ async def test_the_running_worker_wakes_at_once_and_survives_a_database_that_is_
     working = asyncio.ensure_future(dispatcher.worker.run())
     try:
         for n in (1, 2, 3):
-            await bench.ledger.deliveries.store(f"d-{n}", "workflow_job", dispatcher.job(n))
-            dispatcher.worker.wake()
+            stored = await bench.ledger.deliveries.store(f"d-{n}", "workflow_job", dispatcher.job(n))
+            assert stored is not None
+            dispatcher.worker.take(stored)
             await until(lambda n=n: _queued(bench.ledger, n), seconds=1.5)
     finally:
         working.cancel()
+
+
+async def test_what_was_taken_as_it_was_stored_is_handled_without_asking_for_it(bench: Bench, monkeypatch):
+    dispatcher = Dispatcher(bench)
+
+    async def never(_: int) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(bench.ledger.deliveries, "take", never)
+    for n in (1, 2):
+        assert dispatcher.worker.has_room
+        stored = await bench.ledger.deliveries.store(f"d-{n}", "workflow_job", dispatcher.job(n), take=True)
+        assert stored is not None
+        dispatcher.worker.take(stored)
+    assert await dispatcher.worker.drain() == 2
+    assert await _queued(bench.ledger, 2)
+    assert await bench.ledger.deliveries.backlog() == 0
+
+
+async def test_what_others_left_is_looked_for_now_and_then_however_much_is_given(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("paddock.runners.webhooks.worker._LOOK_AGAIN", 1000.0)
+    dispatcher = Dispatcher(bench)
+    looked: list[int] = []
+    take = bench.ledger.deliveries.take
+
+    async def counted(limit: int = 20) -> list[Any]:
+        looked.append(limit)
+        return await take(limit)
+
+    monkeypatch.setattr(bench.ledger.deliveries, "take", counted)
+    await bench.ledger.deliveries.store("left", "workflow_job", dispatcher.job(1))
+    for n in range(2, 12):
+        given = await bench.ledger.deliveries.store(f"d-{n}", "workflow_job", dispatcher.job(n), take=True)
+        assert given is not None
+        dispatcher.worker.take(given)
+        await dispatcher.worker.drain()
+    assert len(looked) == 1
+    assert await _queued(bench.ledger, 1)
+    assert await bench.ledger.deliveries.backlog() == 0
+
+
+async def test_what_others_left_is_handled_while_new_deliveries_never_stop(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("paddock.runners.webhooks.worker._LOOK_AGAIN", 0.0)
+    dispatcher, numbers = Dispatcher(bench), iter(range(100, 120))
+    settle = bench.ledger.deliveries.settle
+    left_after: list[int] = []
+
+    async def give(number: int) -> None:
+        given = await bench.ledger.deliveries.store(f"d-{number}", "workflow_job", dispatcher.job(number), take=True)
+        assert given is not None
+        dispatcher.worker.take(given)
+
+    async def settle_and_give_the_next(delivery: Delivery, outcome: str) -> None:
+        if (number := next(numbers, None)) is not None:
+            left_after.extend([number] if delivery.delivery_id == "left" else [])
+            await give(number)
+        await settle(delivery, outcome)
+
+    await give(1)
+    await dispatcher.worker.drain()
+    await bench.ledger.deliveries.store("left", "workflow_job", dispatcher.job(2))
+    monkeypatch.setattr(bench.ledger.deliveries, "settle", settle_and_give_the_next)
+    await give(3)
+    await dispatcher.worker.drain()
+    assert left_after, "it waited until the last of them was handled"
+    assert next(numbers, None) is None
+    assert await _queued(bench.ledger, 2)
+    assert await bench.ledger.deliveries.backlog() == 0
+
+
+async def test_a_backlog_of_many_batches_is_worked_off_at_once(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    for n in range(1, 301):
+        await bench.ledger.deliveries.store(f"d-{n}", "workflow_job", dispatcher.job(n))
+    assert await dispatcher.worker.drain() == 300
+    assert await bench.ledger.deliveries.backlog() == 0
 
 
 async def _queued(ledger: Ledger, job_id: int) -> bool:

@@ -210,6 +210,7 @@ async def test_looking_never_writes_and_is_cut_off(bench: Bench):
 
 async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
     from paddock.runners.ledger import overview as o
+    from paddock.runners.ledger.ended_jobs import NEWEST
 
     await bench.accounts(ACME)
     await bench.ask(
@@ -230,7 +231,7 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
         (o.IN_LINE + o.WHY_IT_WAITS, {"now": now, "limit": 100, "deep": 100}),
         (o.THE_JOB + o.WHY_IT_WAITS, {"now": now, "job_id": 30_002, "deep": 100}),
         (o.RUNNING, {"limit": 100}),
-        (o.RECENT, {"limit": 100, "now": now}),
+        (NEWEST, {"limit": 100, "now": now}),
         (o.LATENCY, {"since": now - timedelta(hours=1), "samples": 10_000}),
         (o.ACCOUNTS, {"limit": 100}),
     ]

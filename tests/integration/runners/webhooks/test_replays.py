@@ -1,6 +1,7 @@
 """The id of a delivery is not signed: whoever has a signed body can send it again under a new one. That must do no harm."""
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import pytest
 from integration.runners.ledger.rig import Bench
@@ -8,6 +9,7 @@ from integration.runners.webhooks.rig import Dispatcher
 
 from paddock.runners.webhooks.payload import INSTALLATION_ACTIONS, JOB_ACTIONS
 
+REST = timedelta(minutes=15)
 TABLES = (
     "jobs",
     "claims",
@@ -102,6 +104,28 @@ async def test_a_replayed_word_about_an_installation_ends_nothing_that_runs_and_
     # so does GitHub's own list before the next runner is minted (tests of dispatch).
     await dispatcher.deliver(dispatcher.job(9))
     assert await bench.ask("SELECT account_id, installation_id FROM accounts") == [(1, 1001)]
+
+
+async def test_replayed_words_about_repositories_end_nothing_that_runs_and_let_nobody_in(bench: Bench):
+    await bench.accounts(1, vcpus=60, memory_mb=600_000)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7), dispatcher.job(8))
+    await bench.running(1)
+    before = await state(bench)
+    for _ in range(2):
+        for action in ("added", "removed"):
+            for account in (1, 66):
+                said = dispatcher.repositories(action, account=account, installation=1000 + account, app=5)
+                await dispatcher.deliver(said, event="installation_repositories")
+    after = await state(bench)
+    for table in set(TABLES) - {"setbacks"}:
+        assert after[table] == before[table], table
+    # A removal that is replayed costs the repository the rest after a failed mint, and no more.
+    assert await bench.ask("SELECT repository FROM setbacks WHERE not_before <= %s", [bench.clock.moment + REST]) == [
+        ("org1/app",)
+    ]
+    bench.clock.moment += REST
+    assert (await bench.claimed(2)).job_id == 8
 
 
 async def test_a_replayed_installation_of_a_stranger_lets_nobody_in(bench: Bench):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pytest
 from integration.runners.ledger.rig import Bench
 from integration.runners.webhooks.rig import Dispatcher
 
@@ -82,6 +83,38 @@ async def test_a_newer_installation_replaces_the_older_and_a_late_word_does_not_
     assert await account_of(bench, 9) == 1
 
 
+async def test_an_account_of_which_the_same_is_said_is_looked_up_again_after_half_a_minute(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    dispatcher = Dispatcher(bench)
+    for job_id in (7, 8):
+        await dispatcher.deliver(dispatcher.job(job_id, login="acme"))
+    await bench.ledger.accounts.enrol(1, "of-another-process", 1001)
+
+    async def login_after(job_id: int) -> str:
+        await dispatcher.deliver(dispatcher.job(job_id, login="acme"))
+        assert await account_of(bench, job_id) == 1
+        account = await bench.ledger.accounts.get(1)
+        assert account is not None
+        return account.login
+
+    assert await login_after(9) == "of-another-process"
+    later = bench.clock.monotonic() + 31
+    monkeypatch.setattr(bench.clock, "monotonic", lambda: later)
+    assert await login_after(10) == "acme"
+
+
+async def test_an_installation_that_a_late_word_took_away_is_given_back_by_the_next_job(bench: Bench):
+    dispatcher = Dispatcher(bench)
+    for job_id in (7, 8):
+        await dispatcher.deliver(dispatcher.job(job_id, installation=500))
+    removed = dispatcher.installation("suspend", account=1, installation=500)
+    assert await dispatcher.deliver(removed, event="installation") == ["removed"]
+    assert await bench.ask("SELECT installation_id FROM accounts") == [(None,)]
+    await dispatcher.deliver(dispatcher.job(9, installation=500))
+    assert await bench.ask("SELECT installation_id FROM accounts") == [(500,)]
+
+
 async def test_many_first_words_of_one_account_at_once_enrol_it_once(bench: Bench):
     desks = [Dispatcher(bench) for _ in range(3)]
     for n in range(1, 49):
@@ -110,7 +143,9 @@ async def test_installing_removing_suspending_and_coming_back(bench: Bench):
     assert await say("deleted") == "ignored: unknown_installation"
     assert (await say("created", 1002), await installed()) == ("enrolled", [(1002,)])
     assert (await say("deleted", 1001), await installed()) == ("ignored: unknown_installation", [(1002,)])
-    assert await say("new_permissions_accepted") == "ignored: unknown_action"
+    assert (await say("new_permissions_accepted", 1002), await installed()) == ("permitted", [(1002,)])
+    assert await say("new_permissions_accepted", 1001) == "ignored: unknown_installation"
+    assert await say("transferred") == "ignored: unknown_action"
     assert dispatcher.counted("installation", "enrolled") == 3
 
 

@@ -22,7 +22,7 @@ def door(dispatcher: Dispatcher) -> httpx2.AsyncClient:
         dispatcher.ledger,
         lambda: [Secret("hush")],
         DispatchSettings(),
-        wake=dispatcher.worker.wake,
+        inbox=dispatcher.worker,
         registry=CollectorRegistry(),
     )
     return httpx2.AsyncClient(transport=InProcessTransport(Starlette(routes=[route])), base_url="http://paddock")

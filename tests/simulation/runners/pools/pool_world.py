@@ -49,7 +49,7 @@ from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Healed
 from paddock.runners.ledger import Pod as PodRef
 from paddock.runners.ledger import PoolSignals
-from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, its_pool
+from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, between_looks, its_pool
 from paddock.runners.pools.retirement import RetirementUnavailableError
 from paddock.runners.pools.settings import PoolSettings
 from paddock.simulator.faults import Faults
@@ -254,7 +254,8 @@ class PoolWorld:
             PoolCaches(pods=pods.reader, nodes=nodes.reader, pools=pools.reader),
         )
         everyone = lambda _: [Request("default", each.metadata.name) for each in pools.reader.list()]  # noqa: E731
-        controller = Controller("pool", reconciler, clock=clock, rng=rng, metrics=metrics, workers=2)
+        rest = lambda _: between_looks(len(pods.reader))  # noqa: E731
+        controller = Controller("pool", reconciler, clock=clock, rng=rng, metrics=metrics, workers=2, rest=rest)
         controller.watches(pools).watches(pods, its_pool).watches(nodes, everyone)
         manager = Manager(clock=clock, rng=rng, metrics=metrics)
         manager.add_runnable("events", recorder.run)

@@ -18,9 +18,10 @@ from paddock.clients.github import GitHubClient, GitHubError, RunnerPlace
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import RunnerPool, RunnerPoolSpec
 from paddock.runners.ledger import LedgerUnavailableError
-from paddock.runners.ledger.scale_sets import AssignedJob, LeaseLostError, Room, Source, SourceState
+from paddock.runners.ledger.assignments import NAMELESS, AssignedJob, OpenAssignment
+from paddock.runners.ledger.scale_sets import LeaseLostError, Room, Source, SourceState
 from paddock.runners.scale_sets.listener import Listener, ListenerContext
-from paddock.runners.scale_sets.messages import Entry, assignment_of, conclusion_of
+from paddock.runners.scale_sets.messages import Entry, assignment_of, conclusion_of, moment
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
 from paddock.simulator.github import SimulatedGitHub, SimulatedJob
 from paddock.simulator.github.app_keys import throwaway_app_key
@@ -57,6 +58,8 @@ class Row:
     runner: str = ""
     started_at: datetime | None = None
     conclusion: str = ""
+    nameless: bool = False
+    in_vain_at: datetime | None = None
 
 
 @dataclass
@@ -71,6 +74,8 @@ class MemoryBook:
     quarantined: dict[str, str] = field(default_factory=dict)
     beats: dict[int, float] = field(default_factory=dict)
     asked: list[int] = field(default_factory=list)
+    made: int = 0
+    held_by: str | None = None
     numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     async def _write(self, name: str, act: Callable[[], T]) -> T:
@@ -125,12 +130,21 @@ class MemoryBook:
 
         await self._write("note", act)
 
-    async def record(self, source: Source, *, scale_set_id: int | None, session_id: str) -> None:
+    async def record(self, source: Source) -> None:
+        fields = ("scale_set_id", "session_id", "asked_labels", "asked_group", "replacing_since", "session_since")
+
         def act() -> None:
             self._current(source)
-            self._set(scale_set_id=scale_set_id, session_id=session_id)
+            self._set(**{name: getattr(source, name) for name in fields})
 
         await self._write("record", act)
+
+    async def holder(self, source: Source, scale_set_id: int) -> str | None:
+        del source, scale_set_id
+        return self.held_by
+
+    async def inherit(self, source: Source, scale_set_id: int) -> Source:
+        raise NotImplementedError
 
     async def give_back(self, source: Source) -> None:
         def act() -> None:
@@ -152,7 +166,7 @@ class MemoryBook:
             return "nothing"
         assignment = assignment_of(entry, self.world.clock.now())
         assert assignment is not None
-        row = self.rows.get(assignment.key)
+        row = self.rows.get(assignment.key) or self._named(entry, assignment.key, assignment.assigned_at)
         if row is None:
             row = self.rows[assignment.key] = Row(next(self.numbers), assignment.key, assignment.assigned_at)
         if entry.message_type == "JobStarted" and row.status != "over":
@@ -161,10 +175,46 @@ class MemoryBook:
             row.status, row.conclusion = "over", conclusion_of(entry.result)
         return row.status
 
-    async def open(self, source: Source) -> list[AssignedJob]:
+    def _named(self, entry: Entry, key: str, assigned_at: datetime) -> Row | None:
+        """As `ledger.nameless` chooses: the runner's own row, else one of a time at which the job waited."""
+        nameless = [row for row in self.rows.values() if row.nameless and row.status in ("queued", "handed")]
+        taken_at = moment(entry.runner_assign_time) if entry.runner_name else None
+        fitting = [
+            row
+            for row in nameless
+            if (row.runner and row.runner == entry.runner_name)
+            or (row.assigned_at >= assigned_at and (taken_at is None or taken_at >= row.assigned_at))
+        ]
+        best = min(fitting, key=lambda row: (row.runner != entry.runner_name, row.status, row.job_id), default=None)
+        if best is not None:
+            del self.rows[best.key]
+            best.key, best.assigned_at, best.nameless = key, assigned_at, False
+            self.rows[key] = best
+        return best
+
+    async def make_nameless(self, source: Source, pool: RunnerPool, *, make: int, at_most: int) -> int:
+        del pool
+
+        def act() -> int:
+            self._current(source)
+            there = sum(row.status in ("queued", "handed") for row in self.rows.values())
+            numbers = [next(self.numbers) for _ in range(max(0, min(make, at_most - there)))]
+            for number in numbers:
+                key = f"nameless/{number}"
+                self.rows[key] = Row(number, key, self.world.clock.now(), nameless=True)
+            self.made += len(numbers)
+            return len(numbers)
+
+        return await self._write("make nameless", act)
+
+    async def in_vain(self, source: Source, since: datetime) -> int:
+        del source
+        return sum(row.in_vain_at is not None and row.in_vain_at > since for row in self.rows.values())
+
+    async def open(self, source: Source) -> list[OpenAssignment]:
         del source
         return [
-            AssignedJob(
+            OpenAssignment(
                 job_id=row.job_id,
                 source_id=1,
                 assignment=row.key,
@@ -175,15 +225,22 @@ class MemoryBook:
                 finished_at=None,
                 result=None,
                 forge_job_id=None,
+                job_guid=NAMELESS if row.nameless else "guid",
+                handed_at=row.assigned_at if row.status != "queued" else None,
             )
             for row in self.rows.values()
             if row.status != "over"
         ]
 
-    async def close_ghost(self, row: AssignedJob, account_id: int, why: str) -> None:
+    async def close_ghost(self, row: AssignedJob, account_id: int, why: str, *, in_vain: bool = False) -> None:
         del account_id, why
-        self.rows[row.assignment].status = "over"
-        self.rows[row.assignment].conclusion = "cancelled"
+
+        def act() -> None:
+            closed = self.rows[row.assignment]
+            closed.status, closed.conclusion = "over", "cancelled"
+            closed.in_vain_at = self.world.clock.now() if in_vain else None
+
+        await self._write("close", act)
 
     async def quarantine(self, source: Source, *, message_id: int, digest: str, why: str, body: str) -> None:
         del source, message_id, body
@@ -203,6 +260,7 @@ class QueueWorld:
         self.account = self.github.add_organization("acme", "app")
         self.place = RunnerPlace(self.account.installation_id, "acme")
         self.pool: RunnerPool | None = pool()
+        self.clash: str | None = None
         self.serve = serve
         allowed = room or Room(vcpus=12, memory_mb=28_672, elsewhere_vcpus=0, elsewhere_memory_mb=0, rivals=0)
         self.book = MemoryBook(
@@ -235,9 +293,11 @@ class QueueWorld:
     def start(self, name: str = "dispatch", *, restart_after: float | None = 5.0) -> None:
         self.world.process(name, self._dispatch, restart_after=restart_after)
 
-    def submit(self, count: int = 1, *, seconds: float = 60.0) -> list[SimulatedJob]:
+    def submit(
+        self, count: int = 1, *, seconds: float = 60.0, labels: tuple[str, ...] = (LABEL,)
+    ) -> list[SimulatedJob]:
         new = [
-            self.github.submit("acme/app", labels=(LABEL,), duration=seconds, name=f"job {len(self.jobs) + n}")
+            self.github.submit("acme/app", labels=labels, duration=seconds, name=f"job {len(self.jobs) + n}")
             for n in range(count)
         ]
         self.jobs += new
@@ -302,7 +362,7 @@ class QueueWorld:
             source = self.book.take(dispatcher)
             if source is not None:
                 with suppress(LeaseLostError, LedgerUnavailableError):
-                    await Listener(context, source, self.place, lambda: self.pool).run()
+                    await Listener(context, source, self.place, lambda: self.pool, lambda: self.clash).run()
             await self.world.clock.sleep(5.0)
 
     async def _serve(self, github: GitHubClient) -> None:

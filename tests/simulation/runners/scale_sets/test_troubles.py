@@ -135,6 +135,22 @@ def test_a_group_that_is_not_there_is_refused_until_somebody_makes_it() -> None:
     run(act)
 
 
+def test_a_pool_whose_jobs_could_be_anothers_is_not_listened_to_until_somebody_decides() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        queue.clash = "pools a, b share the dispatch label"
+        await queue.until("it is refused", lambda: queue.book.source.state == "Refused", within=120.0)
+        assert queue.book.source.sentence == "pools a, b share the dispatch label"
+        calls = len(queue.world.faults.calls)
+        await queue.world.clock.sleep(900.0)
+        assert len(queue.world.faults.calls) - calls < 10  # what it writes down, and no call of GitHub's
+        queue.clash = None
+        await succeeds(queue)
+
+    run(act)
+
+
 def test_labels_that_github_dropped_are_named_and_the_rest_is_served() -> None:
     async def act(queue: QueueWorld) -> None:
         queue.github.behaviour.custom_labels_dropped = True
@@ -230,6 +246,47 @@ def test_a_job_that_is_cancelled_before_it_runs_is_closed_also_without_a_message
         await queue.until("its row is closed", queue.settled, within=400.0)
         (row,) = queue.book.rows.values()
         assert (row.conclusion, job.starts) == ("cancelled", 0)
+
+    run(act)
+
+
+def test_a_job_that_was_cancelled_without_a_word_is_closed_also_while_others_of_its_set_run() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.silent_cancel = True
+        queue.start()
+        queue.submit(1, seconds=7200.0)
+        await queue.until("it runs", lambda: queue.jobs[0].starts == 1, within=300.0)
+        queue.serve = False
+        queue.world.processes["dispatch"].crash()
+        (ghost,) = queue.submit(1)
+        await queue.until("it waits here", lambda: len(queue.book.rows) == 2, within=120.0)
+        queue.github.cancel(ghost.id)
+        (closed,) = (row for row in queue.book.rows.values() if row.status == "queued")
+        await queue.until("its row is closed", lambda: closed.status == "over", within=20 * 60.0)
+        assert (closed.conclusion, queue.jobs[0].status) == ("cancelled", "in_progress")
+
+    run(act)
+
+
+def test_no_secret_of_the_queue_is_logged_or_written_down(capsys: pytest.CaptureFixture[str]) -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.queue_token_life = 120.0
+        queue.github.behaviour.admin_token_life = 200.0
+        queue.start()
+        await succeeds(queue, 2)
+        away = queue.world.faults.inject(Fail(), path="/broker/*")
+        await queue.world.clock.sleep(300.0)
+        queue.world.faults.rules.remove(away)
+        await succeeds(queue, 2)
+        tokens = list(queue.github.state.service_tokens)
+        credentials = [runner.credential for runner in queue.github.state.runners.values()]
+        assert {queue.github.state.service_tokens[token].kind for token in tokens} >= {"registration", "admin", "queue"}
+        said = capsys.readouterr()
+        everything = (
+            f"{said.out}{said.err}{queue.book.states}{queue.book.source}{queue.book.rows}{queue.book.quarantined}"
+        )
+        assert "a scale set is not listened to" in everything
+        assert [secret for secret in (*tokens, *credentials) if secret in everything] == []
 
     run(act)
 

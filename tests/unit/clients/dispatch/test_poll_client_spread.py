@@ -8,7 +8,7 @@ import pytest
 from doubles.clocks import SteppedClock
 
 from paddock.base.secrets import Secret
-from paddock.clients.dispatch.poll_client import PollClient, Served
+from paddock.clients.dispatch import HoldTime, PollClient, Served
 
 
 def served() -> httpx2.Response:
@@ -29,7 +29,12 @@ async def second_request_at(seed: int, first: httpx2.Response | Exception, wait:
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(service)) as http:
         client = PollClient(
-            http, "http://dispatch.test", lambda: Secret("t"), clock=clock, rng=random.Random(seed), wait=wait
+            http,
+            "http://dispatch.test",
+            lambda: Secret("t"),
+            clock=clock,
+            rng=random.Random(seed),
+            hold=HoldTime(clock, wait),
         )
         assert isinstance(await client.next(), Served)
     return asked[1] - asked[0]

@@ -76,6 +76,17 @@ def test_a_runner_whose_guest_says_its_stage_is_healed_in_under_two_minutes() ->
     assert S.listener_grace + repeated + timedelta(seconds=S.listener_every) < timedelta(minutes=2)
 
 
+def test_an_end_that_was_not_announced_lasts_as_long_as_the_guest_lets_it() -> None:
+    said = promised("end of a job that was not announced")
+    moved = timedelta(seconds=2 + 5)  # the guest looks, and the agent says what it saw
+    assert moved + S.still_asked + ORPHANS <= timedelta(minutes=2)
+    assert "2 min where the guest says that nothing moves any more" in said
+    assert timedelta(seconds=S.redelivery_every) + PASS <= timedelta(minutes=2)
+    assert "2 min where GitHub's log says that it could not deliver" in said
+    assert f"{span(S.executing_asked + PASS)} where its runner reports nothing" in said
+    assert f"{span(S.working_asked + PASS)} where a worker lives on" in said
+
+
 def test_a_pod_that_does_not_start_has_its_pools_timeout() -> None:
     default = span(timedelta(seconds=Provisioning().start_timeout_seconds))
     assert promised("Pod that does not start").endswith(default)

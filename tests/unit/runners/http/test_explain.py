@@ -35,7 +35,7 @@ from paddock.runners.api.settings import HealingSettings
 from paddock.runners.http.explain import why_job, why_pod, why_pool
 from paddock.runners.http.readonly import JobPage, PodPage
 from paddock.runners.ledger import Completion, Fence, HeldPod, Job, PoolSignals, Session, Transition
-from paddock.runners.ledger.views import Reason, WaitingJob
+from paddock.runners.ledger.views import JobSourceView, Reason, WaitingJob
 from paddock.runners.pools.pod_names import DRAIN_SINCE
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -695,3 +695,37 @@ def test_what_is_under_way_says_since_when_and_what_next_and_on_what_evidence(sa
     for text in (said.sentence, said.next, *(evidence.fact for evidence in said.evidence)):
         assert "None" not in text
         assert "  " not in text
+
+
+def test_what_is_said_of_a_scale_set_that_is_listened_to_is_evidence() -> None:
+    source = JobSourceView(
+        pool="mac", login="acme", repository="", state="Listening", sentence="the pool changed its label: …",
+        since=NOW, heard_at=NOW, assigned=1, advertised=0,
+    )  # fmt: skip
+    said = why_pool(a_pool(conditions=(ready(),)), signals(), [source], NOW)
+    assert (
+        Evidence(
+            "GitHub",
+            "scale set of acme: 1 jobs are assigned, 0 may be; listening; the pool changed its label: …",
+        )
+        in said.evidence
+    )
+    assert said.healthy
+
+
+def test_a_pool_whose_accounts_installed_the_app_and_were_not_allowed_names_the_command() -> None:
+    pool = a_pool(conditions=(ready(),))
+    pool = replace(pool, spec=replace(pool.spec, job_source="ScaleSet"))
+    said = why_pool(pool, signals(), [], NOW, not_listed=["acme"])
+    assert (
+        Evidence(
+            "database",
+            "acme has installed the App and is not on the allow list, so that no job of it is asked for: paddock accounts allow acme",
+        )
+        in said.evidence
+    )
+    assert said.commands[0] == "paddock accounts allow acme"
+    assert (said.healthy, said.runbook) == (False, "PaddockJobSourceLost")
+    nobody = why_pool(pool, signals(), [], NOW)
+    assert nobody.evidence[-1].fact == "nobody who may run jobs has installed the App: paddock accounts list"
+    assert why_pool(a_pool(conditions=(ready(),)), signals(), [], NOW, not_listed=["acme"]).healthy

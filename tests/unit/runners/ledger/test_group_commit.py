@@ -48,6 +48,27 @@ async def test_a_call_goes_at_once_and_those_that_come_meanwhile_go_as_one():
     assert far.trips == [[1], [2, 3, 4]]
 
 
+async def test_what_is_in_no_hurry_waits_for_company_and_is_not_asked_when_all_have_left():
+    far, company = Far(), asyncio.Event()
+    calls = GroupCommit(far.send, most=100, wait=company.wait)
+    asking = [asyncio.create_task(calls.ask(1))]
+    await _turn()
+    asking += [asyncio.create_task(calls.ask(number)) for number in (2, 3)]
+    await _turn()
+    asking.pop(1).cancel()
+    assert far.trips == []
+    company.set()
+    assert await asyncio.gather(*asking) == [2, 6]
+    assert far.trips == [[1, 3]]
+    company.clear()
+    alone = asyncio.create_task(calls.ask(4))
+    await _turn()
+    alone.cancel()
+    company.set()
+    await _turn()
+    assert far.trips == [[1, 3]]
+
+
 async def test_no_more_go_together_than_may():
     far = Far()
     calls = GroupCommit(far.send, most=2)

@@ -2,7 +2,7 @@
 
 import pytest
 from doubles.clocks import SteppedClock
-from unit.runners.pools.built import SETTINGS, pod, pool
+from unit.runners.pools.built import NOW, SETTINGS, pod, pool
 
 from paddock.runners.pools.memory import PoolMemory
 
@@ -73,3 +73,21 @@ def test_what_was_certainly_not_made_counts_no_longer(memory: PoolMemory) -> Non
     memory.release("a")
     memory.made("a")
     assert (_counted(memory), memory.overlooked("mac"), memory.expects("mac")) == ([], False, False)
+
+
+def test_a_pod_whose_end_was_reported_is_not_reported_again_when_it_is_gone(
+    memory: PoolMemory, clock: SteppedClock
+) -> None:
+    """A kubelet takes a while to let go of a Pod that was deleted, and the pool is looked at meanwhile."""
+    told, other = pod("told", phase="Succeeded", deleted=NOW), pod("other", phase="Succeeded", deleted=NOW)
+    memory.told(told.metadata.uid)
+    for each in (told, other):
+        memory.leaves("mac", each, NOW)
+    assert [ref.name for ref, _ in memory.left("mac", [])] == ["other"]
+
+
+def test_what_was_reported_is_not_kept_for_ever(memory: PoolMemory, clock: SteppedClock) -> None:
+    for number in range(1000):
+        memory.told(f"uid-{number}")
+        clock.step(60.0)
+    assert len(memory._told) < 130

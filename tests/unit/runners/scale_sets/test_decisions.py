@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from paddock.clients.github import errors as github
@@ -9,11 +10,13 @@ from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import ScaleSet
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import Autoscaling, RunnerPool, RunnerPoolSpec, ScaleSetSource
-from paddock.runners.ledger.scale_sets import AssignedJob, Listenable, Room
+from paddock.runners.ledger.assignments import OpenAssignment
+from paddock.runners.ledger.scale_sets import Listenable, Room
 from paddock.runners.scale_sets.decisions import (
     Found,
     GhostWatch,
     capacity,
+    clash,
     failure,
     judge_found,
     labels_dropped,
@@ -33,14 +36,16 @@ def pool(
     repositories: tuple[str, ...] = (),
     source: str = "ScaleSet",
     group: str = "",
+    label: str = "macos-26",
+    offers: tuple[str, ...] = ("self-hosted", "macOS"),
 ) -> RunnerPool:
     return RunnerPool(
         metadata=ObjectMeta(name=name),
         spec=RunnerPoolSpec(
             image="runner:1",
             fleet_selector="macs",
-            dispatch_label="macos-26",
-            runner_labels=("self-hosted", "macOS"),
+            dispatch_label=label,
+            runner_labels=offers,
             runner_group=group,
             replicas=replicas,
             autoscaling=autoscaling or Autoscaling(),
@@ -54,13 +59,14 @@ def found(number: int = 3, *labels: str) -> ScaleSet:
     return ScaleSet(scale_set_id=number, name="macos-26", group_id=1, labels=labels)
 
 
-def room(vcpus: int = 24, memory_mb: int = 57_344, *, elsewhere: int = 0, rivals: int = 0) -> Room:
+def room(vcpus: int = 24, memory_mb: int = 57_344, *, elsewhere: int = 0, rivals: int = 0, weight: int = 1) -> Room:
     return Room(
         vcpus=vcpus,
         memory_mb=memory_mb,
         elsewhere_vcpus=6 * elsewhere,
         elsewhere_memory_mb=14_336 * elsewhere,
         rivals=rivals,
+        weight=weight,
     )
 
 
@@ -86,6 +92,9 @@ def test_the_set_offers_all_that_jobs_may_ask_for_and_says_whose_it_is() -> None
         (room(elsewhere=4), 1),  # nothing is left, and yet an account must be seen
         (room(rivals=1), 2),  # a fair part
         (room(rivals=9), 1),
+        (room(rivals=1, weight=3), 3),  # three parts of four
+        (room(rivals=3), 1),  # beside an account of weight 3
+        (room(vcpus=12, rivals=1, weight=100), 2),  # and never above the limit
         (None, 1),
     ],
 )
@@ -126,9 +135,9 @@ def test_failures_in_a_row_are_tried_again_at_most_every_quarter_minute() -> Non
     assert [failure(github.Unavailable("x"), PLACE, failures=n).again_in for n in (1, 2, 3, 4, 99)] == [2, 4, 8, 15, 15]
 
 
-def assigned(minutes: float, *, started: bool = False) -> AssignedJob:
+def assigned(minutes: float, *, started: bool = False) -> OpenAssignment:
     at = NOW - timedelta(minutes=minutes)
-    return AssignedJob(
+    return OpenAssignment(
         job_id=1,
         source_id=1,
         assignment="a",
@@ -182,3 +191,38 @@ def test_an_account_of_which_only_some_repositories_are_allowed_is_never_listene
     partly = Listenable(1, "acme", 11, False, ["acme/app"])
     assert [place.path for place in wanted_sources([pool()], [partly]).values()] == ["repos/acme/app"]
     assert [place.path for place in wanted_sources([pool(group="macs")], [partly]).values()] == ["orgs/acme"]
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (pool("A", label="MACOS-26"), "pools A, a share the dispatch label 'macos-26'"),
+        (pool("b", source="Webhook"), "pools a, b share the dispatch label 'macos-26'"),
+        (pool("b", label="m4", offers=("macos-26",), source="Webhook"), "take it out of that pool's runnerLabels"),
+        (pool("b", label="macOS", source="Webhook"), "take it out of this pool's runnerLabels"),
+    ],
+)
+def test_jobs_that_two_pools_could_be_given_are_refused_with_one_remedy(other: RunnerPool, says: str) -> None:
+    found = clash(pool("a"), [pool("a"), other])
+    assert found is not None
+    assert says in found
+
+
+def test_of_two_pools_with_one_label_the_older_goes_on() -> None:
+    older, newer = (
+        msgspec.structs.replace(
+            pool(name), metadata=ObjectMeta(name=name, creation_timestamp=NOW + timedelta(days=day))
+        )
+        for name, day in (("z", 0), ("a", 1))
+    )
+    assert clash(older, [older, newer]) is None
+    assert "pools a, z share the dispatch label" in (clash(newer, [older, newer]) or "")
+
+
+def test_pools_that_share_labels_beside_their_dispatch_labels_do_not_clash() -> None:
+    others = [
+        pool("b", label="m4"),
+        pool("c", label="m2", source="Webhook"),
+        pool("d", label="x", offers=("macos-26",)),
+    ]
+    assert clash(pool("a"), [pool("a"), *others]) is None

@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import httpx2
 import pytest
+from doubles.clocks import NOON
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
 from paddock.base.secrets import Secret
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.ledger import Ledger, LedgerUnavailableError
+from paddock.runners.ledger import Delivery, Ledger, LedgerUnavailableError
 from paddock.runners.webhooks.receive import PATH, webhook_route
 from paddock.simulator.transport import InProcessTransport
 
@@ -27,31 +28,36 @@ class StubInbox:
         self.away = False
         self.hanging = False
 
-    async def store(self, delivery_id: str, event: str, payload: bytes) -> bool:
+    async def store(self, delivery_id: str, event: str, payload: bytes, *, take: bool = False) -> Delivery | None:
         if self.away:
             raise LedgerUnavailableError("the database went away")
         if self.hanging:
             await asyncio.Event().wait()
         new = delivery_id not in self.stored
         self.stored.setdefault(delivery_id, (event, payload))
-        return new
+        return Delivery(delivery_id, event, payload, NOON, int(take)) if new else None
 
 
 class Door:
     def __init__(self, *secrets: str, **settings: Any) -> None:
         self.inbox = StubInbox()
-        self.woken = 0
+        self.has_room = True
+        self.taken: list[Delivery] = []
         self.secrets = [Secret(secret) for secret in secrets or (SECRET,)]
         self.registry = CollectorRegistry()
         ledger = cast("Ledger", type("StubLedger", (), {"deliveries": self.inbox})())
         route = webhook_route(
-            ledger, lambda: self.secrets, DispatchSettings(**settings), wake=self._wake, registry=self.registry
+            ledger, lambda: self.secrets, DispatchSettings(**settings), inbox=self, registry=self.registry
         )
         self.app = Starlette(routes=[route])
         self.client = httpx2.AsyncClient(transport=InProcessTransport(self.app), base_url="http://paddock")
 
-    def _wake(self) -> None:
-        self.woken += 1
+    def take(self, delivery: Delivery) -> None:
+        self.taken.append(delivery)
+
+    @property
+    def woken(self) -> int:
+        return len(self.taken)
 
     async def send(
         self,
@@ -81,6 +87,14 @@ async def test_a_signed_delivery_is_stored_as_it_came_and_the_worker_is_woken():
     assert response.status_code == 202
     assert door.inbox.stored == {"d-1": ("workflow_job", BODY)}
     assert (door.woken, door.count(202)) == (1, 1.0)
+
+
+@pytest.mark.parametrize("room", [True, False])
+async def test_a_delivery_is_taken_as_it_is_stored_where_the_worker_has_room(room: bool):
+    door = Door()
+    door.has_room = room
+    await door.send()
+    assert door.taken == [Delivery("d-1", "workflow_job", BODY, NOON, int(room))]
 
 
 async def test_a_repeat_is_known_and_wakes_nobody():

@@ -1,0 +1,52 @@
+"""The line of jobs: nobody hands them out, or one that may run has waited too long."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from paddock.base.explanation import span
+from paddock.runners.api import RunnerPool
+from paddock.runners.ledger.views import QueueSummary
+from paddock.views.problem import Problem
+from paddock.views.problems.impact import JOBS_WAIT, KILLED, NO_SERVICE, NOT_READY
+
+__all__ = ["of_queue"]
+
+_WAITS = timedelta(minutes=1)
+_WAITS_TOO_LONG = timedelta(minutes=10)
+
+
+def of_queue(
+    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int, now: datetime, *, runners: bool
+) -> Iterable[Problem]:
+    if killed > 0:
+        yield Problem(
+            KILLED,
+            "healing",
+            f"{killed} live job{' was' if killed == 1 else 's were'} killed by healing, which must never happen",
+            commands=("paddock get heals -o wide",),
+            runbook="PaddockLiveJobKilled",
+        )
+    if summary is None:
+        if runners:
+            yield Problem(
+                NO_SERVICE,
+                "dispatch",
+                "the dispatch service or its database does not answer, so no job is handed out",
+                doing="waiting Pods ask again by themselves",
+                commands=("paddock doctor",),
+                runbook="PaddockDispatchAbsent",
+            )
+        return
+    waited = timedelta(seconds=summary.oldest_dispatchable_seconds)
+    if waited > _WAITS:
+        starting = sum(pool.status.starting for pool in pools)
+        warm = sum(pool.status.idle for pool in pools)
+        yield Problem(
+            JOBS_WAIT if waited > _WAITS_TOO_LONG else NOT_READY,
+            "queue",
+            f"a job that may run now has waited {span(waited)}; {summary.dispatchable} may run, {warm} Pod{' is' if warm == 1 else 's are'} warm",
+            since=now - waited,
+            doing=f"{starting} Pod{'s are' if starting > 1 else ' is'} starting" if starting else "",
+            commands=("paddock get jobs", *(f"paddock why pool {pool.metadata.name}" for pool in pools[:1])),
+            runbook="PaddockJobsWaitTooLong",
+        )

@@ -1,0 +1,170 @@
+"""What the jobs that ended come to: counted by the database, within the time that was asked for, by account or repository."""
+
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from integration.runners.ledger.rig import ACME, BOLT, Bench, job
+from starlette.applications import Starlette
+
+from paddock.runners.http.ended import ended_routes
+from paddock.runners.ledger import NewJob, ended_jobs
+from paddock.runners.ledger.ended_jobs import Selection
+from paddock.simulator.transport import InProcessTransport
+
+LINUX = "linux-small"
+
+
+@pytest.fixture
+def client(bench: Bench) -> httpx2.AsyncClient:
+    transport = InProcessTransport(Starlette(routes=ended_routes(bench.ledger, bench.clock)))
+    return httpx2.AsyncClient(transport=transport, base_url="http://paddock/api/v1")
+
+
+async def life(bench: Bench, one: NewJob, *, waits: float, runs: float, result: str = "success") -> None:
+    """From the line to its end; the Pod goes ten seconds later."""
+    number = one.job_id
+    await bench.queue(one)
+    bench.clock.advance(waits)
+    await bench.running(number, one.pool)
+    await bench.started(one, number)
+    bench.clock.advance(runs)
+    await bench.completed(one, number, result)
+    bench.clock.advance(10)
+    await bench.ledger.recovery.pod_stopped(f"uid-{number}", bench.clock.now(), by="test", why="ended")
+
+
+def now(bench: Bench, number: int, account: int = ACME, **how: Any) -> NewJob:
+    age = -(bench.clock.now() - job(1).enqueued_at).total_seconds()
+    return job(number, account, age=age, **how)
+
+
+async def a_morning(bench: Bench) -> None:
+    await bench.accounts(ACME, BOLT)
+    await life(bench, now(bench, 1), waits=20, runs=100)
+    await life(bench, now(bench, 2), waits=40, runs=300, result="failure")
+    await life(bench, now(bench, 3, repository="org1/site", pool=LINUX, platform="linux"), waits=0, runs=50)
+    bench.clock.advance(3600)
+    await life(bench, now(bench, 4, BOLT, pool="mac-exclusive"), waits=10, runs=1000)
+    gone = now(bench, 5, BOLT)
+    await bench.queue(gone)
+    await bench.completed(gone, None, "cancelled")
+
+
+def day(bench: Bench, **of: str) -> Selection:
+    return Selection(since=bench.clock.now() - timedelta(days=1), **of)
+
+
+async def test_results_times_and_time_on_macs_are_summed_by_account(bench: Bench):
+    await a_morning(bench)
+    summed = await bench.ledger.ended_jobs.sums("account", day(bench))
+    bolt, acme = summed.sums  # who had most of the Macs comes first
+    assert (acme.name, acme.jobs, acme.results) == ("org1", 3, {"success": 2, "failure": 1})
+    assert (bolt.name, bolt.jobs, bolt.results) == ("org2", 2, {"success": 1, "cancelled": 1})
+    assert [round(value or -1) for value in (acme.waited_p50, acme.waited_p95)] == [20, 38]
+    assert [round(value or -1) for value in (acme.ran_p50, acme.ran_p95)] == [100, 280]
+    assert {pool: round(held) for pool, held in acme.mac_pod_seconds.items()} == {"mac-m4": 420}, "Linux is no Mac"
+    assert {pool: round(held) for pool, held in bolt.mac_pod_seconds.items()} == {"mac-exclusive": 1010}
+
+
+async def test_they_are_summed_by_repository_and_only_of_what_was_asked_for(bench: Bench):
+    await a_morning(bench)
+    sums = bench.ledger.ended_jobs.sums
+    by_repository = {one.name: one.jobs for one in (await sums("repository", day(bench))).sums}
+    assert by_repository == {"org1/app": 2, "org1/site": 1, "org2/app": 2}
+    of_account = await sums("repository", day(bench, account="ORG1"))
+    assert {one.name: one.jobs for one in of_account.sums} == {"org1/app": 2, "org1/site": 1}
+    of_both = await sums("account", day(bench, account="org1", repository="Org1/Site"))
+    assert [(one.name, one.jobs, one.mac_pod_seconds) for one in of_both.sums] == [("org1", 1, {})]
+    assert (await sums("account", day(bench, account="nobody"))).sums == []
+    recently = Selection(since=bench.clock.now() - timedelta(minutes=30))
+    assert [(one.name, one.jobs) for one in (await sums("account", recently)).sums] == [("org2", 2)]
+
+
+async def test_the_answer_says_how_far_back_it_counted_and_how_far_back_anything_is_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    await a_morning(bench)
+    ends = [one.completed_at for one in await bench.ledger.overview.recent()]
+    summed = await bench.ledger.ended_jobs.sums("account", day(bench))
+    assert (summed.counted_since, summed.kept_since) == (day(bench).since, ends[-1])
+    monkeypatch.setattr(ended_jobs, "MOST_ENDS", 2)
+    summed = await bench.ledger.ended_jobs.sums("account", day(bench))
+    assert (summed.counted_since, sum(one.jobs for one in summed.sums)) == (ends[1], 2)
+    await bench.ledger.history.forget_jobs(bench.clock.now())
+    assert (await bench.ledger.ended_jobs.sums("account", day(bench))).kept_since == ends[0]
+
+
+async def test_the_jobs_themselves_are_listed_by_account_repository_and_time(bench: Bench):
+    await a_morning(bench)
+    newest = bench.ledger.ended_jobs.newest
+    assert [one.job_id for one in await newest(day(bench), 100)] == [5, 4, 3, 2, 1]
+    assert [one.job_id for one in await newest(day(bench, account="Org1"), 2)] == [3, 2]
+    (linux,) = await newest(day(bench, repository="org1/site"), 100)
+    assert (linux.job_id, linux.platform, linux.pool) == (3, "linux", LINUX)
+    assert await newest(Selection(since=bench.clock.now() + timedelta(seconds=1)), 100) == []
+
+
+async def test_neither_reads_more_than_the_time_that_was_asked_for(bench: Bench):
+    """A hundred thousand jobs are kept and one in a hundred of them is asked for: the rest is not touched."""
+    await bench.accounts(ACME)
+    await bench.ask("ALTER TABLE jobs DISABLE TRIGGER USER")
+    await bench.ask(
+        "INSERT INTO jobs (job_id, account_id, pool, platform, vcpus, memory_mb, status, conclusion, repository, runner_name,"
+        " enqueued_at, started_at, completed_at, changed_at, changed_by, changed_why)"
+        " SELECT n, 1, 'mac-m4', 'macos', 6, 14336, 'completed', 'success', 'org1/app', 'r' || n, t, t, t, t, 'test', 'history'"
+        " FROM (SELECT n, %s + (n - 100000) * interval '1 second' AS t FROM generate_series(1, 100000) n) old",
+        [bench.clock.now()],
+    )
+    await bench.ask("ALTER TABLE jobs ENABLE TRIGGER USER")
+    await bench.ask(
+        "INSERT INTO completions SELECT job_id, 1, 'success', runner_name, completed_at, completed_at FROM jobs"
+    )
+    await bench.ask(
+        "INSERT INTO sessions (pod_uid, pod_name, generation, account_id, job_id, pool, platform, vcpus, memory_mb, runner_name,"
+        " repository, workflow_name, started_at, ended_at) SELECT job_id, job_id, job_id, 1, job_id, pool, platform, 6, 1,"
+        " runner_name, repository, '', started_at, completed_at FROM jobs"
+    )
+    for table in ("jobs", "completions", "sessions"):
+        await bench.ask(f"ANALYZE {table}")  # type: ignore[arg-type]
+    asked = {"now": bench.clock.now(), "limit": 1000, "since": bench.clock.now() - timedelta(seconds=1000)}
+    for statement in (ended_jobs.BY_ACCOUNT, ended_jobs.BY_REPOSITORY, ended_jobs.CHOSEN):
+        for of in ({"account": None, "repository": None}, {"account": "org1", "repository": "org1/none"}):
+            plan = "\n".join(line for (line,) in await bench.ask("EXPLAIN ANALYZE " + statement, {**asked, **of}))
+            assert "completions_by_age" in plan, plan
+            for table in ("completions", "jobs", "sessions"):
+                assert f"Seq Scan on {table}" not in plan, plan
+    plan = await bench.ask("EXPLAIN " + ended_jobs.EDGE, {"since": asked["since"], "most": 10})
+    assert "Seq Scan" not in "\n".join(line for (line,) in plan)
+
+
+async def test_over_http_they_are_json_and_a_bad_value_is_named(bench: Bench, client: httpx2.AsyncClient):
+    await a_morning(bench)
+    summed = (await client.get("ended?by=repository&window=600&account=org2")).json()
+    assert [(one["name"], one["results"]) for one in summed["sums"]] == [("org2/app", {"success": 1, "cancelled": 1})]
+    assert [one["job_id"] for one in (await client.get("ended/jobs?limit=1")).json()] == [5]
+    for query, field in (
+        ("by=pool", "by"),
+        ("window=5", "window"),
+        ("window=forever", "window"),
+        ("account=a%00b", "account"),
+        ("account=a/b", "account"),
+        ("repository=app", "repository"),
+        ("repository=" + "a" * 300 + "/b", "repository"),
+    ):
+        refused = await client.get(f"ended?{query}")
+        assert (refused.status_code, refused.json()["field"]) == (400, field), query
+    assert (await client.get("ended/jobs?limit=0")).json()["field"] == "limit"
+
+
+async def test_who_asks_for_more_than_can_be_read_in_time_is_told_to_ask_for_less(
+    bench: Bench, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+):
+    await a_morning(bench)
+    monkeypatch.setattr(ended_jobs, "SECONDS", 1)
+    monkeypatch.setattr(ended_jobs, "BY_ACCOUNT", "SELECT pg_sleep(5)")
+    refused = await client.get("ended")
+    assert (refused.status_code, refused.json()["reason"]) == (400, "too_long")
+    assert "ask for a shorter time" in refused.json()["error"]
+    assert (await client.get("ended?by=repository")).status_code == 200, "the next one is served"

@@ -1,0 +1,117 @@
+"""`paddock get jobs --ended`: what is asked of the ledger, and what Mac-minutes and euros come of its answer."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from unit.cli.scene import DONE_JOB, NOW, Scene
+
+from paddock.base.clock import rfc3339
+from paddock.runners.api import RunnerPool
+
+LONG_AGO = rfc3339(NOW - timedelta(days=400))
+
+
+def summed(name: str, held: dict[str, float], **results: int) -> dict[str, Any]:
+    times = {"waited_p50": 20.0, "waited_p95": 300.0, "ran_p50": 600.0, "ran_p95": 1800.0}
+    jobs = sum(results.values())
+    return {"name": name, "jobs": jobs, "results": results, "since": rfc3339(NOW), "mac_pod_seconds": held, **times}
+
+
+def answer(scene: Scene, *sums: dict[str, Any], counted: str = LONG_AGO, kept: str | None = LONG_AGO) -> None:
+    scene.ledger.json["ended"] = {"by": "account", "counted_since": counted, "kept_since": kept, "sums": list(sums)}
+
+
+def lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_sums_have_results_waits_runs_mac_minutes_and_euros(scene: Scene):
+    change = {"spec": {"isolation": "exclusive"}}
+    answer(
+        scene,
+        summed("acme", {"macs": 5400.0}, success=1, failure=1, timed_out=1),
+        summed("bob", {"gone": 600.0}, success=1, cancelled=1, neutral=1),
+        summed("penguin", {}, success=2),
+    )
+    shown = lines(scene.type("get", "jobs", "--ended", "--by", "account").output)
+    assert shown == [
+        "ACCOUNT JOBS SUCCEEDED FAILED CANCELLED WAITED P50 P95 RAN P50 P95 MAC MIN EUROS",
+        "acme 3 1 2 0 20 s 5 min 10 min 30 min 45.0 0.22",
+        "bob 3 1 0 1 20 s 5 min 10 min 30 min 5.0 0.02",
+        "penguin 2 2 0 0 20 s 5 min 10 min 30 min - -",
+    ]
+    scene.cluster.ask(lambda client: client.merge_patch(RunnerPool, "macs", change, namespace="default"))
+    text = scene.type("get", "jobs", "--ended", "--by", "account", "-o", "json").output
+    whole = {one["name"]: (one["mac_minutes"], one["euros"]) for one in json.loads(text)["items"]}
+    assert whole == {"acme": (90.0, 0.435), "bob": (5.0, 0.0242), "penguin": (None, None)}, (
+        "a whole Mac costs a whole Mac"
+    )
+
+
+def test_what_is_asked_for_is_what_the_ledger_counts(scene: Scene):
+    answer(scene)
+    nothing = scene.type("get", "jobs", "--ended", "--by", "repository").output
+    assert nothing.strip() == "No repositories with jobs that ended in the last 24 h 00 min."
+    flags = ("--since", "7d", "--account", "acme", "--repository", "acme/app")
+    nothing = scene.type("get", "jobs", "--ended", "--by", "account", *flags).output
+    assert nothing.strip() == "No accounts with jobs that ended of account acme of repository acme/app in the last 7 d."
+    scene.ledger.json["ended/jobs"] = []
+    scene.type("get", "jobs", "--ended", *flags)
+    scene.type("get", "jobs", "--ended")
+    of = "window=604800&account=acme&repository=acme%2Fapp"
+    assert [path for path in scene.ledger.asked if path.startswith(("ended", "recent"))] == [
+        "ended?by=repository&window=86400",
+        f"ended?by=account&{of}",
+        f"ended/jobs?limit=1000&{of}",
+        "recent?limit=1000",
+    ]
+
+
+def test_a_job_has_the_share_of_its_mac_and_on_linux_it_has_none(scene: Scene):
+    done = scene.ledger.json["recent"][0]
+    on_linux = {**done, "job_id": 9, "pool": "penguins", "platform": "linux"}
+    scene.ledger.json["recent"] = [{**one, "pod_seconds": 3600.0} for one in (done, on_linux)]
+    items = json.loads(scene.type("get", "jobs", "--ended", "-o", "json").output)["items"]
+    costs = {one["job_id"]: (one["mac_minutes"], one["euros"]) for one in items}
+    assert costs == {DONE_JOB: (30.0, 0.145), 9: (None, None)}
+
+
+def test_sums_that_reach_less_far_back_than_was_asked_say_so_beside_the_table(scene: Scene):
+    answer(scene, summed("acme", {}, success=1), kept="2099-01-01T00:00:00Z")
+    outcome = scene.type("get", "jobs", "--ended", "--by", "account", "-o", "json")
+    assert "the oldest job that the ledger keeps ended at 2099-01-01 00:00 UTC" in outcome.stderr
+    assert json.loads(outcome.stdout)["items"], "a script reads nothing of it"
+    answer(scene, summed("acme", {}, success=1), counted="2099-01-01T00:00:00Z")
+    outcome = scene.type("get", "jobs", "--ended", "--by", "account")
+    assert "only those since 2099-01-01 00:00 UTC are counted: take a shorter --since" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--by", "account"), "paddock get jobs --ended --by account"),
+        (("--account", "acme"), "are for jobs that ended: paddock get jobs --ended"),
+        (("--ended", "--since", "yesterday"), "'yesterday' is no time to look back: write 90m, 24h or 7d"),
+        (("--ended", "--since", "5s"), "'5s' is no time to look back"),
+        (("--ended", "--since", "999999999d"), "'999999999d' is no time to look back"),
+        (("--ended", "--by", "account", "-w"), "sums are not watched"),
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_answered_in_one_sentence(scene: Scene, flags: tuple[str, ...], told: str):
+    outcome = scene.type("get", "jobs", *flags)
+    assert outcome.exit_code == 2
+    assert told in " ".join(outcome.output.split())
+
+
+def test_what_the_service_refuses_is_told_in_its_own_words(scene: Scene):
+    scene.ledger.refuses["ended"] = "account is 'a b': write it as GitHub does, such as acme"
+    outcome = scene.type("get", "jobs", "--ended", "--by", "account", "--account", "a b")
+    assert outcome.exit_code == 1
+    assert outcome.stderr.strip().endswith("refuses that: account is 'a b': write it as GitHub does, such as acme")
+
+
+def test_a_service_that_cannot_count_yet_is_to_be_updated(scene: Scene):
+    outcome = scene.type("get", "jobs", "--ended", "--by", "account")
+    assert (outcome.exit_code, "does not list ended: update it" in outcome.stderr) == (1, True)
