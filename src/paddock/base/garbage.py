@@ -27,7 +27,7 @@ _NEVER: Final = 1_000_000_000
 
 @contextmanager
 def oldest_left_alone() -> Iterator[None]:
-    """What lives now (the modules) is never visited again; what comes to live is when `collect_rarely` says."""
+    """What lives now (the modules) is visited once an hour; what comes to live is when `collect_rarely` says."""
     young, middle, old = gc.get_threshold()
     gc.collect()
     gc.freeze()

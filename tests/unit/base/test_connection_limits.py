@@ -107,6 +107,13 @@ async def test_connections_over_the_limit_are_told_so_and_leave_the_others_alone
         assert (await client.get("/")).status_code == 200
 
 
+async def test_one_request_may_come_before_the_answer_to_another_and_hundreds_may_not(port: int) -> None:
+    one = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+    last = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    assert (await answer(port, one + last)).count(b"HTTP/1.1 200") == 2
+    assert (await answer(port, one * 500)).count(b"HTTP/1.1 200") <= 1
+
+
 async def test_an_upgrade_is_answered_as_the_plain_request_that_it_is(port: int, capfd: Any) -> None:
     ask = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade, close\r\nupgrade: websocket\r\n\r\n"
     said = await answer(port, ask)

@@ -214,18 +214,45 @@ async def test_the_time_in_line_is_not_counted_against_whoever_waits(monkeypatch
         assert (await asking)[0].startswith(b"HTTP/1.1 204")
 
 
-async def test_requests_that_come_at_once_are_answered_in_their_order_across_the_proof() -> None:
-    # Nothing is parsed at once: the second packet comes while the first waits in line, the third after the proof.
+async def test_what_comes_in_pieces_keeps_its_order_across_the_proof() -> None:
+    # Nothing is parsed at once: the second piece comes while the first waits in line, later requests after the proof.
     async with listener(StrangerLimits(reads_a_turn=1, read_bytes=40, quick_each_burst=100)) as there:
         caller = await Caller.open(there)
-        paths = [f"/good?{number}" for number in range(30)]
-        caller.writer.write(b"".join(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode() for path in paths))
         async with asyncio.timeout(30):
             for number in range(30):
+                caller.writer.write(f"GET /good?{number} HTTP/1.1\r\nhost: {'x' * 100}\r\n\r\n".encode())
                 head = await caller.reader.readuntil(b"\r\n\r\n")
                 assert head.startswith(b"HTTP/1.1 204")
                 assert f"x-query: {number}\r\n".encode() in head
         caller.close()
+
+
+async def test_of_many_requests_in_one_packet_a_stranger_begins_one_and_is_ended() -> None:
+    async with listener() as there:
+        caller = await Caller.open(there)
+        caller.writer.write(BAD * 200)
+        assert (await caller.heard()).count(b"HTTP/1.1") <= 1
+        assert there.now("connected") == 0
+        honest = await Caller.open(there)
+        assert (await honest.ask())[0].endswith(b"204 No Content")
+        honest.close()
+
+
+async def test_who_sends_a_head_in_pieces_is_ended_in_time_though_the_last_piece_waits_in_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with listener(head_seconds=0.3) as there:
+        line: Any = there.strangers._line
+        may_read, crowded = line._may_read, True
+        monkeypatch.setattr(line, "_may_read", lambda *, at_door: not crowded and may_read(at_door=at_door))
+        caller = await Caller.open(there)
+        caller.writer.write(b"GET /x HTTP/1.1\r\nx: ")
+        await until(lambda: there.now("in_line") == 1)
+        await asyncio.sleep(0.4)
+        assert there.now("connected") == 1, "what it sent may be the end of its head"
+        crowded = False
+        line._ask_for_a_turn()
+        assert b"within 0 s" in await caller.heard()
 
 
 async def test_a_connection_that_ended_leaves_nothing_for_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
