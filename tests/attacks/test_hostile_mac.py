@@ -7,7 +7,7 @@ import pytest
 from integration.identity.test_a_mac_is_a_node import World, bound, lease
 
 from paddock.kube.builtin import Lease, Node, Pod, SecretObject
-from paddock.kube.errors import ForbiddenError
+from paddock.kube.errors import BadRequestError, ForbiddenError
 from paddock.kube.objects import ObjectMeta
 
 Logged = Callable[[str, str], bool]
@@ -49,6 +49,14 @@ async def test_it_seizes_no_lease_and_ends_no_neighbours_job(world: World, logge
         with pytest.raises(ForbiddenError):
             await call
     assert logged("api", "leases")
+
+
+@pytest.mark.parametrize("word", ["lots", "NaN", "1e400000", "0" * 1_000_000], ids=["lots", "NaN", "huge", "long"])
+async def test_its_word_about_its_own_seats_is_a_quantity_or_refused(world: World, word: str) -> None:
+    mac = await world.mac("mac-1")
+    await mac.create(Node(metadata=ObjectMeta(name="mac-1")))
+    with pytest.raises(BadRequestError, match="quantities must match"):
+        await mac.merge_patch(Node, "mac-1", {"status": {"allocatable": {"tuist.dev/vm": word}}}, subresource="status")
 
 
 async def test_a_pod_that_is_gone_is_no_warning_and_a_neighbours_pod_is_one(

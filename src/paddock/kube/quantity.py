@@ -1,38 +1,52 @@
-"""Kubernetes quantities: `100m` of a CPU, `16Gi` of memory."""
+"""Kubernetes quantities: `100m` of a CPU, `16Gi` of memory, `2e3`, as exact numbers.
 
-from decimal import Decimal, InvalidOperation
+Whoever is root on a Mac writes the quantities of its Node, so reading one costs little, whatever it says: the text is short, and
+the number is bounded as the API server bounds it.
+"""
+
+import re
+from decimal import Decimal
 from functools import lru_cache
+from typing import Final
 
-__all__ = ["parse_quantity"]
+__all__ = ["QuantityError", "parse_quantity"]
 
-_BINARY = {"Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "Ti": 1024**4, "Pi": 1024**5, "Ei": 1024**6}
-_DECIMAL = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal(1000),
-    "M": Decimal("1e6"),
-    "G": Decimal("1e9"),
-    "T": Decimal("1e12"),
-    "P": Decimal("1e15"),
-    "E": Decimal("1e18"),
-}
+_LONGEST: Final = 64
+_QUANTITY: Final = re.compile(
+    r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))(?P<suffix>[eE][+-]?\d{1,3}|Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]?)"
+)
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_MOST: Final = 2**63 - 1
 
 
-def parse_quantity(text: str | float) -> Decimal:
-    """The exact number behind a quantity; ValueError on anything else."""
-    return _parsed(text) if isinstance(text, str) else Decimal(str(text))
+class QuantityError(ValueError):
+    """The text is not an amount: write a number with an optional suffix such as `m`, `k`, `Mi` or `Gi`."""
+
+    def __init__(self) -> None:
+        super().__init__("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
+
+
+def parse_quantity(value: object) -> Decimal:
+    """The number behind a quantity, at most 2⁶³-1 either way, as the API server caps it; QuantityError on anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if value > _MOST or value < -_MOST:  # Python refuses to write the longest
+            return Decimal(_MOST if value > 0 else -_MOST)
+        value = str(value)
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise QuantityError
+    return _parsed(value)
 
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> Decimal:
     """A fleet says few quantities, and each thousands of times."""
-    try:
-        if text[-2:] in _BINARY:
-            return Decimal(text[:-2]) * _BINARY[text[-2:]]
-        if text[-1:] in _DECIMAL and not text[-1:].isdigit():
-            return Decimal(text[:-1]) * _DECIMAL[text[-1:]]
-        return Decimal(text)
-    except InvalidOperation:
-        raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 16Gi") from None
+    parsed = _QUANTITY.fullmatch(text)
+    if parsed is None:
+        raise QuantityError
+    number, suffix = Decimal(parsed["number"]), parsed["suffix"]
+    if suffix in _BINARY:
+        number *= 2 ** _BINARY[suffix]
+    else:
+        number = number.scaleb(_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
+    return max(Decimal(-_MOST), min(Decimal(_MOST), number))

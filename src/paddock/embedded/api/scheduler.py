@@ -7,7 +7,8 @@ preemption, and leaves Pods that name another scheduler alone.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -19,7 +20,7 @@ from paddock.embedded.api.representation import decode
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.api.watch_fanout import WatchFanout
 from paddock.embedded.store import Change, Key
-from paddock.kube.quantity import parse_quantity
+from paddock.kube.quantity import QuantityError, parse_quantity
 
 __all__ = ["NodePlacement", "Scheduler", "Unschedulable", "Usage", "place", "requests_of", "shunned", "still_bound"]
 
@@ -124,8 +125,15 @@ def _offer(node: Json) -> _Offer:
         refusal,
         node["metadata"].get("labels") or {},
         [taint for taint in spec.get("taints") or () if taint.get("effect") in ("NoSchedule", "NoExecute")],
-        {name: parse_quantity(amount) for name, amount in room.items()},
+        dict(_readable(room)),
     )
+
+
+def _readable(room: Mapping[str, Any]) -> Iterator[tuple[str, Decimal]]:
+    """What a Node says that cannot be read counts as none of it: one Mac's word stops no other Mac's Pods."""
+    for name, amount in room.items():
+        with suppress(QuantityError):
+            yield name, parse_quantity(amount)
 
 
 def _fits(hurdles: Sequence[tuple[str, Decimal]], room: Resources, used: Resources) -> bool:

@@ -34,3 +34,9 @@ def test_a_mac_gets_as_many_vms_as_its_agent_offers() -> None:
 
 def test_a_mac_that_offers_no_vm_seats_gets_none() -> None:
     assert isinstance(place(_vm(), [_node("old")], {}), Unschedulable)
+
+
+def test_a_mac_whose_word_about_its_seats_cannot_be_read_gets_none_and_the_others_get_theirs() -> None:
+    good = _node("good", **{"tuist.dev/vm": "2"})
+    for word in ("lots", "NaN", "1e999999999", "0" * 1000):
+        assert place(_vm(), [_node("odd", **{"tuist.dev/vm": word}), good], {}) == NodePlacement("good")

@@ -14,7 +14,7 @@ from paddock.embedded.api.validation.causes import (
     missing,
     unsupported,
 )
-from paddock.embedded.api.validation.quantities import QuantityError, quantity
+from paddock.kube.quantity import QuantityError, parse_quantity
 
 __all__ = ["admit_new_pod", "default_pod", "pod_causes", "pod_change_causes"]
 
@@ -116,7 +116,7 @@ def _default_container(container: _Json) -> None:
 
 def _readable(amount: Any) -> Decimal:
     try:
-        return quantity(amount)
+        return parse_quantity(amount)
     except QuantityError as error:
         raise bad_request(f'Pod in version "v1" cannot be handled as a Pod: {error}') from None
 
@@ -160,7 +160,7 @@ def _quality(spec: _Json) -> str:
             {
                 name: amount
                 for name, text in (resources.get(part) or {}).items()
-                if name in ("cpu", "memory") and (amount := quantity(text)) > 0
+                if name in ("cpu", "memory") and (amount := parse_quantity(text)) > 0
             }
             for part in ("limits", "requests")
         )
@@ -256,12 +256,12 @@ def _resource_causes(where: str, resources: _Json) -> list[Cause]:
         invalid(f"{where}.{part}[{name}]", amount, "must be greater than or equal to 0")
         for part, amounts in (("limits", limits), ("requests", requests))
         for name, amount in amounts.items()
-        if quantity(amount) < 0
+        if parse_quantity(amount) < 0
     ]
     causes += [
         invalid(f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")
         for name, amount in requests.items()
-        if name in limits and quantity(amount) > quantity(limits[name])
+        if name in limits and parse_quantity(amount) > parse_quantity(limits[name])
     ]
     return causes
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from paddock.embedded.api.status import Cause, bad_request
 from paddock.embedded.api.validation.causes import config_key, duplicate, forbidden, invalid, missing, unsupported
+from paddock.kube.quantity import QuantityError, parse_quantity
 
 __all__ = [
     "binding_causes",
@@ -178,6 +179,11 @@ def default_node(node: _Json) -> None:
     status = node["status"] = dict(node.get("status") or {})
     if status.get("capacity") is not None and status.get("allocatable") is None:
         status["allocatable"] = dict(status["capacity"])
+    for amount in (*(status.get("capacity") or {}).values(), *(status.get("allocatable") or {}).values()):
+        try:
+            parse_quantity(amount)
+        except QuantityError as error:
+            raise bad_request(f'Node in version "v1" cannot be handled as a Node: {error}') from None
     status["daemonEndpoints"] = status.get("daemonEndpoints") or {"kubeletEndpoint": {"Port": 0}}
     status["nodeInfo"] = {**dict.fromkeys(_NODE_INFO, ""), **(status.get("nodeInfo") or {})}
 
