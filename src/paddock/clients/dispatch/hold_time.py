@@ -36,13 +36,18 @@ class HoldTime:
 
     def answered(self, asked: float) -> None:
         """A request that asked for so long was answered in good order."""
-        if self._bound < self._longest and self._clock.monotonic() - self._bound_since >= _REMEMBERED:
-            self._bound = self._longest
+        self._forget_in_time()
         if asked >= self._seconds:
             self._seconds = min(self._seconds + _STEP, self._bound)
 
     def failed(self, asked: float, after: float) -> None:
         """One got no answer of dispatch. If that was after a step and more, its length may have been the reason."""
         if asked > _STEP and after > _STEP:
-            self._bound, self._bound_since = asked - _STEP, self._clock.monotonic()
+            self._forget_in_time()
+            # Of two that were cut off the shorter one counts, whichever is heard of last.
+            self._bound, self._bound_since = min(self._bound, asked - _STEP), self._clock.monotonic()
             self._seconds = min(self._seconds, self._bound)
+
+    def _forget_in_time(self) -> None:
+        if self._clock.monotonic() - self._bound_since >= _REMEMBERED:
+            self._bound = self._longest

@@ -116,6 +116,10 @@ class PollClient:
                 self._introduced = True
                 if self._reached is not None:
                     self._reached()
+            else:
+                # The request before may have been held for long: the next one is answered at once, so that who counts our
+                # silence hears of it in time.
+                self._introduced = self._reached is None
             failures += 1
             why = f"HTTP {answer.status_code}" if answer.status_code != 503 else _reason(answer)
             await self._pause(failures, why, _retry_after(answer))

@@ -116,3 +116,42 @@ async def test_a_lost_request_and_the_next_fit_into_the_time_after_which_dispatc
         assert isinstance(await client.next(), Served)
     assert waits[:5] == [0, 25, 50, 75, 0], "after the failure it asks without waiting"
     assert max(later - earlier for earlier, later in pairwise(reached)) < _CUT_OFF
+
+
+async def test_a_restart_of_dispatch_and_the_next_request_fit_into_that_time_too() -> None:
+    clock, waits, reached = SteppedClock(), [], []
+
+    def service(request: httpx2.Request) -> httpx2.Response:
+        wait = float(request.headers["Prefer"].removeprefix("wait="))
+        waits.append(wait)
+        if len(waits) == 7:
+            return httpx2.Response(200, json={"encoded_jit_config": "x", "owner": "acme", "workflow_job_id": 7})
+        if len(waits) == 5:
+            clock.step(60)
+            said = {"error": "stopping", "reason": "this process stops"}
+            return httpx2.Response(503, json=said, headers={"Retry-After": "1"})
+        clock.step(wait)
+        return httpx2.Response(204)
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(service)) as http:
+        client = PollClient(
+            http,
+            "http://dispatch.test",
+            lambda: Secret("t"),
+            clock=clock,
+            rng=random.Random(1),
+            reached=lambda: reached.append(clock.monotonic()),
+        )
+        assert isinstance(await client.next(), Served)
+    assert waits == [0, 25, 50, 75, 75, 0, 75], "after the refusal it asks without waiting"
+    assert max(later - earlier for earlier, later in pairwise(reached)) < _CUT_OFF
+
+
+def test_of_two_requests_that_were_cut_off_the_shorter_one_counts() -> None:
+    hold = HoldTime(SteppedClock())
+    hold.answered(25)
+    hold.answered(50)
+    hold.failed(50, after=30)
+    hold.failed(75, after=30)  # a neighbour's, which was sent before
+    hold.answered(25)
+    assert hold.seconds == 25
