@@ -6,7 +6,6 @@ this one, which its manifest says.
 """
 
 import hashlib
-import os
 import re
 import shutil
 import sys
@@ -58,14 +57,21 @@ def _extract(tar: tarfile.TarFile, folder: Path) -> None:
     if hasattr(tarfile, "data_filter"):
         tar.extractall(folder, filter="data")
         return
-    # Python before 3.11.4, as Debian 12 has it, knows no filter: what that would refuse is refused here.
+    # Python before 3.11.4, as Debian 12 has it, knows no filter: what that would refuse is refused here, entry by entry,
+    # because where a path leads depends on the links that were unpacked before it.
+    folder.mkdir(parents=True, exist_ok=True)
+    inside = folder.resolve()
     for entry in tar.getmembers():
-        leads_to = Path(entry.name).parent / entry.linkname if entry.issym() else Path(entry.linkname)
-        paths = [Path(entry.name), *([leads_to] if entry.issym() or entry.islnk() else [])]
+        path = inside / entry.name
+        ends = [path.resolve() if not entry.issym() else path.parent.resolve() / path.name]
+        if entry.issym():
+            ends.append((path.parent.resolve() / entry.linkname).resolve())
+        elif entry.islnk():
+            ends.append((inside / entry.linkname).resolve())
         kind = entry.isfile() or entry.isdir() or entry.issym() or entry.islnk()
-        if not kind or any(path.is_absolute() or os.path.normpath(path).startswith("..") for path in paths):
+        if not kind or not all(end.is_relative_to(inside) for end in ends):
             raise InterpreterError(f"{entry.name}: an entry of the archive leads out of its folder, or is no file")
-    tar.extractall(folder)
+        tar.extract(entry, inside)
 
 
 def from_running(target: Path) -> str:

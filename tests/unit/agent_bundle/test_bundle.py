@@ -157,6 +157,24 @@ def test_without_the_filter_of_newer_pythons_no_entry_leads_out_of_the_folder(
         from_archive(changed(source, one), "", tmp_path / "other")
 
 
+def test_without_that_filter_a_chain_of_links_does_not_lead_out_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    trusting = staticmethod(lambda member, _: member)  # as Python did before it had filters
+    monkeypatch.setattr(tarfile.TarFile, "extraction_filter", trusting, raising=False)
+    hostile = tmp_path / "hostile.tar"
+    with tarfile.open(hostile, "w") as tar:
+        for name, link in (("python/deep", "."), ("python/deep/up", "../.."), ("python/up/outside", None)):
+            info = tarfile.TarInfo(name)
+            if link is not None:
+                info.type, info.linkname = tarfile.SYMTYPE, link
+            tar.addfile(info)
+    with pytest.raises(InterpreterError, match="leads out of its folder"):
+        from_archive(hostile, "", tmp_path / "box" / "python")
+    assert not (tmp_path / "box" / "outside").exists()
+
+
 def test_an_interpreter_comes_by_https_only(tmp_path: Path) -> None:
     with pytest.raises(InterpreterError, match="https"):
         fetched("http://files.example/python.tar.gz", "00", tmp_path)
