@@ -134,7 +134,8 @@ class PoolReconciler:
         self._memory.listed(meta.name, listed)
         self._remember_leaving(pool.metadata.name, pods)
         # From here to the reservations in `create` nothing is awaited but what belongs to other Pods of this pool, and
-        # the plan is made anew right before them, so two pools of one fleet never count on the same place.
+        # the plan is made anew right before them where another pool is in the fleet, so two of them never count on the same
+        # place.
         decided = plan(self._seen(pool, pods, gone, homeless))
         conditions = await self._act(pool, decided, pods, listed, accounts, gone, homeless)
         await self._tidy(Request(meta.namespace, meta.name), [pod for pod in listed if not of_pool(pod, pool)])
@@ -200,9 +201,10 @@ class PoolReconciler:
         await effects.mark(decided.mark)
         try:
             if decided.create:
-                # Where no other pool is in the fleet, nobody can have taken a place meanwhile.
-                alone = not self._siblings(pool)
-                await effects.create(pool, decided if alone else plan(self._seen(pool, pods, gone, homeless)))
+                # Where no other pool is in the fleet, nobody can have taken a place meanwhile; and where nothing was let go,
+                # no Node has come to be avoided.
+                still = not decided.retire and not self._siblings(pool)
+                await effects.create(pool, decided if still else plan(self._seen(pool, pods, gone, homeless)))
         except UnavailableError:
             raise
         except ApiError as error:
