@@ -125,6 +125,10 @@ SOURCES = f"""
 -- sources
 SELECT {columns(Source)} FROM scale_set_sources ORDER BY pool, account_id, repository
 """
+LISTENED = """
+-- accounts_listened_to: those that have or had a scale set
+SELECT DISTINCT account_id FROM scale_set_sources
+"""
 STARTING = """
 -- starting_sources: those that were not listened to yet, or that are to begin anew
 SELECT pool, account_id, repository, since FROM scale_set_sources WHERE state = 'Starting'
@@ -255,6 +259,11 @@ class ScaleSetRows:
 
     async def sources(self) -> list[Source]:
         return await self._database.rows(Source, SOURCES)
+
+    async def listened(self) -> frozenset[int]:
+        """The accounts that have a scale set, or had one."""
+        async with self._database.connection() as connection:
+            return frozenset(number for (number,) in await (await connection.execute(LISTENED)).fetchall())
 
     async def starting(self) -> dict[tuple[str, int, str], datetime]:
         """Sources (pool, account, repository) whose listener is to begin, and since when."""
