@@ -55,7 +55,11 @@ class QueueSession(Struct, frozen=True, kw_only=True):
 
 
 class QueueMessage(Struct, frozen=True, kw_only=True):
-    """One message. `body` is what GitHub wrote, not yet looked at; `message_id` counts within a sequence of GitHub's."""
+    """One message. `body` is what GitHub wrote, not yet looked at; `message_id` counts within a sequence of GitHub's.
+
+    Where the envelope is odd, `body` is the whole of it. Statistics that it lacks are the session's, never zeros: those would say
+    that no job is assigned.
+    """
 
     message_id: int
     body: bytes

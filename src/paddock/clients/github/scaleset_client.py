@@ -29,12 +29,12 @@ from paddock.clients.github.scaleset_wire import (
     GroupList,
     MintedAnswer,
     RegistrationToken,
-    WireMessage,
     WireScaleSet,
     WireScaleSets,
     WireSession,
     decoded,
     expiry_of,
+    message_of,
     scale_set_of,
     scale_set_refusal,
 )
@@ -154,13 +154,7 @@ class ScaleSetClient:
         if response.status_code == 202 or (response.is_success and not response.content.strip()):
             return None
         self._judge(where, response, mutation=False)
-        wire = decoded(where, response.status_code, response.content, WireMessage, mutation=False)
-        return QueueMessage(
-            message_id=wire.message_id,
-            body=wire.body.encode(),
-            kind=wire.message_type,
-            statistics=wire.statistics or ScaleSetStatistics(),
-        )
+        return message_of(where, response.status_code, response.content, session.statistics)
 
     async def acknowledge(self, session: QueueSession, message_id: int) -> None:
         where = "DELETE message"

@@ -18,7 +18,7 @@ from paddock.clients.github.errors import (
     Unavailable,
 )
 from paddock.clients.github.refusals import WITHOUT_ADVICE
-from paddock.clients.github.scaleset import ScaleSet, ScaleSetStatistics
+from paddock.clients.github.scaleset import QueueMessage, ScaleSet, ScaleSetStatistics
 
 __all__ = [
     "AcquiredJobs",
@@ -26,12 +26,12 @@ __all__ = [
     "GroupList",
     "MintedAnswer",
     "RegistrationToken",
-    "WireMessage",
     "WireScaleSet",
     "WireScaleSets",
     "WireSession",
     "decoded",
     "expiry_of",
+    "message_of",
     "scale_set_of",
     "scale_set_refusal",
 ]
@@ -87,7 +87,11 @@ class WireMessage(Struct, rename="camel"):
     message_id: int
     message_type: str = ""
     body: str = ""
-    statistics: ScaleSetStatistics | None = None
+    statistics: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Numbered(Struct, rename="camel"):
+    message_id: int
 
 
 class AcquiredJobs(Struct):
@@ -116,6 +120,26 @@ def decoded(where: str, status: int, body: bytes, shape: type[T], *, mutation: b
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         reason = str(error) if isinstance(error, msgspec.ValidationError) else "it is not JSON"
     raise Unavailable(f"{where}: the answer cannot be used: {reason}", status=status, effect_unknown=mutation)
+
+
+def message_of(where: str, status: int, body: bytes, known: ScaleSetStatistics) -> QueueMessage:
+    """The message. One that has a number is never unavailable, because it would come again for ever and hide all behind it: where
+    the rest of it is odd, its body is all that came, and `known` stands for statistics that cannot be read.
+    """
+    try:
+        wire = decoded(where, status, body, WireMessage, mutation=False)
+    except Unavailable:
+        number = decoded(where, status, body, _Numbered, mutation=False).message_id
+        return QueueMessage(message_id=number, body=body.removeprefix(_BOM), statistics=known)
+    counts = _statistics(wire.statistics) or known
+    return QueueMessage(message_id=wire.message_id, body=wire.body.encode(), kind=wire.message_type, statistics=counts)
+
+
+def _statistics(raw: msgspec.Raw) -> ScaleSetStatistics | None:
+    try:
+        return msgspec.json.decode(raw, type=ScaleSetStatistics | None)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def scale_set_of(wire: WireScaleSet) -> ScaleSet:

@@ -243,7 +243,7 @@ class ScaleSetsApi:
             "messageType": "RunnerScaleSetJobMessages",
             "body": message.raw or msgspec.json.encode(message.entries).decode(),
             "statistics": self._sets.statistics(scale_set),
-        }
+        } | message.odd
         return ServiceResponse(200, b"\xef\xbb\xbf" + msgspec.json.encode(body), effect=True)
 
     def _has_message(self, scale_set: SimulatedScaleSet, after: int) -> bool:

@@ -107,6 +107,38 @@ def test_a_poison_message_is_set_aside_and_the_others_flow() -> None:
     run(act)
 
 
+@pytest.mark.parametrize(
+    "odd", [{"body": None}, {"body": [{}]}, {"messageType": 7}], ids=["no body", "a body that is no text", "no type"]
+)
+def test_a_message_whose_envelope_is_odd_is_set_aside_and_the_others_flow(odd: dict[str, object]) -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        queue.scale_set.messages.append(WaitingMessage(id=queue.scale_set.next_message, entries=[], odd=odd))
+        queue.scale_set.next_message += 1
+        queue.github.scale_sets.wake(queue.scale_set.id)
+        await succeeds(queue)
+        assert len(queue.book.quarantined) == 1
+        assert "Lost" not in [state for _, state, _ in queue.book.states]
+
+    run(act)
+
+
+def test_odd_statistics_cost_no_entry_of_their_message() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        said = WaitingMessage(id=queue.scale_set.next_message, entries=[{"messageType": "New"}])
+        said.odd = {"statistics": {"totalAssignedJobs": None}}
+        queue.scale_set.messages.append(said)
+        queue.scale_set.next_message += 1
+        queue.github.scale_sets.wake(queue.scale_set.id)
+        await queue.until("it is read", lambda: not queue.scale_set.messages, within=60.0)
+        assert queue.book.quarantined == {}
+
+    run(act)
+
+
 def test_a_set_of_that_name_that_is_anothers_is_refused_with_one_remedy_and_without_a_loop() -> None:
     async def act(queue: QueueWorld) -> None:
         queue.github.scale_sets.create("orgs/acme", LABEL, 1, ["someone-elses"])
