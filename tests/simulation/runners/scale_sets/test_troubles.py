@@ -139,6 +139,22 @@ def test_odd_statistics_cost_no_entry_of_their_message() -> None:
     run(act)
 
 
+def test_a_pool_of_no_pods_burns_no_assignment_and_its_job_runs_when_it_has_some() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.gives_up_assigning = True
+        queue.pool = pool(replicas=0)
+        queue.start()
+        await listening(queue)
+        (job,) = queue.submit(1, seconds=30.0)
+        await queue.world.clock.sleep(1200.0)
+        assert (job.assignments, set(queue.book.asked)) == (0, {0})
+        queue.pool = pool()
+        await queue.until("it is over", queue.settled, within=1800.0)
+        assert (job.conclusion, job.starts) == ("success", 1)
+
+    run(act)
+
+
 def test_a_set_of_that_name_that_is_anothers_is_refused_with_one_remedy_and_without_a_loop() -> None:
     async def act(queue: QueueWorld) -> None:
         queue.github.scale_sets.create("orgs/acme", LABEL, 1, ["someone-elses"])
