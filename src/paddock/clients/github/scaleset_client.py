@@ -7,6 +7,7 @@ end, and fetched again once when GitHub does not accept it. Only the first costs
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,10 +20,10 @@ from paddock.base.secrets import Secret
 from paddock.base.tls import default_tls
 from paddock.clients.github.connection import GitHubConnection
 from paddock.clients.github.contract import MintedRunner, Priority, RunnerPlace
-from paddock.clients.github.errors import Forbidden, NotFound, Unauthenticated, Unavailable
+from paddock.clients.github.errors import Forbidden, GitHubError, NotFound, Unauthenticated, Unavailable
 from paddock.clients.github.messages import Bearer, GitHubRequest
 from paddock.clients.github.refusals import advice, server_time
-from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSetStatistics
+from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet
 from paddock.clients.github.scaleset_wire import (
     AcquiredJobs,
     AdminConnection,
@@ -37,6 +38,7 @@ from paddock.clients.github.scaleset_wire import (
     message_of,
     scale_set_of,
     scale_set_refusal,
+    session_of,
 )
 from paddock.clients.github.settings import GitHubSettings
 
@@ -133,16 +135,29 @@ class ScaleSetClient:
 
     async def open_session(self, place: RunnerPlace, scale_set_id: int, owner: str) -> QueueSession:
         path = f"{_SETS}/{scale_set_id}/sessions"
-        return _session(await self._ask(place, "POST", path, WireSession, body={"ownerName": owner}), path)
+        wire = await self._ask(place, "POST", path, WireSession, body={"ownerName": owner})
+        try:
+            return self._usable(wire, f"POST {path}")
+        except Unavailable:
+            # It stands, only we know its id, and GitHub refuses the next one for as long as it stands.
+            with suppress(GitHubError):
+                await self.close_session(place, scale_set_id, wire.session_id)
+            raise
 
     async def renew_session(self, place: RunnerPlace, scale_set_id: int, session_id: str) -> QueueSession:
         path = f"{_SETS}/{scale_set_id}/sessions/{session_id}"
-        return _session(await self._ask(place, "PATCH", path, WireSession), path)
+        return self._usable(await self._ask(place, "PATCH", path, WireSession), f"PATCH {path}")
 
     async def close_session(self, place: RunnerPlace, scale_set_id: int, session_id: str) -> None:
         # That a session may be closed by another process than the one that opened it is not documented: where it may
         # not, GitHub gives the session up by itself after a while.
         await self._end(place, f"{_SETS}/{scale_set_id}/sessions/{session_id}")
+
+    def _usable(self, wire: WireSession, where: str) -> QueueSession:
+        session = session_of(wire)
+        if session is None:
+            raise Unavailable(f"{where}: GitHub gave a session without a queue", effect_unknown=True)
+        return session
 
     # The queue
 
@@ -339,15 +354,3 @@ def web_url(api_url: str, place: RunnerPlace) -> str:
 
 def _labels(labels: Sequence[str]) -> list[dict[str, str]]:
     return [{"type": "System", "name": label} for label in labels]
-
-
-def _session(wire: WireSession, where: str) -> QueueSession:
-    if not wire.message_queue_url or not wire.message_queue_access_token.reveal():
-        # Seen in an outage: the session was made and is of no use. The next try finds it in the way until it is given up.
-        raise Unavailable(f"POST {where}: GitHub gave a session without a queue", effect_unknown=True)
-    return QueueSession(
-        session_id=wire.session_id,
-        url=wire.message_queue_url,
-        token=wire.message_queue_access_token,
-        statistics=wire.statistics or ScaleSetStatistics(),
-    )

@@ -18,7 +18,7 @@ from paddock.clients.github.errors import (
     Unavailable,
 )
 from paddock.clients.github.refusals import WITHOUT_ADVICE
-from paddock.clients.github.scaleset import QueueMessage, ScaleSet, ScaleSetStatistics
+from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSetStatistics
 
 __all__ = [
     "AcquiredJobs",
@@ -34,6 +34,7 @@ __all__ = [
     "message_of",
     "scale_set_of",
     "scale_set_refusal",
+    "session_of",
 ]
 
 T = TypeVar("T")
@@ -77,10 +78,12 @@ class WireScaleSets(Struct):
 
 
 class WireSession(Struct, rename="camel"):
+    """Nothing but its id is relied on: an answer that is refused as a whole would leave a session that nobody can close."""
+
     session_id: str
-    message_queue_url: str = ""
-    message_queue_access_token: Secret = field(default_factory=lambda: Secret(""))
-    statistics: ScaleSetStatistics | None = None
+    message_queue_url: str | None = None
+    message_queue_access_token: Secret | None = None
+    statistics: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class WireMessage(Struct, rename="camel"):
@@ -120,6 +123,19 @@ def decoded(where: str, status: int, body: bytes, shape: type[T], *, mutation: b
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         reason = str(error) if isinstance(error, msgspec.ValidationError) else "it is not JSON"
     raise Unavailable(f"{where}: the answer cannot be used: {reason}", status=status, effect_unknown=mutation)
+
+
+def session_of(wire: WireSession) -> QueueSession | None:
+    """The session; None where it has no queue, as seen in an outage."""
+    token = wire.message_queue_access_token
+    if not wire.message_queue_url or token is None or not token.reveal():
+        return None
+    return QueueSession(
+        session_id=wire.session_id,
+        url=wire.message_queue_url,
+        token=token,
+        statistics=_statistics(wire.statistics) or ScaleSetStatistics(),
+    )
 
 
 def message_of(where: str, status: int, body: bytes, known: ScaleSetStatistics) -> QueueMessage:

@@ -74,6 +74,8 @@ class GitHubBehaviour(msgspec.Struct, kw_only=True):
     """After three of them the job is stranded."""
     session_life: float = 60.0
     """A session that nobody polls counts as alive for so long, and keeps others out."""
+    queueless_sessions: int = 0
+    """So many sessions, those that are opened next, come without the address of their queue, and stand."""
     admin_token_life: float = 1000.0
     queue_token_life: float = 3000.0
     custom_labels_dropped: bool = False

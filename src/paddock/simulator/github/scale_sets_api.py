@@ -206,11 +206,15 @@ class ScaleSetsApi:
     def _session_answer(
         self, request: GitHubApiRequest, scale_set: SimulatedScaleSet, now: datetime
     ) -> ServiceResponse:
-        ends = now + timedelta(seconds=self._state.behaviour.queue_token_life)
+        behaviour = self._state.behaviour
+        ends = now + timedelta(seconds=behaviour.queue_token_life)
+        url = f"{request.base_url}/broker/queue/{scale_set.session}?tenant=simulated"
+        if behaviour.queueless_sessions > 0:
+            behaviour.queueless_sessions, url = behaviour.queueless_sessions - 1, ""
         body = {
             "sessionId": scale_set.session,
             "ownerName": scale_set.owner,
-            "messageQueueUrl": f"{request.base_url}/broker/queue/{scale_set.session}?tenant=simulated",
+            "messageQueueUrl": url,
             "messageQueueAccessToken": self._grant("queue", scale_set.place, ends),
             "statistics": self._sets.statistics(scale_set),
             "runnerScaleSet": self._shown(scale_set),

@@ -41,6 +41,18 @@ def test_an_evicted_session_is_opened_anew() -> None:
     run(act)
 
 
+def test_a_session_without_a_queue_is_closed_again() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.session_life = 3600.0
+        queue.github.behaviour.queueless_sessions = 2
+        queue.start()
+        await listening(queue)
+        assert "Conflict" not in [state for _, state, _ in queue.book.states]
+        await succeeds(queue)
+
+    run(act)
+
+
 def test_a_deleted_set_is_made_again() -> None:
     async def act(queue: QueueWorld) -> None:
         queue.start()
