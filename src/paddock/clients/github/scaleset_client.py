@@ -51,6 +51,7 @@ _API = {"api-version": "6.0-preview"}
 _SETS = "_apis/runtime/runnerscalesets"
 _MARGIN = 60.0
 _REGISTRATION_KEPT = 3000.0
+_FRESH = 60.0
 _ADMIN_KEPT = 600.0  # where the token does not say when it ends
 _LONGEST_NAME = 64
 
@@ -265,9 +266,10 @@ class ScaleSetClient:
         try:
             self._judge(where, response, mutation=False)
         except (Unauthenticated, Forbidden) as error:
-            # A fresh token may be refused for a moment; an old one was withdrawn. Either way the next try has a new one.
-            self._registrations.pop(place, None)
-            raise Unavailable(f"{error.message}; asked again with a new token", status=error.status) from None
+            # A fresh token may be refused for a moment, and a new one would be fresh again; an older one was withdrawn.
+            if self._clock.monotonic() >= self._registrations[place][1] - _REGISTRATION_KEPT + _FRESH:
+                del self._registrations[place]
+            raise Unavailable(f"{error.message}; it is asked again", status=error.status) from None
         found = decoded(where, response.status_code, response.content, AdminConnection, mutation=False)
         self._trusted(found.url, where)
         now = server_time(response.headers, self._clock.now()).timestamp()

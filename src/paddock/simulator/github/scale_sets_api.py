@@ -110,7 +110,8 @@ class ScaleSetsApi:
     def _register(self, request: GitHubApiRequest, now: datetime) -> ServiceResponse:
         token = self._token(request, "registration", now)
         fields = request.fields() or {}
-        if token is None:
+        fresh = timedelta(seconds=self._state.behaviour.fresh_token_refused)
+        if token is None or now < token.expires_at - _REGISTRATION_LIFE + fresh:
             return json_answer(401, {"message": "Bad credentials"})
         path = urlsplit(str(fields.get("url", ""))).path.strip("/")
         named = f"repos/{path}" if "/" in path else f"orgs/{path}"

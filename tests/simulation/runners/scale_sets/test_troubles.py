@@ -79,6 +79,18 @@ def test_a_token_that_ended_is_replaced(kind: str) -> None:
     run(act)
 
 
+def test_a_token_that_is_refused_while_it_is_fresh_is_tried_again() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.fresh_token_refused = 20.0
+        queue.start()
+        await listening(queue)
+        asked = [call for call in queue.world.faults.calls if "registration-token" in str(call)]
+        assert len(asked) == 1
+        await succeeds(queue)
+
+    run(act)
+
+
 def test_messages_whose_numbers_start_again_are_taken() -> None:
     async def act(queue: QueueWorld) -> None:
         queue.start()
