@@ -147,17 +147,19 @@ class ScaleSetClient:
 
     async def renew_session(self, place: RunnerPlace, scale_set_id: int, session_id: str) -> QueueSession:
         path = f"{_SETS}/{scale_set_id}/sessions/{session_id}"
-        return self._usable(await self._ask(place, "PATCH", path, WireSession), f"PATCH {path}")
+        wire = await self._ask(place, "PATCH", path, WireSession, hidden=session_id)
+        return self._usable(wire, f"PATCH {_SETS}/{scale_set_id}/sessions/***")
 
     async def close_session(self, place: RunnerPlace, scale_set_id: int, session_id: str) -> None:
         # That a session may be closed by another process than the one that opened it is not documented: where it may
         # not, GitHub gives the session up by itself after a while.
-        await self._end(place, f"{_SETS}/{scale_set_id}/sessions/{session_id}")
+        await self._end(place, f"{_SETS}/{scale_set_id}/sessions/{session_id}", hidden=session_id)
 
     def _usable(self, wire: WireSession, where: str) -> QueueSession:
         session = session_of(wire)
         if session is None:
             raise Unavailable(f"{where}: GitHub gave a session without a queue", effect_unknown=True)
+        self._trusted(session.url, where)
         return session
 
     # The queue
@@ -169,7 +171,7 @@ class ScaleSetClient:
         response = await self._send("GET", session.url, session.token, where, LONGEST_POLL, params, headers=headers)
         if response.status_code == 202 or (response.is_success and not response.content.strip()):
             return None
-        self._judge(where, response, mutation=False)
+        self._judge(where, response, mutation=False, hidden=session.session_id)
         return message_of(where, response.status_code, response.content, session.statistics)
 
     async def acknowledge(self, session: QueueSession, message_id: int) -> None:
@@ -178,7 +180,7 @@ class ScaleSetClient:
         url = url.copy_with(path=f"{url.path.rstrip('/')}/{message_id}")
         response = await self._send("DELETE", str(url), session.token, where, self._settings.request_timeout, {})
         if response.status_code not in (404, 410):
-            self._judge(where, response, mutation=True)
+            self._judge(where, response, mutation=True, hidden=session.session_id)
 
     async def acquire(
         self, place: RunnerPlace, scale_set_id: int, session: QueueSession, request_ids: Sequence[int]
@@ -210,14 +212,15 @@ class ScaleSetClient:
         params: dict[str, str] | None = None,
         body: Any = None,
         token: Secret | None = None,
+        hidden: str = "",
     ) -> Any:
-        response = await self._admin(place, method, path, params, body, token)
-        where = f"{method} {path}"
+        response = await self._admin(place, method, path, params, body, token, hidden=hidden)
+        where = _shown(method, path, hidden)
         return decoded(where, response.status_code, response.content, shape, mutation=method != "GET")
 
-    async def _end(self, place: RunnerPlace, path: str) -> None:
+    async def _end(self, place: RunnerPlace, path: str, *, hidden: str = "") -> None:
         try:
-            await self._admin(place, "DELETE", path, None, None, None)
+            await self._admin(place, "DELETE", path, None, None, None, hidden=hidden)
         except NotFound:
             return
 
@@ -229,9 +232,14 @@ class ScaleSetClient:
         params: dict[str, str] | None,
         body: Any,
         token: Secret | None,
+        *,
+        hidden: str = "",
     ) -> httpx2.Response:
-        """One call, once more with a new admin connection where the one at hand is not accepted: a 401 had no effect."""
-        where = f"{method} {path}"
+        """One call, once more with a new admin connection where the one at hand is not accepted: a 401 had no effect.
+
+        `hidden` is a part of the path that no error may show: a session's id is all that it takes to end the session.
+        """
+        where = _shown(method, path, hidden)
         for attempt in (1, 2):
             admin = await self._connected(place)
             url = f"{admin.url}/{path}"
@@ -242,7 +250,7 @@ class ScaleSetClient:
             if response.status_code == 401 and token is None and attempt == 1:
                 self._admins.pop(place, None)
                 continue
-            self._judge(where, response, mutation=method != "GET")
+            self._judge(where, response, mutation=method != "GET", hidden=hidden)
             return response
         raise AssertionError("the second attempt returns or raises")
 
@@ -338,10 +346,11 @@ class ScaleSetClient:
         except TimeoutError:
             raise Unavailable(f"{where}: no answer within {timeout:.0f} s", effect_unknown=mutation) from None
 
-    def _judge(self, where: str, response: httpx2.Response, *, mutation: bool) -> None:
-        if not response.is_success:
-            wait = advice(response.headers, self._clock.now())
-            raise scale_set_refusal(where, response.status_code, response.content, retry_after=wait, mutation=mutation)
+    def _judge(self, where: str, response: httpx2.Response, *, mutation: bool, hidden: str = "") -> None:
+        if response.is_success:
+            return
+        wait, status = advice(response.headers, self._clock.now()), response.status_code
+        raise scale_set_refusal(where, status, response.content, retry_after=wait, mutation=mutation, hidden=hidden)
 
 
 def web_url(api_url: str, place: RunnerPlace) -> str:
@@ -352,6 +361,10 @@ def web_url(api_url: str, place: RunnerPlace) -> str:
         host = host.removeprefix("api.")
     path = f"{place.owner}/{place.repository}" if place.repository else place.owner
     return f"{parts.scheme}://{host}/{path}"
+
+
+def _shown(method: str, path: str, hidden: str) -> str:
+    return f"{method} {path.replace(hidden, '***') if hidden else path}"
 
 
 def _labels(labels: Sequence[str]) -> list[dict[str, str]]:

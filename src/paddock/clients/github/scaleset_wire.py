@@ -169,11 +169,15 @@ def scale_set_of(wire: WireScaleSet) -> ScaleSet:
 
 
 def scale_set_refusal(
-    where: str, status: int, body: bytes, *, retry_after: float | None, mutation: bool
+    where: str, status: int, body: bytes, *, retry_after: float | None, mutation: bool, hidden: str = ""
 ) -> GitHubError:
-    """The error behind an answer that is no success. GitHub names it by `typeName`; a status alone may be a proxy's."""
+    """The error behind an answer that is no success. GitHub names it by `typeName`; a status alone may be a proxy's.
+
+    `hidden` never shows, should GitHub have echoed it.
+    """
     said = _said(body)
-    text = f"{where}: {(said.message if said else '')[:200] or f'HTTP {status}'}"
+    text = f"{where}: {(said.message if said else '') or f'HTTP {status}'}"
+    text = (text.replace(hidden, "***") if hidden else text)[: len(where) + 202]
     if status == 429:
         return RateLimited(text, status=status, retry_after=WITHOUT_ADVICE if retry_after is None else retry_after)
     if status >= 500 or status == 408:

@@ -60,17 +60,19 @@ class ScaleSetsApi:
     async def hold(self, request: GitHubApiRequest, parts: dict[str, str]) -> None:
         """Wait until there is a message for the session, its end, or the end of GitHub's patience."""
         behaviour = self._state.behaviour
+        if behaviour.empty_polls:
+            return await self._clock.sleep(0.1 / behaviour.speed)
         deadline = self._clock.monotonic() + behaviour.poll_hold / behaviour.speed
         while True:
             now = self._queue.settle()
             scale_set = self._of_session(parts["session_id"])
             if scale_set is None or not self._token(request, "queue", now):
-                return
+                return None
             scale_set.session_seen_at = now
             self._sets.gate(scale_set, _number(request.headers.get("x-scalesetmaxcapacity", ""), 10**6), now)
             left = deadline - self._clock.monotonic()
             if left <= 0 or self._has_message(scale_set, _number(request.query.get("lastMessageId", ""), 0)):
-                return
+                return None
             woken = self._sets.woken(scale_set.id)
             woken.clear()
             await pause(self._clock, woken, left)
@@ -239,6 +241,8 @@ class ScaleSetsApi:
             gone = len(kept) < len(scale_set.messages)
             scale_set.messages = kept
             return ServiceResponse(status=204 if gone else 404, effect=gone)
+        if self._state.behaviour.empty_polls:
+            return ServiceResponse(status=200)
         after = _number(request.query.get("lastMessageId", ""), 0)
         message = self._sets.next_message(scale_set, after)
         if message is None:
