@@ -173,12 +173,12 @@ def scale_set_refusal(
 ) -> GitHubError:
     """The error behind an answer that is no success. GitHub names it by `typeName`; a status alone may be a proxy's.
 
-    `hidden` never shows, should GitHub have echoed it.
+    A 403 that says when to come again is a limit, as everywhere at GitHub. `hidden` never shows, should GitHub have echoed it.
     """
     said = _said(body)
     text = f"{where}: {(said.message if said else '') or f'HTTP {status}'}"
     text = (text.replace(hidden, "***") if hidden else text)[: len(where) + 202]
-    if status == 429:
+    if status == 429 or (status == 403 and retry_after is not None):
         return RateLimited(text, status=status, retry_after=WITHOUT_ADVICE if retry_after is None else retry_after)
     if status >= 500 or status == 408:
         return Unavailable(text, status=status, effect_unknown=mutation)

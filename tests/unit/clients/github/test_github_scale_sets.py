@@ -1,4 +1,4 @@
-"""Refusals and sessions of scale sets: what may be trusted, and what is never shown."""
+"""Refusals and sessions of scale sets: what is a limit, what may be trusted, and what is never shown."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -8,7 +8,7 @@ import pytest
 from doubles.clocks import SteppedClock
 
 from paddock.base.rng import seeded
-from paddock.clients.github import GitHubClient, GitHubError, RunnerPlace, Unavailable
+from paddock.clients.github import GitHubClient, GitHubError, RateLimited, RunnerPlace, Unavailable
 from paddock.clients.github.scaleset import QueueSession, ScaleSets
 from paddock.simulator.github import SimulatedGitHub
 
@@ -66,6 +66,17 @@ def answered(status: int, message: str, **headers: str) -> Change:
         )
 
     return change
+
+
+@pytest.mark.parametrize("path", ["/runnergroups", "/runner-registration"])
+async def test_a_403_that_says_when_to_come_again_is_a_limit(stage: Stage, sets: ScaleSets, path: str):
+    for method in ("GET", "POST"):
+        stage.wire.changes[method, path] = answered(403, "a secondary rate limit", retry_after="20")
+    with pytest.raises(RateLimited) as raised:
+        await sets.group(stage.place, "Default")
+    assert raised.value.retry_after == 20
+    stage.wire.changes.clear()
+    assert await sets.group(stage.place, "Default") == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 429, 500])
