@@ -4,7 +4,7 @@
 
 - every method may raise any `GitHubError`, and returns or raises within its timeout;
 - NotFound, Conflict and Forbidden come from GitHub itself, never from a proxy's page;
-- tokens exist only inside the client and inside `QueueSession.token`, a Secret.
+- tokens exist only inside the client and inside `QueueSession.token`, a Secret; no error shows a session's id or its queue's address.
 
 GitHub publishes no specification of the wire; `docs/design/scale-sets.md` says what is relied on.
 """
@@ -51,11 +51,15 @@ class QueueSession(Struct, frozen=True, kw_only=True):
     statistics: ScaleSetStatistics = ScaleSetStatistics()
 
     def __repr__(self) -> str:
-        return f"QueueSession({self.session_id!r}, token=***)"
+        return "QueueSession(session_id=***, url=***, token=***)"
 
 
 class QueueMessage(Struct, frozen=True, kw_only=True):
-    """One message. `body` is what GitHub wrote, not yet looked at; `message_id` counts within a sequence of GitHub's."""
+    """One message. `body` is what GitHub wrote, not yet looked at; `message_id` counts within a sequence of GitHub's.
+
+    Where the envelope is odd, `body` is the whole of it. Statistics that it lacks are the session's, never zeros: those would say
+    that no job is assigned.
+    """
 
     message_id: int
     body: bytes

@@ -7,6 +7,7 @@ end, and fetched again once when GitHub does not accept it. Only the first costs
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,24 +20,25 @@ from paddock.base.secrets import Secret
 from paddock.base.tls import default_tls
 from paddock.clients.github.connection import GitHubConnection
 from paddock.clients.github.contract import MintedRunner, Priority, RunnerPlace
-from paddock.clients.github.errors import Forbidden, NotFound, Unauthenticated, Unavailable
+from paddock.clients.github.errors import Forbidden, GitHubError, NotFound, Unauthenticated, Unavailable
 from paddock.clients.github.messages import Bearer, GitHubRequest
 from paddock.clients.github.refusals import advice, server_time
-from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSetStatistics
+from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet
 from paddock.clients.github.scaleset_wire import (
     AcquiredJobs,
     AdminConnection,
     GroupList,
     MintedAnswer,
     RegistrationToken,
-    WireMessage,
     WireScaleSet,
     WireScaleSets,
     WireSession,
     decoded,
     expiry_of,
+    message_of,
     scale_set_of,
     scale_set_refusal,
+    session_of,
 )
 from paddock.clients.github.settings import GitHubSettings
 
@@ -49,6 +51,7 @@ _API = {"api-version": "6.0-preview"}
 _SETS = "_apis/runtime/runnerscalesets"
 _MARGIN = 60.0
 _REGISTRATION_KEPT = 3000.0
+_FRESH = 60.0
 _ADMIN_KEPT = 600.0  # where the token does not say when it ends
 _LONGEST_NAME = 64
 
@@ -133,16 +136,31 @@ class ScaleSetClient:
 
     async def open_session(self, place: RunnerPlace, scale_set_id: int, owner: str) -> QueueSession:
         path = f"{_SETS}/{scale_set_id}/sessions"
-        return _session(await self._ask(place, "POST", path, WireSession, body={"ownerName": owner}), path)
+        wire = await self._ask(place, "POST", path, WireSession, body={"ownerName": owner})
+        try:
+            return self._usable(wire, f"POST {path}")
+        except Unavailable:
+            # It stands, only we know its id, and GitHub refuses the next one for as long as it stands.
+            with suppress(GitHubError):
+                await self.close_session(place, scale_set_id, wire.session_id)
+            raise
 
     async def renew_session(self, place: RunnerPlace, scale_set_id: int, session_id: str) -> QueueSession:
         path = f"{_SETS}/{scale_set_id}/sessions/{session_id}"
-        return _session(await self._ask(place, "PATCH", path, WireSession), path)
+        wire = await self._ask(place, "PATCH", path, WireSession, hidden=session_id)
+        return self._usable(wire, f"PATCH {_SETS}/{scale_set_id}/sessions/***")
 
     async def close_session(self, place: RunnerPlace, scale_set_id: int, session_id: str) -> None:
         # That a session may be closed by another process than the one that opened it is not documented: where it may
         # not, GitHub gives the session up by itself after a while.
-        await self._end(place, f"{_SETS}/{scale_set_id}/sessions/{session_id}")
+        await self._end(place, f"{_SETS}/{scale_set_id}/sessions/{session_id}", hidden=session_id)
+
+    def _usable(self, wire: WireSession, where: str) -> QueueSession:
+        session = session_of(wire)
+        if session is None:
+            raise Unavailable(f"{where}: GitHub gave a session without a queue", effect_unknown=True)
+        self._trusted(session.url, where)
+        return session
 
     # The queue
 
@@ -153,14 +171,8 @@ class ScaleSetClient:
         response = await self._send("GET", session.url, session.token, where, LONGEST_POLL, params, headers=headers)
         if response.status_code == 202 or (response.is_success and not response.content.strip()):
             return None
-        self._judge(where, response, mutation=False)
-        wire = decoded(where, response.status_code, response.content, WireMessage, mutation=False)
-        return QueueMessage(
-            message_id=wire.message_id,
-            body=wire.body.encode(),
-            kind=wire.message_type,
-            statistics=wire.statistics or ScaleSetStatistics(),
-        )
+        self._judge(where, response, mutation=False, hidden=session.session_id)
+        return message_of(where, response.status_code, response.content, session.statistics)
 
     async def acknowledge(self, session: QueueSession, message_id: int) -> None:
         where = "DELETE message"
@@ -168,7 +180,7 @@ class ScaleSetClient:
         url = url.copy_with(path=f"{url.path.rstrip('/')}/{message_id}")
         response = await self._send("DELETE", str(url), session.token, where, self._settings.request_timeout, {})
         if response.status_code not in (404, 410):
-            self._judge(where, response, mutation=True)
+            self._judge(where, response, mutation=True, hidden=session.session_id)
 
     async def acquire(
         self, place: RunnerPlace, scale_set_id: int, session: QueueSession, request_ids: Sequence[int]
@@ -200,14 +212,15 @@ class ScaleSetClient:
         params: dict[str, str] | None = None,
         body: Any = None,
         token: Secret | None = None,
+        hidden: str = "",
     ) -> Any:
-        response = await self._admin(place, method, path, params, body, token)
-        where = f"{method} {path}"
+        response = await self._admin(place, method, path, params, body, token, hidden=hidden)
+        where = _shown(method, path, hidden)
         return decoded(where, response.status_code, response.content, shape, mutation=method != "GET")
 
-    async def _end(self, place: RunnerPlace, path: str) -> None:
+    async def _end(self, place: RunnerPlace, path: str, *, hidden: str = "") -> None:
         try:
-            await self._admin(place, "DELETE", path, None, None, None)
+            await self._admin(place, "DELETE", path, None, None, None, hidden=hidden)
         except NotFound:
             return
 
@@ -219,9 +232,14 @@ class ScaleSetClient:
         params: dict[str, str] | None,
         body: Any,
         token: Secret | None,
+        *,
+        hidden: str = "",
     ) -> httpx2.Response:
-        """One call, once more with a new admin connection where the one at hand is not accepted: a 401 had no effect."""
-        where = f"{method} {path}"
+        """One call, once more with a new admin connection where the one at hand is not accepted: a 401 had no effect.
+
+        `hidden` is a part of the path that no error may show: a session's id is all that it takes to end the session.
+        """
+        where = _shown(method, path, hidden)
         for attempt in (1, 2):
             admin = await self._connected(place)
             url = f"{admin.url}/{path}"
@@ -232,7 +250,7 @@ class ScaleSetClient:
             if response.status_code == 401 and token is None and attempt == 1:
                 self._admins.pop(place, None)
                 continue
-            self._judge(where, response, mutation=method != "GET")
+            self._judge(where, response, mutation=method != "GET", hidden=hidden)
             return response
         raise AssertionError("the second attempt returns or raises")
 
@@ -256,9 +274,10 @@ class ScaleSetClient:
         try:
             self._judge(where, response, mutation=False)
         except (Unauthenticated, Forbidden) as error:
-            # A fresh token may be refused for a moment; an old one was withdrawn. Either way the next try has a new one.
-            self._registrations.pop(place, None)
-            raise Unavailable(f"{error.message}; asked again with a new token", status=error.status) from None
+            # A fresh token may be refused for a moment, and a new one would be fresh again; an older one was withdrawn.
+            if self._clock.monotonic() >= self._registrations[place][1] - _REGISTRATION_KEPT + _FRESH:
+                del self._registrations[place]
+            raise Unavailable(f"{error.message}; it is asked again", status=error.status) from None
         found = decoded(where, response.status_code, response.content, AdminConnection, mutation=False)
         self._trusted(found.url, where)
         now = server_time(response.headers, self._clock.now()).timestamp()
@@ -327,10 +346,11 @@ class ScaleSetClient:
         except TimeoutError:
             raise Unavailable(f"{where}: no answer within {timeout:.0f} s", effect_unknown=mutation) from None
 
-    def _judge(self, where: str, response: httpx2.Response, *, mutation: bool) -> None:
-        if not response.is_success:
-            wait = advice(response.headers, self._clock.now())
-            raise scale_set_refusal(where, response.status_code, response.content, retry_after=wait, mutation=mutation)
+    def _judge(self, where: str, response: httpx2.Response, *, mutation: bool, hidden: str = "") -> None:
+        if response.is_success:
+            return
+        wait, status = advice(response.headers, self._clock.now()), response.status_code
+        raise scale_set_refusal(where, status, response.content, retry_after=wait, mutation=mutation, hidden=hidden)
 
 
 def web_url(api_url: str, place: RunnerPlace) -> str:
@@ -343,17 +363,9 @@ def web_url(api_url: str, place: RunnerPlace) -> str:
     return f"{parts.scheme}://{host}/{path}"
 
 
+def _shown(method: str, path: str, hidden: str) -> str:
+    return f"{method} {path.replace(hidden, '***') if hidden else path}"
+
+
 def _labels(labels: Sequence[str]) -> list[dict[str, str]]:
     return [{"type": "System", "name": label} for label in labels]
-
-
-def _session(wire: WireSession, where: str) -> QueueSession:
-    if not wire.message_queue_url or not wire.message_queue_access_token.reveal():
-        # Seen in an outage: the session was made and is of no use. The next try finds it in the way until it is given up.
-        raise Unavailable(f"POST {where}: GitHub gave a session without a queue", effect_unknown=True)
-    return QueueSession(
-        session_id=wire.session_id,
-        url=wire.message_queue_url,
-        token=wire.message_queue_access_token,
-        statistics=wire.statistics or ScaleSetStatistics(),
-    )

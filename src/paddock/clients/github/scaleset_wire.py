@@ -18,7 +18,7 @@ from paddock.clients.github.errors import (
     Unavailable,
 )
 from paddock.clients.github.refusals import WITHOUT_ADVICE
-from paddock.clients.github.scaleset import ScaleSet, ScaleSetStatistics
+from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSetStatistics
 
 __all__ = [
     "AcquiredJobs",
@@ -26,14 +26,15 @@ __all__ = [
     "GroupList",
     "MintedAnswer",
     "RegistrationToken",
-    "WireMessage",
     "WireScaleSet",
     "WireScaleSets",
     "WireSession",
     "decoded",
     "expiry_of",
+    "message_of",
     "scale_set_of",
     "scale_set_refusal",
+    "session_of",
 ]
 
 T = TypeVar("T")
@@ -77,17 +78,23 @@ class WireScaleSets(Struct):
 
 
 class WireSession(Struct, rename="camel"):
+    """Nothing but its id is relied on: an answer that is refused as a whole would leave a session that nobody can close."""
+
     session_id: str
-    message_queue_url: str = ""
-    message_queue_access_token: Secret = field(default_factory=lambda: Secret(""))
-    statistics: ScaleSetStatistics | None = None
+    message_queue_url: str | None = None
+    message_queue_access_token: Secret | None = None
+    statistics: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class WireMessage(Struct, rename="camel"):
     message_id: int
     message_type: str = ""
     body: str = ""
-    statistics: ScaleSetStatistics | None = None
+    statistics: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Numbered(Struct, rename="camel"):
+    message_id: int
 
 
 class AcquiredJobs(Struct):
@@ -118,6 +125,39 @@ def decoded(where: str, status: int, body: bytes, shape: type[T], *, mutation: b
     raise Unavailable(f"{where}: the answer cannot be used: {reason}", status=status, effect_unknown=mutation)
 
 
+def session_of(wire: WireSession) -> QueueSession | None:
+    """The session; None where it has no queue, as seen in an outage."""
+    token = wire.message_queue_access_token
+    if not wire.message_queue_url or token is None or not token.reveal():
+        return None
+    return QueueSession(
+        session_id=wire.session_id,
+        url=wire.message_queue_url,
+        token=token,
+        statistics=_statistics(wire.statistics) or ScaleSetStatistics(),
+    )
+
+
+def message_of(where: str, status: int, body: bytes, known: ScaleSetStatistics) -> QueueMessage:
+    """The message. One that has a number is never unavailable, because it would come again for ever and hide all behind it: where
+    the rest of it is odd, its body is all that came, and `known` stands for statistics that cannot be read.
+    """
+    try:
+        wire = decoded(where, status, body, WireMessage, mutation=False)
+    except Unavailable:
+        number = decoded(where, status, body, _Numbered, mutation=False).message_id
+        return QueueMessage(message_id=number, body=body.removeprefix(_BOM), statistics=known)
+    counts = _statistics(wire.statistics) or known
+    return QueueMessage(message_id=wire.message_id, body=wire.body.encode(), kind=wire.message_type, statistics=counts)
+
+
+def _statistics(raw: msgspec.Raw) -> ScaleSetStatistics | None:
+    try:
+        return msgspec.json.decode(raw, type=ScaleSetStatistics | None)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 def scale_set_of(wire: WireScaleSet) -> ScaleSet:
     return ScaleSet(
         scale_set_id=wire.id,
@@ -129,12 +169,16 @@ def scale_set_of(wire: WireScaleSet) -> ScaleSet:
 
 
 def scale_set_refusal(
-    where: str, status: int, body: bytes, *, retry_after: float | None, mutation: bool
+    where: str, status: int, body: bytes, *, retry_after: float | None, mutation: bool, hidden: str = ""
 ) -> GitHubError:
-    """The error behind an answer that is no success. GitHub names it by `typeName`; a status alone may be a proxy's."""
+    """The error behind an answer that is no success. GitHub names it by `typeName`; a status alone may be a proxy's.
+
+    A 403 that says when to come again is a limit, as everywhere at GitHub. `hidden` never shows, should GitHub have echoed it.
+    """
     said = _said(body)
-    text = f"{where}: {(said.message if said else '')[:200] or f'HTTP {status}'}"
-    if status == 429:
+    text = f"{where}: {(said.message if said else '') or f'HTTP {status}'}"
+    text = (text.replace(hidden, "***") if hidden else text)[: len(where) + 202]
+    if status == 429 or (status == 403 and retry_after is not None):
         return RateLimited(text, status=status, retry_after=WITHOUT_ADVICE if retry_after is None else retry_after)
     if status >= 500 or status == 408:
         return Unavailable(text, status=status, effect_unknown=mutation)

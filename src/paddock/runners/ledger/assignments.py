@@ -4,12 +4,13 @@ Written without the source's lease: these are GitHub's facts, whoever hears them
 `jobs` follows the assignment; an assignment is open for as long as that is.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
 
 from paddock.runners.ledger.database import Database, columns
+from paddock.runners.ledger.rows import NewJob
 from paddock.runners.ledger.scale_sets import Source
 
 __all__ = ["NAMELESS", "NO_REPOSITORY", "NUDGED", "AssignedJob", "Assignment", "Assignments", "OpenAssignment"]
@@ -22,6 +23,10 @@ NUDGED: Final = "nudged"
 
 NO_REPOSITORY: Final = "(unknown)"
 """In the place of a repository's name, where GitHub told none: no repository of GitHub's can be called so."""
+
+
+_CLOCKS_APART: Final = timedelta(minutes=1)
+"""When a job was made and when it was assigned is told by two services of GitHub's."""
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
@@ -120,6 +125,24 @@ WHERE s.account_id = %(account_id)s AND a.workflow_run_id = %(workflow_run_id)s 
        OR (a.runner_name IS NULL AND j.runner_name = %(runner_name)s AND j.job_name = %(job_name)s))
 ORDER BY a.runner_name IS NULL LIMIT 1
 """
+NUMBER_OF_RUNNER = """
+-- number_assignment_of_runner: also of one that is over, so that its announcement, should it come late, is known
+UPDATE scale_set_jobs a SET forge_job_id = %(forge_job_id)s FROM scale_set_sources s
+WHERE s.source_id = a.source_id AND s.account_id = %(account_id)s AND a.workflow_run_id = %(workflow_run_id)s
+  AND a.runner_name = %(runner_name)s AND a.forge_job_id IS NULL
+"""
+MAY_BE = """
+-- may_be_assigned: of a set that offers the job's labels, or offered them when its pool had another source of jobs
+WITH told AS (
+    SELECT a.workflow_run_id, a.assigned_at, a.runner_name, a.forge_job_id, j.status IN ('queued', 'claimed', 'running') AS open
+    FROM scale_set_sources s JOIN scale_set_jobs a USING (source_id) JOIN jobs j USING (job_id)
+    WHERE s.account_id = %(account_id)s AND a.workflow_run_id = ANY (%(runs)s)
+      AND (s.pool = %(pool)s OR %(labels)s::text[] <@ ARRAY(SELECT lower(label) FROM unnest(s.asked_labels) label))
+)
+SELECT EXISTS (SELECT FROM told WHERE
+    CASE WHEN forge_job_id IS NOT NULL THEN forge_job_id = %(job_id)s AND (open OR runner_name IS NOT NULL)
+         ELSE open AND assigned_at >= %(created_at)s END)
+"""
 SOURCE_OF = f"""
 -- source_of_job
 SELECT {columns(Source, "s.")} FROM scale_set_sources s JOIN scale_set_jobs j USING (source_id) WHERE j.job_id = %s
@@ -208,6 +231,33 @@ class Assignments:
         params = {"account_id": account_id, "runner_name": runner_name}
         params |= {"workflow_run_id": workflow_run_id, "job_name": job_name}
         return await self._database.row(AssignedJob, OF_RUNNER, params)
+
+    async def number_of_runner(
+        self, account_id: int, runner_name: str, workflow_run_id: int, forge_job_id: int
+    ) -> None:
+        """GitHub's number of the job of this run that the queue said this runner runs or ran."""
+        params = {"account_id": account_id, "runner_name": runner_name}
+        params |= {"workflow_run_id": workflow_run_id, "forge_job_id": forge_job_id}
+        await self._database.run(NUMBER_OF_RUNNER, params)
+
+    async def may_be(self, job: NewJob, *, created_at: datetime | None) -> bool:
+        """Whether the queue of a scale set has told of this job of GitHub's under a number of ours, as far as can be known.
+
+        By GitHub's number, where the assignment has one: then also of a job that ran. Else by its run, and by when it was made,
+        because nothing is assigned before that; one that GitHub counts and has not named may be any. So it errs for jobs of one
+        run that were made together, until the assignments of that run are over or have their numbers. Never by the job's name,
+        which two services of GitHub's need not write alike.
+        """
+        earliest = datetime.min.replace(tzinfo=UTC) if created_at is None else created_at - _CLOCKS_APART
+        params = {
+            "job_id": job.job_id,
+            "account_id": job.account_id,
+            "pool": job.pool,
+            "labels": [label.lower() for label in job.labels],
+            "runs": [0, job.workflow_run_id],
+            "created_at": earliest,
+        }
+        return bool(await self._database.value(MAY_BE, params))
 
     async def source_of(self, job_id: int) -> Source | None:
         """The source that announced the job."""

@@ -71,7 +71,9 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 class Room(Struct, frozen=True, kw_only=True):
-    """What an account may hold on a platform, what of it other pools hold, and who wants the pool's Pods.
+    """What an account may hold on a platform, what of it is not this source's to promise, and who wants the pool's Pods.
+
+    `elsewhere_` is what other pools and the account's other sets of this pool hold, and what waits in those.
 
     `weight` is the account's own, `rivals` the weights of the others that have jobs there, added up: as many as they are
     where nobody has one.
@@ -125,6 +127,10 @@ SOURCES = f"""
 -- sources
 SELECT {columns(Source)} FROM scale_set_sources ORDER BY pool, account_id, repository
 """
+LISTENED = """
+-- accounts_listened_to: those that have or had a scale set
+SELECT DISTINCT account_id FROM scale_set_sources
+"""
 STARTING = """
 -- starting_sources: those that were not listened to yet, or that are to begin anew
 SELECT pool, account_id, repository, since FROM scale_set_sources WHERE state = 'Starting'
@@ -135,17 +141,26 @@ SELECT s.pool, a.login, s.repository, s.state, s.sentence, s.since, s.heard_at, 
 FROM scale_set_sources s JOIN accounts a USING (account_id) WHERE s.state <> 'Stopped' ORDER BY s.pool, a.login, s.repository
 """
 ROOM = """
--- room_of_source
-SELECT l.vcpus, l.memory_mb,
-    coalesce(sum(c.vcpus) FILTER (WHERE c.pool <> %(pool)s), 0)::integer AS elsewhere_vcpus,
-    coalesce(sum(c.memory_mb) FILTER (WHERE c.pool <> %(pool)s), 0)::integer AS elsewhere_memory_mb,
+-- room_of_source: what other jobs of the account hold, and what waits in its other sets of this pool. A claim without a job counts as
+-- the source's own: its runner takes one of the set's.
+WITH held AS (
+    SELECT c.vcpus, c.memory_mb FROM claims c JOIN limits l USING (limit_id)
+    WHERE l.account_id = %(account_id)s AND l.platform = %(platform)s
+      AND (c.pool <> %(pool)s OR (c.job_id IS NOT NULL AND NOT EXISTS (
+          SELECT FROM scale_set_jobs a WHERE a.job_id = c.job_id AND a.source_id = %(source_id)s)))
+    UNION ALL
+    SELECT j.vcpus, j.memory_mb FROM scale_set_sources s JOIN scale_set_jobs a USING (source_id) JOIN jobs j USING (job_id)
+    WHERE s.account_id = %(account_id)s AND s.pool = %(pool)s AND s.source_id <> %(source_id)s AND j.status = 'queued'
+), elsewhere AS (
+    SELECT coalesce(sum(vcpus), 0)::integer AS vcpus, coalesce(sum(memory_mb), 0)::integer AS memory_mb FROM held
+)
+SELECT l.vcpus, l.memory_mb, e.vcpus AS elsewhere_vcpus, e.memory_mb AS elsewhere_memory_mb,
     (SELECT coalesce(sum(coalesce(p.weight, 1)), 0) FROM scale_set_sources s
      LEFT JOIN precedence p ON p.account_id = s.account_id AND p.repository_id = 0
      WHERE s.pool = %(pool)s AND s.source_id <> %(source_id)s AND s.assigned > 0)::integer AS rivals,
     coalesce((SELECT p.weight FROM precedence p
               WHERE p.account_id = %(account_id)s AND p.repository_id = 0), 1) AS weight
-FROM limits l LEFT JOIN claims c ON c.limit_id = l.limit_id
-WHERE l.account_id = %(account_id)s AND l.platform = %(platform)s GROUP BY l.vcpus, l.memory_mb
+FROM limits l, elsewhere e WHERE l.account_id = %(account_id)s AND l.platform = %(platform)s
 """
 REPOSITORY = """
 -- number_of_repository: GitHub's queue tells names only; whoever has a limit, a line or a precedence of its own was looked up by a person
@@ -256,6 +271,11 @@ class ScaleSetRows:
     async def sources(self) -> list[Source]:
         return await self._database.rows(Source, SOURCES)
 
+    async def listened(self) -> frozenset[int]:
+        """The accounts that have a scale set, or had one."""
+        async with self._database.connection() as connection:
+            return frozenset(number for (number,) in await (await connection.execute(LISTENED)).fetchall())
+
     async def starting(self) -> dict[tuple[str, int, str], datetime]:
         """Sources (pool, account, repository) whose listener is to begin, and since when."""
         async with self._database.connection() as connection:
@@ -275,7 +295,7 @@ class ScaleSetRows:
         return [row.login for row in await self._database.rows(_Login, NOT_LISTED, [limit])]
 
     async def room(self, source: Source, platform: str) -> Room | None:
-        """What the account may hold and what it holds elsewhere; None for one without a limit."""
+        """What the account may hold, and what of it this source cannot promise; None for one without a limit."""
         params = {"pool": source.pool, "source_id": source.source_id, "account_id": source.account_id}
         return await self._database.row(Room, ROOM, {**params, "platform": platform})
 

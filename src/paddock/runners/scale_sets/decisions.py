@@ -120,20 +120,21 @@ def pool_that_was(name: str) -> RunnerPool:
 def capacity(room: Room | None, pool: RunnerPool, *, draining: bool) -> int:
     """How many jobs GitHub may have assigned at once: a promise, so never more than can start.
 
-    What the account's limit leaves for this pool, within its part of the pool's most Pods: the accounts that have jobs there share
+    What the account's limit leaves for this source, within its part of the pool's most Pods: the accounts that have jobs there share
     them by their weights, in equal parts where none has one. At least 1, because GitHub shows nothing of an account whose
-    capacity is 0. A source that ends asks for 0.
+    capacity is 0, and limits and shares change. A source that ends asks for 0, and so does a pool that may have no Pod: each
+    assignment would be taken back, and after the third GitHub may give the job up.
     """
-    if draining:
+    spec = pool.spec
+    most = spec.autoscaling.max_replicas if spec.autoscaling.enabled else spec.replicas
+    if draining or most <= 0:
         return 0
     if room is None:
         return 1
-    spec = pool.spec
     by_limit = min(
         (room.vcpus - room.elsewhere_vcpus) // pool.vcpus,
         (room.memory_mb - room.elsewhere_memory_mb) // spec.pod_memory_mb,
     )
-    most = spec.autoscaling.max_replicas if spec.autoscaling.enabled else spec.replicas
     return max(1, min(by_limit, most * room.weight // (room.rivals + room.weight)))
 
 

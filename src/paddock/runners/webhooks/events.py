@@ -4,6 +4,9 @@ The ledger makes late, repeated and reordered words end alike; here is decided o
 for a job that no pool of ours was chosen for: it has a row (its pool changed or went since), or it was given to a runner
 of ours although it does not carry a dispatch label (GitHub looks at all labels alike), or it is none of our business. A new
 one that is none of these and seems to be meant for us is kept as unserved (`unserved`).
+
+A job of a scale set is known by its runner, never by the pool that its labels choose now: that pool may have been changed since.
+One that no runner has yet is known by what its queue has said (`scale_set_evidence`).
 """
 
 from collections.abc import Sequence
@@ -12,7 +15,8 @@ from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.runners.api import RunnerPool
-from paddock.runners.ledger import Delivery, Ledger, Moved, NewJob, Platform, UnknownAccountError
+from paddock.runners.ledger import Delivery, Ledger, Moved, NewJob, Platform, Session, UnknownAccountError
+from paddock.runners.ledger.scale_sets import is_scale_set_job
 from paddock.runners.webhooks import installations, payload
 from paddock.runners.webhooks.installations import Tenants
 from paddock.runners.webhooks.payload import (
@@ -21,8 +25,8 @@ from paddock.runners.webhooks.payload import (
     moment,
     storable,
 )
-from paddock.runners.webhooks.routing import Chosen, Ignored, choose, offered
-from paddock.runners.webhooks.scale_set_evidence import count_as_evidence
+from paddock.runners.webhooks.routing import Chosen, Ignored, choose, offered, only_queues_offer
+from paddock.runners.webhooks.scale_set_evidence import Listened, count_as_evidence
 from paddock.runners.webhooks.unserved import FormerLabels, Meant, hosted, meant_for_us
 
 __all__ = ["Handled", "announces_a_new_job", "handle_event"]
@@ -72,6 +76,7 @@ async def handle_event(
     ledger: Ledger,
     tenants: Tenants,
     former: FormerLabels,
+    listened: Listened,
     clock: Clock,
 ) -> Handled:
     """Tell the ledger. What is malformed is ignored; every LedgerError is the caller's. Repeatable."""
@@ -84,7 +89,7 @@ async def handle_event(
                 return Handled("other", "unknown_action", ignored=True)
             action = said
             event = payload.decode_job(delivery.payload)
-            teller = _JobTeller(event, delivery.received_at, pools, ledger, tenants, former, clock.now())
+            teller = _JobTeller(event, delivery.received_at, pools, ledger, tenants, former, listened, clock.now())
             return await teller.handle_event()
         if delivery.event in installations.EVENTS:
             action = "installation"
@@ -105,6 +110,7 @@ class _JobTeller:
         ledger: Ledger,
         tenants: Tenants,
         former: FormerLabels,
+        listened: Listened,
         now: datetime,
     ) -> None:
         self._event = event
@@ -114,12 +120,11 @@ class _JobTeller:
         self._ledger = ledger
         self._tenants = tenants
         self._former = former
+        self._listened = listened
         self._now = now
         self._choice = choose(pools, event.workflow_job.labels)
 
     async def handle_event(self) -> Handled:
-        if isinstance(self._choice, Chosen) and self._choice.pool.spec.job_source == "ScaleSet":
-            return await self._of_scale_set(self._choice)
         match self._event.action:
             case "in_progress":
                 return await self._in_progress()
@@ -128,17 +133,38 @@ class _JobTeller:
             case _:
                 return await self._queued()
 
-    async def _of_scale_set(self, chosen: Chosen) -> Handled:
-        """The set's queue announces it: its number there and here would be two jobs. What its runner does counts here, too."""
-        account = await self._tenants.known(self._event) if self._event.runner_name is not None else None
-        if account is None:
-            return self._ignored("scale_set")
-        job = self._new_job(_place_in(chosen, account.account_id))
+    async def _of_scale_set(self) -> Handled | None:
+        """What a set's runner does: its queue announces the job, under a number of ours. None: the runner is no set's."""
+        place = await self._place_in_a_set()
+        if place is None:
+            return None
+        job = self._new_job(place)
         outcome = await count_as_evidence(self._event, job, self._ledger, received_at=self._received_at, now=self._now)
         return self._ignored("scale_set") if outcome is None else self._told(outcome)
 
+    async def _place_in_a_set(self) -> _Place | None:
+        account_id, runner_name = self._event.repository.owner.id, self._event.runner_name
+        if runner_name is None or not self._listened.to(account_id):
+            return None
+        runner = await self._ledger.overview.runner(account_id, runner_name)
+        if runner is not None:
+            return _place_of(runner) if is_scale_set_job(runner.job_id) else None
+        if not isinstance(self._choice, Chosen) or not self._by_queue:
+            return None
+        # A ledger that was restored may know the runner by the queue's word alone.
+        job = self._job
+        row = await self._ledger.assignments.of_runner(account_id, runner_name, job.run_id, storable(job.name))
+        return None if row is None else _place_in(self._choice, account_id)
+
+    @property
+    def _by_queue(self) -> bool:
+        """Whether the pool that the labels choose now hears of its jobs from a queue."""
+        return isinstance(self._choice, Chosen) and self._choice.pool.spec.job_source == "ScaleSet"
+
     async def _queued(self) -> Handled:
         choice, status, why = self._choice, "waiting" if self._event.held_back else "queued", ""
+        if self._by_queue or (isinstance(choice, Ignored) and only_queues_offer(self._pools, self._job.labels)):
+            return self._ignored("scale_set")
         if isinstance(choice, Ignored):
             if choice.nearest is None:
                 return await self._unserved(choice)
@@ -150,6 +176,8 @@ class _JobTeller:
             return self._ignored("no_account")
         account_id = self._event.repository.owner.id
         job = self._new_job(_place_in(choice, account_id))
+        if await self._listened.may_have(job, self._job.created_at):
+            return self._ignored("scale_set")
         try:
             moved = await self._ledger.jobs.enqueue(job, status=status, why=why)
         except UnknownAccountError:
@@ -173,6 +201,8 @@ class _JobTeller:
             return self._ignored("not_allowed", choice.sentence)
         if not meant.label and await self._ledger.rerouting.unsure() >= _MOST_UNSURE:
             return self._ignored("too_many_unserved", choice.sentence)
+        if await self._listened.may_have(job, self._job.created_at):
+            return self._ignored("scale_set")
         moved = await self._ledger.jobs.enqueue(job, status="unserved", why=choice.sentence)
         return Handled(self._event.action, str(moved), sentence=choice.sentence)
 
@@ -186,12 +216,13 @@ class _JobTeller:
         runner_name = self._event.runner_name
         if runner_name is None:
             return self._ignored("no_runner")
-        if isinstance(self._choice, Chosen):
-            place = await self._chosen_place(self._choice)
-            reason = "no_account"
-        elif not await self._may_be_known(self._choice):
+        if isinstance(self._choice, Ignored) and not await self._may_be_known(self._choice):
             # A third of all deliveries are these: other people's jobs, not worth a question to the database.
             return self._ignored(self._choice.reason)
+        if (of_set := await self._of_scale_set()) is not None:
+            return of_set
+        if isinstance(self._choice, Chosen):
+            place, reason = await self._chosen_place(self._choice)
         elif (ended := await self._of_somebody_else(runner_name)) is not None:
             return ended
         else:
@@ -230,15 +261,19 @@ class _JobTeller:
 
     async def _completed(self) -> Handled:
         runner_name = self._event.runner_name
+        ours = isinstance(self._choice, Chosen) or await self._may_be_known(self._choice)
+        if ours and (of_set := await self._of_scale_set()) is not None:
+            return of_set
         if isinstance(self._choice, Chosen):
-            place = await self._chosen_place(self._choice)
-            reason = "no_account"
+            place, reason = await self._chosen_place(self._choice)
         else:
             # A row is looked for whatever the labels: its pool may have changed since, and this is its last word.
             place = await self._known_place(runner_name)
             reason = self._choice.reason
         if place is None:
             return self._ignored(reason)
+        if not ours and (of_set := await self._of_scale_set()) is not None:
+            return of_set
         started_at = self._job.started_at if runner_name is not None else None
         moved = await self._ledger.jobs.completed(
             self._job.id,
@@ -251,9 +286,12 @@ class _JobTeller:
         )
         return self._told(moved)
 
-    async def _chosen_place(self, chosen: Chosen) -> _Place | None:
+    async def _chosen_place(self, chosen: Chosen) -> tuple[_Place | None, str]:
+        """Where the job belongs, or why nowhere. A pool with a queue has only those that a webhook announced before it had one."""
+        if self._by_queue:
+            return await self._known_place(self._event.runner_name), "scale_set"
         account = await self._tenants.of(self._event)
-        return None if account is None else _place_in(chosen, account.account_id)
+        return None if account is None else _place_in(chosen, account.account_id), "no_account"
 
     async def _known_place(self, runner_name: str | None) -> _Place | None:
         """Where the job is by our own records: its row, or the runner of ours that it was given to."""
@@ -267,9 +305,7 @@ class _JobTeller:
             return None
         # A runner's name means something only within its account.
         runner = await self._ledger.overview.runner(account.account_id, runner_name)
-        if runner is None:
-            return None
-        return _Place(account.account_id, runner.pool, _platform(runner.platform), runner.vcpus, runner.memory_mb, "")
+        return None if runner is None else _place_of(runner)
 
     def _new_job(self, place: _Place) -> NewJob:
         job = self._job
@@ -310,6 +346,11 @@ def _place_in(chosen: Chosen, account_id: int) -> _Place:
         pool.spec.pod_memory_mb,
         storable(chosen.label),
     )
+
+
+def _place_of(runner: Session) -> _Place:
+    platform = _platform(runner.platform)
+    return _Place(runner.account_id, runner.pool, platform, runner.vcpus, runner.memory_mb, "")
 
 
 def _platform(text: str) -> Platform:

@@ -53,6 +53,8 @@ def enqueue_from_github(
                 return False  # for somebody's approval
             why = f"job {job.job_id} waits at GitHub, and its scale set is told of none: a runner wakes it"
             return await ledger.nameless.nudge(found, since=now - IN_VAIN_COUNTS, by=BY, why=why)
+        if await ledger.assignments.may_be(found, created_at=job.created_at):
+            return False  # its pool had a scale set, whose runners serve what was assigned; if it waits after that, it is found again
         moved = await ledger.jobs.enqueue(found, by=BY, status="waiting" if job.status == "waiting" else "queued")
         return moved in (Moved.QUEUED, Moved.HELD)
 

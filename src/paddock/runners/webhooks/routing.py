@@ -13,7 +13,7 @@ from typing import Literal
 
 from paddock.runners.api import RunnerPool
 
-__all__ = ["Chosen", "Ignored", "Reason", "choose", "kin", "nearest", "offered"]
+__all__ = ["Chosen", "Ignored", "Reason", "choose", "kin", "nearest", "offered", "only_queues_offer"]
 
 Reason = Literal["no_pools", "no_matching_pool", "ambiguous_pool", "labels_not_offered"]
 
@@ -65,6 +65,14 @@ def offered(pools: Iterable[RunnerPool], labels: Sequence[str]) -> bool:
     """Whether GitHub may give a job with these labels to some runner of ours, even if no dispatch label brought it."""
     wanted = {label.lower() for label in labels}
     return bool(wanted) and any(wanted <= _offer(pool) for pool in pools)
+
+
+def only_queues_offer(pools: Iterable[RunnerPool], labels: Sequence[str]) -> bool:
+    """Whether GitHub gives a job with these labels to runners of scale sets of ours alone, so that a queue announces it."""
+    wanted = {label.lower() for label in labels}
+    standing = [pool for pool in pools if pool.metadata.deletion_timestamp is None]
+    able = [pool for pool in standing if wanted <= _offer(pool)] if wanted else []
+    return bool(able) and all(pool.spec.job_source == "ScaleSet" for pool in able)
 
 
 def kin(pools: Iterable[RunnerPool], labels: Sequence[str]) -> bool:

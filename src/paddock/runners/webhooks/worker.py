@@ -15,6 +15,7 @@ from paddock.runners.ledger import Delivery, Ledger, LedgerError, LedgerUnavaila
 from paddock.runners.ledger.deliveries import ATTEMPTS
 from paddock.runners.webhooks.events import Handled, announces_a_new_job, handle_event
 from paddock.runners.webhooks.installations import EVENTS, Tenants
+from paddock.runners.webhooks.scale_set_evidence import Listened
 from paddock.runners.webhooks.unserved import FormerLabels
 
 __all__ = ["Pools", "WebhookWorker"]
@@ -56,6 +57,7 @@ class WebhookWorker:
         self._rng = rng
         self._tenants = Tenants(ledger, clock, enrol=enrol)
         self._former = FormerLabels(ledger, clock)
+        self._listened = Listened(ledger, clock)
         self._wake = asyncio.Event()
         self._given: list[Delivery] = []
         """Taken already, by whoever stored them in this process. If it dies they are due again within a minute, as all are."""
@@ -102,8 +104,9 @@ class WebhookWorker:
         taken, full = 0, False
         while (pools := self._pools()) is not None:
             found: list[Delivery] = []
+            # Before what was given is touched: where the database is away, none of that is lost.
+            await self._listened.refresh()
             if full or not self._given or not self._looked_lately():
-                # Before what was given is touched: where the database is away, none of that is lost.
                 self._looked_at = self._clock.monotonic()
                 found = await self._ledger.deliveries.take(_BATCH)
             full = len(found) == _BATCH
@@ -130,7 +133,9 @@ class WebhookWorker:
         """Handle one; False if the database was away. Raises nothing, so that the others go on."""
         async with turn:
             try:
-                told = await handle_event(delivery, pools, self._ledger, self._tenants, self._former, self._clock)
+                told = await handle_event(
+                    delivery, pools, self._ledger, self._tenants, self._former, self._listened, self._clock
+                )
                 await self._ledger.deliveries.settle(delivery, told.text)
             except StaleDeliveryError:
                 return True  # we were slow, and another worker has it

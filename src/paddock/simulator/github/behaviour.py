@@ -74,6 +74,12 @@ class GitHubBehaviour(msgspec.Struct, kw_only=True):
     """After three of them the job is stranded."""
     session_life: float = 60.0
     """A session that nobody polls counts as alive for so long, and keeps others out."""
+    queueless_sessions: int = 0
+    """So many sessions, those that are opened next, come without the address of their queue, and stand."""
+    empty_polls: bool = False
+    """A poll is answered after a tenth of a second, with 200 and an empty body."""
+    fresh_token_refused: float = 0.0
+    """For so long after it was made a registration token is answered with 401."""
     admin_token_life: float = 1000.0
     queue_token_life: float = 3000.0
     custom_labels_dropped: bool = False

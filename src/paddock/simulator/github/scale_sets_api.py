@@ -60,17 +60,19 @@ class ScaleSetsApi:
     async def hold(self, request: GitHubApiRequest, parts: dict[str, str]) -> None:
         """Wait until there is a message for the session, its end, or the end of GitHub's patience."""
         behaviour = self._state.behaviour
+        if behaviour.empty_polls:
+            return await self._clock.sleep(0.1 / behaviour.speed)
         deadline = self._clock.monotonic() + behaviour.poll_hold / behaviour.speed
         while True:
             now = self._queue.settle()
             scale_set = self._of_session(parts["session_id"])
             if scale_set is None or not self._token(request, "queue", now):
-                return
+                return None
             scale_set.session_seen_at = now
             self._sets.gate(scale_set, _number(request.headers.get("x-scalesetmaxcapacity", ""), 10**6), now)
             left = deadline - self._clock.monotonic()
             if left <= 0 or self._has_message(scale_set, _number(request.query.get("lastMessageId", ""), 0)):
-                return
+                return None
             woken = self._sets.woken(scale_set.id)
             woken.clear()
             await pause(self._clock, woken, left)
@@ -110,7 +112,8 @@ class ScaleSetsApi:
     def _register(self, request: GitHubApiRequest, now: datetime) -> ServiceResponse:
         token = self._token(request, "registration", now)
         fields = request.fields() or {}
-        if token is None:
+        fresh = timedelta(seconds=self._state.behaviour.fresh_token_refused)
+        if token is None or now < token.expires_at - _REGISTRATION_LIFE + fresh:
             return json_answer(401, {"message": "Bad credentials"})
         path = urlsplit(str(fields.get("url", ""))).path.strip("/")
         named = f"repos/{path}" if "/" in path else f"orgs/{path}"
@@ -206,11 +209,15 @@ class ScaleSetsApi:
     def _session_answer(
         self, request: GitHubApiRequest, scale_set: SimulatedScaleSet, now: datetime
     ) -> ServiceResponse:
-        ends = now + timedelta(seconds=self._state.behaviour.queue_token_life)
+        behaviour = self._state.behaviour
+        ends = now + timedelta(seconds=behaviour.queue_token_life)
+        url = f"{request.base_url}/broker/queue/{scale_set.session}?tenant=simulated"
+        if behaviour.queueless_sessions > 0:
+            behaviour.queueless_sessions, url = behaviour.queueless_sessions - 1, ""
         body = {
             "sessionId": scale_set.session,
             "ownerName": scale_set.owner,
-            "messageQueueUrl": f"{request.base_url}/broker/queue/{scale_set.session}?tenant=simulated",
+            "messageQueueUrl": url,
             "messageQueueAccessToken": self._grant("queue", scale_set.place, ends),
             "statistics": self._sets.statistics(scale_set),
             "runnerScaleSet": self._shown(scale_set),
@@ -234,6 +241,8 @@ class ScaleSetsApi:
             gone = len(kept) < len(scale_set.messages)
             scale_set.messages = kept
             return ServiceResponse(status=204 if gone else 404, effect=gone)
+        if self._state.behaviour.empty_polls:
+            return ServiceResponse(status=200)
         after = _number(request.query.get("lastMessageId", ""), 0)
         message = self._sets.next_message(scale_set, after)
         if message is None:
@@ -243,7 +252,7 @@ class ScaleSetsApi:
             "messageType": "RunnerScaleSetJobMessages",
             "body": message.raw or msgspec.json.encode(message.entries).decode(),
             "statistics": self._sets.statistics(scale_set),
-        }
+        } | message.odd
         return ServiceResponse(200, b"\xef\xbb\xbf" + msgspec.json.encode(body), effect=True)
 
     def _has_message(self, scale_set: SimulatedScaleSet, after: int) -> bool:

@@ -225,11 +225,14 @@ class ServiceToken(msgspec.Struct, kw_only=True):
 
 
 class WaitingMessage(msgspec.Struct, kw_only=True):
-    """A message that was not deleted yet. `raw` stands in place of its entries where a test wants it unreadable."""
+    """A message that was not deleted yet. `raw` stands in place of its entries where a test wants it unreadable, `odd` in place of
+    fields around them.
+    """
 
     id: int
     entries: list[dict[str, Any]]
     raw: str = ""
+    odd: dict[str, Any] = {}
     deliveries: int = 0
 
 

@@ -11,6 +11,7 @@ from paddock.runners.api import RunnerPool, RunnerPoolSpec
 from paddock.runners.ledger import Outcome
 from paddock.runners.ledger.scale_sets import LeaseLostError, Source, is_scale_set_job
 from paddock.runners.scale_sets.book import LedgerBook
+from paddock.runners.scale_sets.decisions import capacity
 from paddock.runners.scale_sets.messages import Entry
 from paddock.runners.scale_sets.metrics import SourceCollector
 
@@ -172,6 +173,30 @@ async def test_the_room_of_an_account_counts_what_other_pools_hold_and_who_else_
     room = await bench.ledger.scale_sets.room(source, "macos")
     assert room is not None
     assert (room.weight, room.rivals) == (2, 3)
+
+
+async def test_two_sets_of_an_account_are_not_promised_its_limit_twice(bench: Bench) -> None:
+    await bench.accounts(1)  # two Macs
+    dispatcher = await bench.ledger.dispatchers.register("a")
+    since, book = bench.clock.now() - SILENT, LedgerBook(bench.ledger, bench.clock)
+    large = replace(POOL, spec=replace(POOL.spec, replicas=20))
+    sources: list[Source] = []
+    for name in ("org1/app", "org1/lib"):
+        source = await bench.ledger.scale_sets.take("macos", 1, name, dispatcher=dispatcher, silent_since=since)
+        assert source is not None
+        sources.append(source)
+
+    async def asked() -> list[int]:
+        return [capacity(await book.room(source, "macos"), large, draining=False) for source in sources]
+
+    assert await asked() == [2, 2]
+    for n in range(2):
+        at = (bench.clock.now() - timedelta(seconds=n + 1)).isoformat()
+        await book.apply(sources[0], replace(entry("JobAssigned", at=at), workflow_run_id=n + 1), large)
+        assert await asked() == [2, 1]  # what waits in the one is not the other's to promise, and each must be seen
+    for n in range(2):
+        await bench.running(n, "macos")
+        assert await asked() == [2, 1]
 
 
 async def test_a_repositorys_own_limit_holds_for_jobs_of_a_scale_set(bench: Bench) -> None:

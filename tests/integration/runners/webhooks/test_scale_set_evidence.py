@@ -1,5 +1,6 @@
 """Webhooks about jobs of scale sets: they announce nothing, and what they say of a runner counts."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from integration.runners.ledger.rig import Bench
 from integration.runners.ledger.test_scale_sets import POOL, entry, source_of
 from integration.runners.webhooks.rig import Dispatcher
 
+from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Job
 from paddock.runners.ledger.assignments import AssignedJob
 from paddock.runners.ledger.scale_sets import Source
@@ -27,9 +29,27 @@ class Scene:
         for kind in kinds:
             await self._book.apply(self.source, entry(kind, at=self._assigned_at, **more), POOL)
 
-    async def webhook_says(self, action: str, runner: str | None, *, name: str = "build", run: int = 7) -> str:
+    @property
+    def pools(self) -> Sequence[RunnerPool] | None:
+        """As they are now; POOL at first."""
+        return self._dispatcher.pools
+
+    @pools.setter
+    def pools(self, pools: Sequence[RunnerPool]) -> None:
+        self._dispatcher.pools = pools
+
+    async def webhook_says(
+        self,
+        action: str,
+        runner: str | None,
+        *,
+        name: str = "build",
+        run: int = 7,
+        job: int = 77,
+        labels: Sequence[str] = ("l", "x"),
+    ) -> str:
         body = self._dispatcher.job(
-            77, action, labels=("l", "x"), run_id=run, name=name, runner_name=runner, completed_at=None
+            job, action, labels=labels, run_id=run, name=name, runner_name=runner, completed_at=None
         )
         return (await self._dispatcher.deliver(body))[0]
 

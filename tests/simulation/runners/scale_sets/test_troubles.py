@@ -41,6 +41,18 @@ def test_an_evicted_session_is_opened_anew() -> None:
     run(act)
 
 
+def test_a_session_without_a_queue_is_closed_again() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.session_life = 3600.0
+        queue.github.behaviour.queueless_sessions = 2
+        queue.start()
+        await listening(queue)
+        assert "Conflict" not in [state for _, state, _ in queue.book.states]
+        await succeeds(queue)
+
+    run(act)
+
+
 def test_a_deleted_set_is_made_again() -> None:
     async def act(queue: QueueWorld) -> None:
         queue.start()
@@ -62,6 +74,18 @@ def test_a_token_that_ended_is_replaced(kind: str) -> None:
         tokens = queue.github.state.service_tokens
         for text in [text for text, token in tokens.items() if token.kind == kind]:
             del tokens[text]
+        await succeeds(queue)
+
+    run(act)
+
+
+def test_a_token_that_is_refused_while_it_is_fresh_is_tried_again() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.fresh_token_refused = 20.0
+        queue.start()
+        await listening(queue)
+        asked = [call for call in queue.world.faults.calls if "registration-token" in str(call)]
+        assert len(asked) == 1
         await succeeds(queue)
 
     run(act)
@@ -103,6 +127,54 @@ def test_a_poison_message_is_set_aside_and_the_others_flow() -> None:
         queue.github.scale_sets.wake(queue.scale_set.id)
         await succeeds(queue)
         assert len(queue.book.quarantined) == 2
+
+    run(act)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"body": None}, {"body": [{}]}, {"messageType": 7}], ids=["no body", "a body that is no text", "no type"]
+)
+def test_a_message_whose_envelope_is_odd_is_set_aside_and_the_others_flow(odd: dict[str, object]) -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        queue.scale_set.messages.append(WaitingMessage(id=queue.scale_set.next_message, entries=[], odd=odd))
+        queue.scale_set.next_message += 1
+        queue.github.scale_sets.wake(queue.scale_set.id)
+        await succeeds(queue)
+        assert len(queue.book.quarantined) == 1
+        assert "Lost" not in [state for _, state, _ in queue.book.states]
+
+    run(act)
+
+
+def test_odd_statistics_cost_no_entry_of_their_message() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        said = WaitingMessage(id=queue.scale_set.next_message, entries=[{"messageType": "New"}])
+        said.odd = {"statistics": {"totalAssignedJobs": None}}
+        queue.scale_set.messages.append(said)
+        queue.scale_set.next_message += 1
+        queue.github.scale_sets.wake(queue.scale_set.id)
+        await queue.until("it is read", lambda: not queue.scale_set.messages, within=60.0)
+        assert queue.book.quarantined == {}
+
+    run(act)
+
+
+def test_a_pool_of_no_pods_burns_no_assignment_and_its_job_runs_when_it_has_some() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.gives_up_assigning = True
+        queue.pool = pool(replicas=0)
+        queue.start()
+        await listening(queue)
+        (job,) = queue.submit(1, seconds=30.0)
+        await queue.world.clock.sleep(1200.0)
+        assert (job.assignments, set(queue.book.asked)) == (0, {0})
+        queue.pool = pool()
+        await queue.until("it is over", queue.settled, within=1800.0)
+        assert (job.conclusion, job.starts) == ("success", 1)
 
     run(act)
 

@@ -108,6 +108,12 @@ def test_the_autoscaler_may_make_room_up_to_its_most() -> None:
     )
 
 
+@pytest.mark.parametrize("given", [room(), None])
+@pytest.mark.parametrize("autoscaling", [Autoscaling(), Autoscaling(enabled=True, max_replicas=0)])
+def test_a_pool_that_may_have_no_pod_asks_for_nothing(given: Room | None, autoscaling: Autoscaling) -> None:
+    assert capacity(given, pool(replicas=0, autoscaling=autoscaling), draining=False) == 0
+
+
 def test_a_source_that_ends_asks_for_nothing() -> None:
     assert capacity(room(), pool(), draining=True) == 0
 
