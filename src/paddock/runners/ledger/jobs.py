@@ -8,7 +8,7 @@ from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
-from paddock.runners.ledger.enqueue import MOVED, WHY, Announcement, EnqueueBatcher, resay
+from paddock.runners.ledger.enqueue import MOVED, WHY, Announcement, EnqueueBatcher, learn_repositories, resay
 from paddock.runners.ledger.errors import InvalidEntryError
 from paddock.runners.ledger.job_metrics import JobMetrics
 from paddock.runners.ledger.notifications import Notifications
@@ -61,7 +61,7 @@ ORDER BY pod_uid FOR UPDATE
 """
 JOBS_CONCERNED = """
 -- jobs_concerned: in the order of locks
-SELECT job_id FROM jobs WHERE job_id = ANY (%s) ORDER BY job_id FOR UPDATE
+SELECT job_id, repository_id FROM jobs WHERE job_id = ANY (%s) ORDER BY job_id FOR UPDATE
 """
 REQUEUE = """
 -- requeue_job: only while it is still held under that claim; its place in the line stays what it was
@@ -176,7 +176,9 @@ class Jobs:
             claims = await fetch_all(connection, HeldPod, CLAIMS_CONCERNED, key)
             mine = next((c for c in claims if (c.account_id, c.runner_name) == (job.account_id, runner_name)), None)
             concerned = [job.job_id, *([mine.job_id] if mine is not None and mine.job_id is not None else [])]
-            await connection.execute(JOBS_CONCERNED, [concerned])
+            rows = await (await connection.execute(JOBS_CONCERNED, [concerned])).fetchall()
+            if (job.job_id, 0) in rows:
+                await learn_repositories(connection, [job])
             for claim in claims:
                 if mine is None or claim.generation != mine.generation:
                     await connection.execute(DISPLACE, [now, claim.generation])
@@ -185,13 +187,14 @@ class Jobs:
                 displaced["why"] = f"its runner was given job {job.job_id} instead"
                 back = await (await connection.execute(REQUEUE, displaced)).fetchone()
                 requeued = None if back is None else back[0]
+            # Before the claim is bound: it counts for the repository that the job's row names.
+            await self._insert(
+                connection, job, "running", by=by, why=words["why"], started_at=started_at, runner_name=runner_name
+            )
             if mine is not None:
                 await connection.execute(
                     EXECUTES, {"job_id": job.job_id, "generation": mine.generation, "started_at": started_at}
                 )
-            await self._insert(
-                connection, job, "running", by=by, why=words["why"], started_at=started_at, runner_name=runner_name
-            )
             binding = {
                 **words,
                 **key,
@@ -340,6 +343,7 @@ class Jobs:
             await connection.execute(LOCK, [job.job_id])
             if await self._insert(connection, job, said.status, by=said.by, why=said.why):
                 return MOVED[said.status]
+            await learn_repositories(connection, [job])
             moved = await resay(connection, [said], self._clock.now())
             if job.job_id in moved:
                 return MOVED[said.status]
