@@ -56,6 +56,7 @@ WITH free AS MATERIALIZED (
     SELECT job_id FROM free WHERE pg_try_advisory_xact_lock(job_lock_key(job_id))
 )
 UPDATE jobs SET status = 'unserved', changed_why = %(why)s, changed_by = 'routing',
+    label = CASE WHEN %(unsure)s AND labels <> '{}' THEN '' ELSE label END,
     changed_at = CASE WHEN status = 'unserved' THEN changed_at ELSE %(now)s END
 FROM ours WHERE ours.job_id = jobs.job_id
 """
@@ -123,9 +124,13 @@ class Rerouting:
             await self._notifications.hint(pool)
         return moved
 
-    async def strand(self, read: Routed, *, why: str) -> int:
-        """No pool runs these jobs: they leave the line and say so, until one does. Gives how many."""
-        return await self._database.run(STRAND, {**_read(read), "why": why, "now": self._clock.now()})
+    async def strand(self, read: Routed, *, why: str, unsure: bool = False) -> int:
+        """No pool runs these jobs: they leave the line and say so, until one does. Gives how many.
+
+        `unsure`: somebody else runs them, most likely, so that they are counted apart and are nobody's alarm.
+        """
+        params = {**_read(read), "why": why, "unsure": unsure, "now": self._clock.now()}
+        return await self._database.run(STRAND, params)
 
 
 def _read(read: Routed) -> dict[str, object]:

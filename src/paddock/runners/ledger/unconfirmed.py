@@ -80,8 +80,8 @@ UPDATE jobs SET enqueued_at = %(since)s
 WHERE job_id = %(job_id)s AND status IN ('queued', 'unserved') AND enqueued_at = %(read)s AND enqueued_at < %(since)s
 """
 KNOWN = """
--- known_jobs: announced here, or over
-SELECT job_id FROM jobs WHERE job_id = ANY (%(ids)s) UNION SELECT job_id FROM completions WHERE job_id = ANY (%(ids)s)
+-- known_jobs: announced here, or over. Not those that no pool serves: the queue of a scale set may be silent about one of them
+SELECT job_id FROM jobs WHERE job_id = ANY (%(ids)s) AND status <> 'unserved' UNION SELECT job_id FROM completions WHERE job_id = ANY (%(ids)s)
 """
 INSTALLATIONS = """
 -- installations_of_accounts
