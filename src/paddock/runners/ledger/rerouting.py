@@ -23,10 +23,15 @@ SELECT status, pool, label, labels, CASE WHEN status = 'unserved' THEN changed_w
 FROM jobs WHERE status IN ('waiting', 'unserved', 'queued') GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
 """
 FORMER = """
--- former_labels: what the newest jobs of webhooks were dispatched by, and where to; numbers of GitHub's only grow
+-- former_labels: what the newest jobs of webhooks were dispatched by, and where to; numbers of GitHub's only grow. Only jobs that a
+-- Pod had, or that are in line for one: a job that is kept because its label was ours once must not keep the label ours
 SELECT DISTINCT ON (lower(label)) lower(label) AS label, pool, platform, vcpus, memory_mb FROM (
-    SELECT job_id, label, pool, platform, vcpus, memory_mb FROM jobs WHERE job_id < %(ours)s ORDER BY job_id DESC LIMIT %(newest)s
-) newest WHERE label <> '' ORDER BY lower(label), job_id DESC
+    SELECT job_id, label, pool, platform, vcpus, memory_mb FROM (
+        SELECT * FROM jobs WHERE job_id < %(ours)s ORDER BY job_id DESC LIMIT 10 * %(newest)s
+    ) latest
+    WHERE label <> '' AND (pod_uid IS NOT NULL OR status IN ('waiting', 'queued', 'claimed', 'running'))
+    ORDER BY job_id DESC LIMIT %(newest)s
+) newest ORDER BY lower(label), job_id DESC
 """
 UNSURE = """
 -- unsure_jobs: unserved, and by no dispatch label of ours
@@ -93,7 +98,7 @@ class Rerouting:
         return await self._database.rows(Routed, GROUPS)
 
     async def former(self) -> dict[str, FormerPool]:
-        """The dispatch labels of the newest ten thousand jobs, in small letters, and where each went last."""
+        """The dispatch labels of the newest ten thousand jobs that a Pod had or is to have, in small letters, and where each went."""
         rows = await self._database.rows(FormerPool, FORMER, {"ours": FIRST_JOB_ID, "newest": _NEWEST})
         return {row.label: row for row in rows}
 

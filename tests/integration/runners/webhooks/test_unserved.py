@@ -4,7 +4,7 @@ import pytest
 from integration.runners.ledger.rig import Bench
 from integration.runners.webhooks.rig import LINUX, MAC, Dispatcher
 
-from paddock.runners.ledger import Outcome
+from paddock.runners.ledger import Outcome, rerouting
 from paddock.runners.webhooks import events
 from paddock.runners.webhooks.rerouting import Rerouter
 
@@ -72,6 +72,34 @@ async def test_a_job_announced_after_its_pool_was_deleted_is_surely_ours_and_goe
     dispatcher.pools = [MAC, LINUX]
     assert await rerouter.look() == 3
     assert (await bench.claimed(1)).job_id == 7
+
+
+async def test_jobs_that_were_kept_for_a_label_and_ran_elsewhere_do_not_keep_the_label_ours(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(1, labels=("paddock-macos",)))
+    dispatcher.pools = [LINUX]
+    assert await dispatcher.deliver(dispatcher.job(2, labels=("paddock-macos",))) == ["unserved"]
+    await dispatcher.deliver(dispatcher.job(1, "completed", labels=("paddock-macos",), conclusion="cancelled"))
+    began = dispatcher.job(2, "in_progress", labels=("paddock-macos",), runner_name="their-mac-3")
+    assert await dispatcher.deliver(began) == ["elsewhere"]
+    assert await bench.ledger.rerouting.former() == {}
+
+
+async def test_a_label_is_ours_by_the_newest_jobs_that_were_dispatched_however_many_others_are_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rerouting, "_NEWEST", 2)
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(1))
+    await bench.running(1)
+    await dispatcher.deliver(dispatcher.job(1, "completed", runner_name="runner-1-mint"))
+    for n in range(2, 12):
+        await dispatcher.deliver(dispatcher.job(n, labels=("self-hosted", "their-macs")))
+    assert set(await bench.ledger.rerouting.former()) == {"paddock-macos"}
+    await dispatcher.deliver(*(dispatcher.job(n, labels=("paddock-linux",)) for n in (12, 13)))
+    assert set(await bench.ledger.rerouting.former()) == {"paddock-linux"}
 
 
 async def test_a_job_that_is_perhaps_ours_is_queued_as_soon_as_a_pool_offers_its_labels(bench: Bench):
