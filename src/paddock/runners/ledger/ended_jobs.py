@@ -1,4 +1,4 @@
-"""Jobs that ended: the newest of them, and what they come to by account or repository.
+"""Jobs that ended: the newest of them, and what they come to by account or repository. Not those that ran elsewhere.
 
 What is read is bounded by the time that was asked for and by MOST_ENDS at the young end of an index, never by the length of
 the history: each end finds its job and its session by an index of theirs, which a planner that saw the whole tables would
@@ -28,6 +28,8 @@ MOST_ENDS: Final = 2_000_000
 SECONDS: Final = 20
 GROUPS: Final = 1000
 
+# A job that a runner of others had was never ours, though its end is known here: nobody's jobs are counted by it.
+_OURS: LiteralString = "f.conclusion <> 'elsewhere'"
 # A runner's name is given to one mint only, so within its account it means one session: LIMIT 1 says so to the planner.
 _SPANS: LiteralString = """
     f.conclusion, f.runner_name, f.completed_at, coalesce(j.repository, s.repository, '') AS repository,
@@ -56,15 +58,16 @@ _LISTED = (
     + _JOINED
 )
 NEWEST = (
-    "-- newest_ended: the young end of the completions\n"
-    "WITH latest AS (SELECT * FROM completions ORDER BY completed_at DESC LIMIT %(limit)s)\n"
+    "-- newest_ended: the young end of the completions, a hundred times as far at most\n"
+    "WITH latest AS (SELECT * FROM (SELECT * FROM completions ORDER BY completed_at DESC LIMIT 100 * %(limit)s::bigint) f\n"
+    f"                WHERE {_OURS} ORDER BY completed_at DESC LIMIT %(limit)s)\n"
     + _LISTED.format(ends="latest")
     + "\nORDER BY f.completed_at DESC, f.job_id DESC"
 )
 CHOSEN = (
     "-- chosen_ended: from the young end on, until there are enough of that account or repository\n"
     + _LISTED.format(ends="completions")
-    + f"\nWHERE f.completed_at >= %(since)s AND {_OF_ACCOUNT} AND {_OF_REPOSITORY}"
+    + f"\nWHERE f.completed_at >= %(since)s AND {_OURS} AND {_OF_ACCOUNT} AND {_OF_REPOSITORY}"
     + "\nORDER BY f.completed_at DESC LIMIT %(limit)s"
 )
 EDGE = """
@@ -78,7 +81,7 @@ SUMS = (
     + _SPANS
     + "\n    FROM completions f {accounts}"
     + _JOINED
-    + f"\n    WHERE f.completed_at >= %(since)s AND {_OF_ACCOUNT} AND {_OF_REPOSITORY}"
+    + f"\n    WHERE f.completed_at >= %(since)s AND {_OURS} AND {_OF_ACCOUNT} AND {_OF_REPOSITORY}"
     + """
 ), times AS (
     SELECT name, count(*)::integer AS jobs, min(completed_at) AS since,

@@ -43,6 +43,7 @@ SELECT 60, %(since)s, %(macs)s, %(waiting)s, %(running)s, count(*),
        coalesce((SELECT jsonb_object_agg(conclusion, jobs) FROM (
            SELECT conclusion, count(*) AS jobs FROM completions
            WHERE completed_at > %(since)s - interval '1 hour' AND recorded_at >= %(since)s AND recorded_at < %(until)s
+             AND conclusion <> 'elsewhere'
            GROUP BY conclusion) each), '{}')
 FROM waits ON CONFLICT (step, at) DO NOTHING
 """

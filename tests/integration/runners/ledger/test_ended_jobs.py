@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from paddock.runners.http.ended import ended_routes
 from paddock.runners.ledger import NewJob, ended_jobs
 from paddock.runners.ledger.ended_jobs import Selection
+from paddock.runners.ledger.samples import MINUTE, FleetNumbers, step_began
 from paddock.simulator.transport import InProcessTransport
 
 LINUX = "linux-small"
@@ -104,6 +105,25 @@ async def test_the_jobs_themselves_are_listed_by_account_repository_and_time(ben
     (linux,) = await newest(day(bench, repository="org1/site"), 100)
     assert (linux.job_id, linux.platform, linux.pool) == (3, "linux", LINUX)
     assert await newest(Selection(since=bench.clock.now() + timedelta(seconds=1)), 100) == []
+
+
+async def test_a_job_that_ran_elsewhere_is_nobodys(bench: Bench):
+    await a_morning(bench)
+    counted = (await bench.ledger.overview.summary()).completed_last_hour
+    for number in (6, 7, 8):
+        one = now(bench, number)
+        await bench.ledger.jobs.enqueue(one, status="unserved")
+        await bench.completed(one, None, "elsewhere")
+    by_account = await bench.ledger.ended_jobs.sums("account", day(bench))
+    by_repository = await bench.ledger.ended_jobs.sums("repository", day(bench))
+    assert [sum(one.jobs for one in found.sums) for found in (by_account, by_repository)] == [5, 5]
+    assert len(await bench.ledger.ended_jobs.newest(day(bench), 100)) == 5
+    assert [one.job_id for one in await bench.ledger.overview.recent(2)] == [5, 4]
+    assert (await bench.ledger.overview.summary()).completed_last_hour == counted
+    minute = step_began(bench.clock.now(), MINUTE)
+    await bench.ledger.samples.add(minute, FleetNumbers(macs={}, waiting=0, running=0))
+    (sample,) = await bench.ledger.samples.since(minute, MINUTE)
+    assert "elsewhere" not in sample.ended
 
 
 async def test_neither_reads_more_than_the_time_that_was_asked_for(bench: Bench):
