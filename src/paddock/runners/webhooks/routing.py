@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from paddock.runners.api import RunnerPool
+from paddock.runners.webhooks.payload import storable
 
 __all__ = ["Chosen", "Ignored", "Reason", "choose", "kin", "nearest", "offered"]
 
@@ -110,4 +111,5 @@ def _words(labels: Iterable[str]) -> set[str]:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return ", ".join(sorted(words))
+    # Sentences are kept beside the job: what could not be stored would have its announcement given up.
+    return ", ".join(sorted(storable(word) for word in words))

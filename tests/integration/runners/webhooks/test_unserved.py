@@ -34,6 +34,18 @@ async def test_a_job_that_is_perhaps_ours_is_shown_and_counted_apart(bench: Benc
     assert (await bench.ledger.signals.unserved(), await bench.ledger.rerouting.unsure()) == (0, 1)
 
 
+@pytest.mark.parametrize("labels", [("self-hosted", "a\x00b"), ("paddock-macos", "a\x00b")])
+async def test_a_label_that_postgres_cannot_hold_is_told_without_what_it_refuses(bench: Bench, labels: tuple[str, ...]):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    assert await dispatcher.deliver(dispatcher.job(7, labels=labels)) == ["unserved"]
+    row = await bench.ledger.jobs.get(7)
+    assert row is not None
+    assert "offer" in row.changed_why
+    assert "ab" in row.changed_why
+    assert await Rerouter(bench.ledger, lambda: dispatcher.pools, bench.clock).look() == 0
+
+
 @pytest.mark.parametrize(
     "labels", [("ubuntu-latest",), ("macos-15",), ("macos-14-xlarge",), ("windows-2022",), ("buildjet-4vcpu",), ()]
 )
