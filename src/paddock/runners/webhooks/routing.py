@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from paddock.base.explanation import listed
 from paddock.runners.api import RunnerPool
 from paddock.runners.webhooks.payload import storable
 
@@ -112,4 +113,4 @@ def _words(labels: Iterable[str]) -> set[str]:
 
 def _listed(words: Sequence[str]) -> str:
     # Sentences are kept beside the job: what could not be stored would have its announcement given up.
-    return ", ".join(sorted(storable(word) for word in words))
+    return listed(sorted(storable(word) for word in words))

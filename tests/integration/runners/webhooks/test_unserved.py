@@ -46,6 +46,20 @@ async def test_a_label_that_postgres_cannot_hold_is_told_without_what_it_refuses
     assert await Rerouter(bench.ledger, lambda: dispatcher.pools, bench.clock).look() == 0
 
 
+async def test_no_tenant_decides_how_long_the_sentences_of_operators_are(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    many = tuple(f"{n:03}" + "x" * 990 for n in range(190))
+    await dispatcher.deliver(dispatcher.job(7, labels=("self-hosted", *many)))
+    why = (await bench.ledger.overview.summary()).unsure_why
+    waiting = await bench.ledger.overview.waiting(7)
+    assert waiting is not None
+    assert "004xxx" in why
+    assert "… and 185 more; the nearest pool is" in why
+    assert len(why) < 500
+    assert len(waiting.why) < 1000
+
+
 @pytest.mark.parametrize(
     "labels", [("ubuntu-latest",), ("macos-15",), ("macos-14-xlarge",), ("windows-2022",), ("buildjet-4vcpu",), ()]
 )
