@@ -4,6 +4,7 @@ Every event about a job first waits for the job's own lock, holding nothing else
 one is written completely before the other is looked at. A row of `completions` is final: nothing queues the job again.
 """
 
+import asyncio
 from datetime import datetime
 
 from paddock.base.clock import Clock
@@ -12,6 +13,7 @@ from paddock.runners.ledger.enqueue import MOVED, WHY, Announcement, EnqueueBatc
 from paddock.runners.ledger.errors import InvalidEntryError
 from paddock.runners.ledger.job_metrics import JobMetrics
 from paddock.runners.ledger.notifications import Notifications
+from paddock.runners.ledger.rerouting import UNSURE_TURN, count_unsure
 from paddock.runners.ledger.rows import (
     FINISHED,
     Announced,
@@ -138,6 +140,7 @@ class Jobs:
         self._clock = clock
         self._notifications = notifications
         self._enqueue_batcher = EnqueueBatcher(database, clock)
+        self._unsure_turn = asyncio.Lock()
         self.metrics: JobMetrics | None = None
         """Told of each change that this process wrote, once; a process that exports metrics sets it."""
 
@@ -156,6 +159,22 @@ class Jobs:
                 self.metrics.enqueued(job.pool)
             await self._notifications.hint(job.pool)
         return moved
+
+    async def enqueue_unsure(self, job: NewJob, *, why: str, most: int, most_of_account: int) -> Moved | None:
+        """Keep as `unserved` what may be meant for runners of others, while fewer than so many such jobs are kept, of all and
+        of its account. None: there are as many. Counted and added in one turn, so that many at once keep to it, too.
+        """
+        _check(job)
+        said = Announcement(job, "webhook", "unserved", why)
+        # Of this process one at a time: the others would wait with a connection each in hand.
+        async with self._unsure_turn, self._database.transaction() as connection:
+            await connection.execute(LOCK, [job.job_id])
+            await connection.execute(UNSURE_TURN)
+            if await fetch_one(connection, Job, JOB, [job.job_id]) is None:
+                kept = await count_unsure(connection, job.account_id)
+                if kept.of_all >= most or kept.of_account >= most_of_account:
+                    return None
+            return await self._say(connection, said)
 
     async def started(self, job: NewJob, *, runner_name: str, started_at: datetime, by: str = "webhook") -> Execution:
         """`in_progress`: this runner executes this job, whichever it was minted for.
@@ -338,17 +357,20 @@ class Jobs:
         return await self._database.rows(Job, RUNNING, [started_before, limit])
 
     async def _enqueue_in_turn(self, said: Announcement) -> Moved:
-        job = said.job
         async with self._database.transaction() as connection:
-            await connection.execute(LOCK, [job.job_id])
-            if await self._insert(connection, job, said.status, by=said.by, why=said.why):
-                return MOVED[said.status]
-            await learn_repositories(connection, [job])
-            moved = await resay(connection, [said], self._clock.now())
-            if job.job_id in moved:
-                return MOVED[said.status]
-            known = await fetch_one(connection, Job, JOB, [job.job_id])
-            return Moved.KNOWN if known is not None and known.status not in FINISHED else Moved.FINISHED
+            await connection.execute(LOCK, [said.job.job_id])
+            return await self._say(connection, said)
+
+    async def _say(self, connection: Connection, said: Announcement) -> Moved:
+        """What was announced, under the job's own lock."""
+        job = said.job
+        if await self._insert(connection, job, said.status, by=said.by, why=said.why):
+            return MOVED[said.status]
+        await learn_repositories(connection, [job])
+        if job.job_id in await resay(connection, [said], self._clock.now()):
+            return MOVED[said.status]
+        known = await fetch_one(connection, Job, JOB, [job.job_id])
+        return Moved.KNOWN if known is not None and known.status not in FINISHED else Moved.FINISHED
 
     async def _insert(
         self,

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from paddock.base.clock import Clock
 from paddock.runners.api import Platform
-from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.database import Connection, Database, fetch_one
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.scale_sets import FIRST_JOB_ID
 
-__all__ = ["FormerPool", "Rerouting", "Routed"]
+__all__ = ["UNSURE_TURN", "FormerPool", "Rerouting", "Routed", "Unsure", "count_unsure"]
 
 _NEWEST = 10_000
 
@@ -34,8 +34,13 @@ SELECT DISTINCT ON (lower(label)) lower(label) AS label, pool, platform, vcpus, 
 ) newest ORDER BY lower(label), job_id DESC
 """
 UNSURE = """
--- unsure_jobs: unserved, and by no dispatch label of ours
-SELECT count(*)::integer FROM jobs WHERE status = 'unserved' AND label = ''
+-- unsure_jobs: unserved, and by no dispatch label of ours; all of them, and those of the account
+SELECT count(*)::integer AS of_all, (count(*) FILTER (WHERE account_id = %(account_id)s))::integer AS of_account
+FROM jobs WHERE status = 'unserved' AND label = ''
+"""
+UNSURE_TURN = """
+-- unsure_turn: whoever counts them before adding one waits here for whoever does so at this moment, in any process
+SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/unsure', 7408213))
 """
 MOVE = """
 -- reroute_group: those that still are as they were read, and that nobody is taking or speaking of at this moment
@@ -88,6 +93,19 @@ class FormerPool(Struct, frozen=True, kw_only=True):
     memory_mb: int
 
 
+class Unsure(Struct, frozen=True, kw_only=True):
+    """How many jobs are kept that may be meant for runners of others."""
+
+    of_all: int
+    of_account: int
+
+
+async def count_unsure(connection: Connection, account_id: int) -> Unsure:
+    found = await fetch_one(connection, Unsure, UNSURE, {"account_id": account_id})
+    assert found is not None  # a count gives one row
+    return found
+
+
 class Rerouting:
     def __init__(self, database: Database, clock: Clock, notifications: Notifications) -> None:
         self._database = database
@@ -104,7 +122,12 @@ class Rerouting:
 
     async def unsure(self) -> int:
         """How many jobs are kept that no pool serves and that may be meant for runners of others."""
-        return await self._database.value(UNSURE) or 0
+        return (await self.unsure_of(0)).of_all
+
+    async def unsure_of(self, account_id: int) -> Unsure:
+        """The same, and how many of them are the account's."""
+        async with self._database.connection() as connection:
+            return await count_unsure(connection, account_id)
 
     async def move(
         self, read: Routed, *, pool: str, platform: Platform, vcpus: int, memory_mb: int, label: str, why: str

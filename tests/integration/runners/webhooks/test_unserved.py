@@ -1,10 +1,13 @@
 """A job that no pool serves and that seems to be meant for us is known, and says which labels nobody offers."""
 
-import pytest
-from integration.runners.ledger.rig import Bench
-from integration.runners.webhooks.rig import LINUX, MAC, Dispatcher
+import asyncio
 
-from paddock.runners.ledger import Outcome, rerouting
+import pytest
+from integration.runners.ledger.rig import Bench, job
+from integration.runners.webhooks.rig import LINUX, MAC, Dispatcher
+from msgspec.structs import replace
+
+from paddock.runners.ledger import Ledger, Moved, Outcome, rerouting
 from paddock.runners.webhooks import events
 from paddock.runners.webhooks.rerouting import Rerouter
 
@@ -188,6 +191,33 @@ async def test_jobs_that_are_perhaps_ours_are_no_flood_and_keep_out_none_that_su
     assert dispatcher.counted("queued", "too_many_unserved") == 3
     assert await dispatcher.deliver(dispatcher.job(8, labels=("paddock-macos", "x"))) == ["unserved"]
     assert await dispatcher.deliver(dispatcher.job(9)) == ["queued"]
+
+
+async def test_many_at_once_are_no_flood_either_and_no_account_hides_anothers(bench: Bench):
+    await bench.accounts(1, 2)
+    dispatchers = [Dispatcher(bench), Dispatcher(bench)]
+    written = [
+        dispatchers[0].job(n, account=2 if n == 200 else 1, labels=("self-hosted", "their-macs")) for n in range(1, 201)
+    ]
+    for n, payload in enumerate(written):
+        await bench.ledger.deliveries.store(f"flood-{n}", "workflow_job", payload)
+    await asyncio.gather(*(dispatcher.worker.drain() for dispatcher in dispatchers))
+    kept = await bench.ask("SELECT account_id, count(*) FROM jobs GROUP BY 1 ORDER BY 1")
+    assert kept == [(1, events._MOST_UNSURE_OF_ACCOUNT), (2, 1)]
+
+
+async def test_the_cap_holds_among_processes_that_count_at_the_same_moment(bench: Bench):
+    await bench.accounts(1)
+    cap = {"why": "nobody offers it", "most": 5, "most_of_account": 9}
+    perhaps = [replace(job(n), label="") for n in range(1, 21)]
+    async with Ledger.open(bench.dsn, clock=bench.clock, schema=bench.schema) as rival:
+        both = (bench.ledger, rival) * 10
+        told = await asyncio.gather(
+            *(ledger.jobs.enqueue_unsure(one, **cap) for ledger, one in zip(both, perhaps, strict=True))
+        )
+    assert sorted(str(moved) for moved in told) == ["None"] * 15 + ["unserved"] * 5
+    kept = perhaps[[moved is Moved.UNSERVED for moved in told].index(True)]
+    assert await bench.ledger.jobs.enqueue_unsure(kept, **cap) is Moved.KNOWN, "said again, it is there"
 
 
 async def test_one_that_waits_for_an_approval_is_kept_once_it_is_approved(bench: Bench):
