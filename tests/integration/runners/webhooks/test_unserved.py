@@ -131,6 +131,26 @@ async def test_a_label_is_ours_by_the_newest_jobs_that_were_dispatched_however_m
     assert set(await bench.ledger.rerouting.former()) == {"paddock-linux"}
 
 
+async def test_former_labels_are_read_once_a_minute_however_many_jobs_come_together(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    read, reads = bench.ledger.rerouting.former, 0
+
+    async def former() -> dict[str, rerouting.FormerPool]:
+        nonlocal reads
+        reads += 1
+        return await read()
+
+    monkeypatch.setattr(bench.ledger.rerouting, "former", former)
+    for minute in (1, 2):
+        monkeypatch.setattr(dispatcher.worker._former, "_read_at", float("-inf"))
+        jobs = range(100 * minute, 100 * minute + 64)
+        await dispatcher.deliver(*(dispatcher.job(n, labels=("self-hosted", "macos-62")) for n in jobs))
+        assert reads == minute
+
+
 async def test_a_job_that_is_perhaps_ours_is_queued_as_soon_as_a_pool_offers_its_labels(bench: Bench):
     await bench.accounts(1)
     dispatcher = Dispatcher(bench)
