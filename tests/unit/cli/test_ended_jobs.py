@@ -88,6 +88,14 @@ def test_sums_that_reach_less_far_back_than_was_asked_say_so_beside_the_table(sc
     assert "only those since 2099-01-01 00:00 UTC are counted: take a shorter --since" in outcome.stderr
 
 
+def test_names_that_the_ledger_left_off_are_told_beside_the_table(scene: Scene):
+    answer(scene, summed("acme", {}, success=1), summed("bolt", {}, success=1))
+    scene.ledger.json["ended"]["left_off"] = True
+    outcome = scene.type("get", "jobs", "--ended", "--by", "account", "-o", "json")
+    assert "only the 2 with most of the Macs' time are listed: --account or --repository names one" in outcome.stderr
+    assert len(json.loads(outcome.stdout)["items"]) == 2
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [

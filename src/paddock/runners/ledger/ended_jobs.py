@@ -148,6 +148,8 @@ class EndedSums(Struct, frozen=True, kw_only=True):
     counted_since: datetime
     kept_since: datetime | None
     sums: list[EndedSum]
+    left_off: bool = False
+    """Whether there were more than GROUPS: those that had least of the Macs' time are not in `sums`."""
 
 
 class _Edge(Struct, frozen=True):
@@ -171,14 +173,15 @@ class EndedJobs:
 
     async def sums(self, by: By, chosen: Selection) -> EndedSums:
         """What the jobs of that selection come to, by account or by repository; who had most of the Macs comes first."""
-        params = {**_params(chosen), "now": self._clock.now(), "limit": GROUPS}
+        params = {**_params(chosen), "now": self._clock.now(), "limit": GROUPS + 1}
         async with self._looking() as connection:
             found = await fetch_one(connection, _Edge, EDGE, {"since": chosen.since, "most": MOST_ENDS - 1})
             assert found is not None  # a SELECT without FROM gives one row
             since = max(chosen.since, found.edge or chosen.since)
             statement = BY_ACCOUNT if by == "account" else BY_REPOSITORY
             sums = await fetch_all(connection, EndedSum, statement, {**params, "since": since})
-        return EndedSums(by=by, counted_since=since, kept_since=found.kept_since, sums=sums)
+        left_off = len(sums) > GROUPS
+        return EndedSums(by=by, counted_since=since, kept_since=found.kept_since, sums=sums[:GROUPS], left_off=left_off)
 
     @asynccontextmanager
     async def _looking(self) -> AsyncIterator[Connection]:

@@ -97,6 +97,15 @@ async def test_the_answer_says_how_far_back_it_counted_and_how_far_back_anything
     assert (await bench.ledger.ended_jobs.sums("account", day(bench))).kept_since == ends[0]
 
 
+@pytest.mark.parametrize(("most", "told"), [(2, True), (3, False)])
+async def test_names_that_are_left_off_are_told(bench: Bench, monkeypatch: pytest.MonkeyPatch, most: int, told: bool):
+    monkeypatch.setattr(ended_jobs, "GROUPS", most)
+    await a_morning(bench)
+    found = await bench.ledger.ended_jobs.sums("repository", day(bench))
+    assert (len(found.sums), found.left_off) == (most, told)
+    assert found.sums[0].name == "org2/app", "who had most of the Macs is never left off"
+
+
 async def test_the_jobs_themselves_are_listed_by_account_repository_and_time(bench: Bench):
     await a_morning(bench)
     newest = bench.ledger.ended_jobs.newest
