@@ -24,7 +24,7 @@ __all__ = ["Choice", "Span", "ended_kind"]
 
 _MOST = 1000
 _SECONDS = 30.0
-"""The ledger gives up sooner, and says so."""
+"""The ledger gives up sooner, after 20 s in all, and says so."""
 _DAY = timedelta(days=1)
 _LONGEST = timedelta(days=3650)
 _SHORTEST = timedelta(minutes=1)

@@ -2,8 +2,8 @@
 
 What is read is bounded by the time that was asked for and by MOST_ENDS at the young end of an index, never by the length of
 the history: each end finds its job and its session by an index of theirs, which a planner that saw the whole tables would
-not always choose. One sum at a time in a process, in a transaction that only reads and is cut off after SECONDS: it holds
-one connection of the pool, so that whoever looks never holds up whoever dispatches.
+not always choose. One sum at a time in a process, in a transaction that only reads: it holds one connection of the pool, so
+that whoever looks never holds up whoever dispatches. After SECONDS all of it is given up, waiting for one's turn included.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ BY_REPOSITORY = SUMS.format(name="coalesce(j.repository, s.repository, '')", acc
 
 
 class TooLongError(LedgerError):
-    """So many jobs ended in that time that they could not be read within SECONDS: ask for a shorter time."""
+    """So many jobs ended in that time that they could not be read within SECONDS, or others were reading: the sentence says which."""
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -185,12 +185,16 @@ class EndedJobs:
 
     @asynccontextmanager
     async def _looking(self) -> AsyncIterator[Connection]:
-        async with self._turn, self._database.looking(SECONDS) as connection:
-            try:
+        began = False
+        try:
+            async with asyncio.timeout(SECONDS), self._turn, self._database.looking(SECONDS) as connection:
+                began = True
                 yield connection
-            except psycopg.errors.QueryCanceled as error:
-                told = f"more jobs ended in that time than can be read in {SECONDS} s: ask for a shorter time"
-                raise TooLongError(told) from error
+        except (TimeoutError, psycopg.errors.QueryCanceled) as error:
+            if not began:
+                raise TooLongError(f"others were counting for {SECONDS} s: ask again in a moment") from error
+            told = f"more jobs ended in that time than can be read in {SECONDS} s: ask for a shorter time"
+            raise TooLongError(told) from error
 
 
 def _params(chosen: Selection) -> dict[str, datetime | str | None]:

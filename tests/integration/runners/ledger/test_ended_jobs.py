@@ -197,3 +197,20 @@ async def test_who_asks_for_more_than_can_be_read_in_time_is_told_to_ask_for_les
     assert (refused.status_code, refused.json()["reason"]) == (400, "too_long")
     assert "ask for a shorter time" in refused.json()["error"]
     assert (await client.get("ended?by=repository")).status_code == 200, "the next one is served"
+
+
+async def test_one_deadline_counts_for_all_that_is_read_and_for_waiting_for_ones_turn(
+    bench: Bench, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+):
+    await a_morning(bench)
+    monkeypatch.setattr(ended_jobs, "SECONDS", 1)
+    with monkeypatch.context() as slow:
+        edge = "SELECT NULL::timestamptz AS edge, NULL::timestamptz AS kept_since FROM pg_sleep(0.7)"
+        slow.setattr(ended_jobs, "EDGE", edge)
+        slow.setattr(ended_jobs, "BY_ACCOUNT", "SELECT pg_sleep(0.7)")
+        refused = await client.get("ended")
+        assert (refused.status_code, refused.json()["reason"]) == (400, "too_long")
+    async with bench.ledger.ended_jobs._turn:
+        refused = await client.get("ended")
+    assert "others were counting for 1 s: ask again" in refused.json()["error"]
+    assert (await client.get("ended")).status_code == 200, "the next one is served"
