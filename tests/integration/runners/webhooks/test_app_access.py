@@ -71,6 +71,17 @@ async def test_a_repository_that_is_taken_from_the_app_rests_and_says_so_until_i
     assert dispatcher.counted("installation", "repositories_added") == 2
 
 
+async def test_where_all_repositories_are_given_and_none_is_named_every_rest_ends(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7))
+    for action, numbers in (("removed", {"app": 5}), ("added", {})):
+        assert (await bench.ask("SELECT count(*) FROM setbacks")) == [(0 if action == "removed" else 1,)]
+        said = dispatcher.repositories(action, account=1, installation=1001, **numbers)
+        await dispatcher.deliver(said, event="installation_repositories")
+    assert (await bench.claimed(1)).job_id == 7
+
+
 async def test_a_mint_that_fails_after_the_rest_of_a_removal_rests_as_long_again(bench: Bench):
     await bench.accounts(1)
     dispatcher = Dispatcher(bench)
