@@ -7,6 +7,7 @@ from integration.runners.ledger.rig import POOL, Bench
 from integration.runners.webhooks.rig import Dispatcher
 
 from paddock.runners.ledger import Outcome
+from paddock.runners.ledger.app_access import RATE_LIMITED
 from paddock.runners.ledger.claims import Scope
 
 
@@ -30,6 +31,20 @@ async def test_what_rested_for_want_of_a_permission_goes_as_soon_as_somebody_giv
     assert frozenset({POOL}) in heard
     assert (await bench.claimed(3)).job_id == 7
     assert (await bench.claim(4)).outcome is Outcome.EMPTY, "another account's rest is its own"
+
+
+async def test_a_rest_that_githubs_limit_asked_for_is_ended_by_no_access_that_is_given(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7))
+    claim = await bench.claimed(1)
+    limited = {"by": "test", "why": f"{RATE_LIMITED}: secondary limit", "scope": "account", "retry_after": 600.0}
+    await bench.ledger.claims.mint_failed(claim, **limited)
+    accepted = dispatcher.installation("new_permissions_accepted", account=1, installation=1001)
+    await dispatcher.deliver(accepted, event="installation")
+    assert (await bench.claim(2)).outcome is Outcome.EMPTY
+    bench.clock.advance(15 * 60)
+    assert (await bench.claimed(2)).job_id == 7
 
 
 async def test_a_word_of_a_replaced_or_suspended_installation_or_of_a_stranger_ends_no_rest(bench: Bench):
