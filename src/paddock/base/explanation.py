@@ -3,11 +3,15 @@
 Made by pure functions of either subsystem; the command line and the page only print it, so that both say the same.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-__all__ = ["Evidence", "Explanation", "ago", "span"]
+__all__ = ["Evidence", "Explanation", "ago", "listed", "span"]
+
+_MOST_LISTED = 5
+_WIDEST = 60
 
 
 class Evidence(Struct, frozen=True):
@@ -49,3 +53,10 @@ def span(length: timedelta) -> str:
 def ago(moment: datetime | None, now: datetime) -> str:
     """`for 3 min`, or nothing where the moment is not known."""
     return "" if moment is None else f"for {span(now - moment)}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """The first few, each cut to what a person reads, and how many more there are: whoever wrote them decides no length here."""
+    shown = [word if len(word) <= _WIDEST else f"{word[: _WIDEST - 1]}…" for word in words[:_MOST_LISTED]]
+    left = len(words) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else "")

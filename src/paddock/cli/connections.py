@@ -46,6 +46,8 @@ DECLINED: Final = 4
 
 F = TypeVar("F", bound=Callable[..., Any])
 _UP: Final = Path(".paddock")
+_REFUSED: Final = re.compile(r'"error":\s*"((?:[^"\\]|\\.)*)("?)')
+"""A JSON string up to its own end, not to the first quote that is escaped in it; without one where it was cut."""
 _DISPATCH: Final = "app.kubernetes.io/name=paddock,app.kubernetes.io/component=dispatch"
 
 
@@ -240,9 +242,17 @@ async def _ledger(reach: Reach, client: "Client", namespace: str) -> AsyncIterat
 
 
 def _sentence(error: Exception) -> str:
-    """What the service says for people, out of the JSON that it refuses with."""
-    found = re.search(r'"error":"([^"]+)', str(error))
-    return found[1] if found else str(error)
+    """What the service says for people, out of the JSON that it refuses with, of which the error quotes the beginning."""
+    import json
+
+    found = _REFUSED.search(str(error))
+    if found is None:
+        return str(error)
+    try:
+        said = json.loads(f'"{found[1]}"')
+    except json.JSONDecodeError:
+        return str(error)
+    return said if found[2] else f"{said}…"
 
 
 async def _service_proxy(client: "Client", namespace: str) -> str:

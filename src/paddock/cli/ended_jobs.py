@@ -24,7 +24,7 @@ __all__ = ["Choice", "Span", "ended_kind"]
 
 _MOST = 1000
 _SECONDS = 30.0
-"""The ledger gives up sooner, and says so."""
+"""The ledger gives up sooner, after 20 s in all, and says so."""
 _DAY = timedelta(days=1)
 _LONGEST = timedelta(days=3650)
 _SHORTEST = timedelta(minutes=1)
@@ -121,7 +121,7 @@ def _sums(by: str, choice: Choice) -> Callable[[Reached, str], Awaitable[Sequenc
 
 
 def _say_how_far(answer: Row, choice: Choice) -> None:
-    """On standard error, where the sums reach less far back than was asked for: a script reads the rest."""
+    """On standard error, where the sums reach less far back, or tell of fewer names, than was asked for: a script reads the rest."""
     from paddock.base.clock import SystemClock
 
     counted, kept = moment(answer["counted_since"]), moment(answer.get("kept_since"))
@@ -133,6 +133,9 @@ def _say_how_far(answer: Row, choice: Choice) -> None:
         say(f"paddock: {told}", err=True)
     elif kept is not None and kept > asked + _SHORTEST:
         told = f"the oldest job that the ledger keeps ended at {kept:%Y-%m-%d %H:%M} UTC; `--keep-jobs-days` of dispatch says how long it keeps them"
+        say(f"paddock: {told}", err=True)
+    if answer.get("left_off"):
+        told = f"only the {len(answer['sums'])} with most of the Macs' time are listed: --account or --repository names one"
         say(f"paddock: {told}", err=True)
 
 

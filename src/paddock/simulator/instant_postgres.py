@@ -19,7 +19,7 @@ from paddock.base.clock import Clock
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.ledger.database import Connection
 from paddock.runners.ledger.errors import LedgerUnavailableError
-from paddock.runners.ledger.notifications import EVERY_POOL, Notifications
+from paddock.runners.ledger.notifications import EVERY_POOL, Known, Notifications
 from paddock.simulator.process_life import current_life, require_alive
 
 __all__ = ["Hints", "InstantListener", "InstantPool", "ledger_of", "pools_closed_at_the_end"]
@@ -117,7 +117,7 @@ class InstantListener(Listener):
     def __init__(self, hints: Hints, clock: Clock, timeout: float = 2.0) -> None:
         self._hints, self._own_clock, self._patience = hints, clock, timeout
 
-    async def hints(self, besides: str = "") -> AsyncIterator[frozenset[str]]:  # noqa: ARG002 - nobody here hears twice
+    async def hints(self, known: Known | None = None) -> AsyncIterator[frozenset[str]]:  # noqa: ARG002 - nobody hears twice
         ear: tuple[set[str], asyncio.Event] = (set(), asyncio.Event())
         self._hints.ears.append(ear)
         life = current_life()

@@ -88,6 +88,14 @@ def test_sums_that_reach_less_far_back_than_was_asked_say_so_beside_the_table(sc
     assert "only those since 2099-01-01 00:00 UTC are counted: take a shorter --since" in outcome.stderr
 
 
+def test_names_that_the_ledger_left_off_are_told_beside_the_table(scene: Scene):
+    answer(scene, summed("acme", {}, success=1), summed("bolt", {}, success=1))
+    scene.ledger.json["ended"]["left_off"] = True
+    outcome = scene.type("get", "jobs", "--ended", "--by", "account", "-o", "json")
+    assert "only the 2 with most of the Macs' time are listed: --account or --repository names one" in outcome.stderr
+    assert len(json.loads(outcome.stdout)["items"]) == 2
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -105,11 +113,26 @@ def test_a_flag_that_makes_no_sense_is_answered_in_one_sentence(scene: Scene, fl
     assert told in " ".join(outcome.output.split())
 
 
-def test_what_the_service_refuses_is_told_in_its_own_words(scene: Scene):
-    scene.ledger.refuses["ended"] = "account is 'a b': write it as GitHub does, such as acme"
+@pytest.mark.parametrize(
+    "told",
+    [
+        "account is 'a b': write it as GitHub does, such as acme",
+        """account is "it's": write it as GitHub does, such as acme""",
+        "account is 'a\\\\b': write it as GitHub does, such as acmé",
+    ],
+)
+def test_what_the_service_refuses_is_told_in_its_own_words(scene: Scene, told: str):
+    scene.ledger.refuses["ended"] = told
     outcome = scene.type("get", "jobs", "--ended", "--by", "account", "--account", "a b")
     assert outcome.exit_code == 1
-    assert outcome.stderr.strip().endswith("refuses that: account is 'a b': write it as GitHub does, such as acme")
+    assert outcome.stderr.strip().endswith(f"refuses that: {told}")
+
+
+def test_a_refusal_that_is_too_long_to_be_quoted_is_told_as_far_as_it_is(scene: Scene):
+    scene.ledger.refuses["ended"] = '"quoted" ' * 40
+    outcome = scene.type("get", "jobs", "--ended", "--by", "account")
+    assert 'refuses that: "quoted" "quoted"' in outcome.stderr
+    assert outcome.stderr.strip().endswith("…")
 
 
 def test_a_service_that_cannot_count_yet_is_to_be_updated(scene: Scene):

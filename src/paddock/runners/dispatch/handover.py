@@ -32,6 +32,7 @@ from paddock.runners.dispatch.neighbour_check import NeighbourCheck
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
 from paddock.runners.dispatch.waiting_pods import HandedJob, PollAnswer, Waiter, later
 from paddock.runners.ledger import Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
+from paddock.runners.ledger.app_access import RATE_LIMITED
 from paddock.runners.ledger.scale_sets import is_scale_set_job
 from paddock.runners.scale_sets.minting import ScaleSetMinting
 
@@ -240,7 +241,7 @@ class Handover:
             # Until a person opens the group this fails each time: the repository rests, a quarter of an hour at most.
             raise GivenUpError("group_refused", str(error), scope="repository", retry_after=60.0) from error
         except github.RateLimited as error:
-            why = f"GitHub's limit leaves no runner for this account: {error}"
+            why = f"{RATE_LIMITED}: {error}"
             raise GivenUpError("rate_limited", why, scope="account", retry_after=error.retry_after) from error
         except github.Forbidden as error:
             # Until a person acts this fails each time, as with groups.

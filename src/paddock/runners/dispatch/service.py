@@ -181,5 +181,5 @@ class DispatchService:
 
     async def _hear(self) -> None:
         with self._notifications.heard_here(self.dispatcher.hear):
-            async for pools in self._listener.hints(besides=self._notifications.origin):
+            async for pools in self._listener.hints(self._notifications.was_heard_here):
                 self.dispatcher.hear(pools)

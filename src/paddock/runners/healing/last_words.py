@@ -4,6 +4,7 @@ On a Mac the agent posts the log. A Linux Pod has no agent of ours, and its log 
 its end and its delete.
 """
 
+import asyncio
 from datetime import datetime
 from typing import Final
 
@@ -38,11 +39,13 @@ class LastWords:
         if self._failed_at is not None and (self._clock.now() - self._failed_at).total_seconds() < _PAUSE:
             return ""
         try:
-            found = await self._client.get(Pod, pod.name, self._namespace, timeout=_TIMEOUT)
-            if found.metadata.uid != pod.uid:
-                return ""  # a namesake's words are not its own
-            lines = await printed(self._client, found, timeout=_TIMEOUT)
-        except TransportError:
+            # One deadline over both: each request alone may take as long, and its timeout counts anew for each part of it.
+            async with asyncio.timeout(_TIMEOUT):
+                found = await self._client.get(Pod, pod.name, self._namespace, timeout=_TIMEOUT)
+                if found.metadata.uid != pod.uid:
+                    return ""  # a namesake's words are not its own
+                lines = await printed(self._client, found, timeout=_TIMEOUT)
+        except (TransportError, TimeoutError):
             self._failed_at = self._clock.now()
             return ""
         except KubeError:

@@ -11,6 +11,7 @@ from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.verdicts.job import Action, JobVerdict, QueuedJobFacts, judge_queued
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Execution, Job, Ledger, Moved, NewJob
+from paddock.runners.ledger.scale_sets import is_scale_set_job
 from paddock.runners.ledger.unconfirmed import SeenRepository
 
 __all__ = ["Announce", "LongQueued", "UnheardJobs"]
@@ -36,7 +37,8 @@ class LongQueued:
     because a `waiting` and a `queued` that arrived together do not say which of them was the last word.
 
     A job that GitHub says is in progress is never ended; where GitHub names the runner it is bound to that, as its
-    event would have done. Giving up holds only while the job still waits: whoever took it meanwhile keeps it.
+    event would have done. One that no pool serves and that a runner of somebody else's has is over here, as its event would
+    have said. Giving up holds only while the job still waits: whoever took it meanwhile keeps it.
     """
 
     name = "queued"
@@ -87,6 +89,7 @@ class LongQueued:
             runner_named=answer.job is not None and bool(answer.job.runner_name),
             repository_answers=answer.repository_answers,
             missing_for=answer.missing_for,
+            elsewhere=await self._is_elsewhere(job, answer),
         )
         verdict = judge_queued(view, self._settings)
         if verdict.action is Action.RENEW:
@@ -117,6 +120,15 @@ class LongQueued:
             else:
                 pass_report.moved_on(heal)
 
+    async def _is_elsewhere(self, job: Job, answer: GitHubAnswer) -> bool:
+        """Every runner of ours has its session before it can be given a job, so that one without is none."""
+        name = answer.job.runner_name if answer.job is not None else None
+        if job.status != "unserved" or not name:
+            return False
+        session = await self._ledger.overview.runner(job.account_id, name)
+        # A scale set's runner has the same job under the set's own number: bound to this one, that one would wait again.
+        return session is None or is_scale_set_job(session.job_id)
+
     async def _act(self, job: Job, answer: GitHubAnswer, verdict: JobVerdict) -> bool:
         by, found = f"healing/{self.name}", answer.job
         match verdict.action:
@@ -126,6 +138,15 @@ class LongQueued:
                 status, wanted = ("waiting", Moved.HELD) if verdict.action is Action.HOLD else ("queued", Moved.QUEUED)
                 moved = await self._ledger.jobs.enqueue(_as_announced(job), by=by, status=status, why=verdict.sentence)
                 return moved is wanted
+            case Action.LEAVE if found is not None:
+                moved = await self._ledger.jobs.settle(
+                    job.job_id,
+                    conclusion="elsewhere",
+                    completed_at=found.completed_at or found.started_at,
+                    by=by,
+                    why=f"runner {found.runner_name} has it: {verdict.sentence}",
+                )
+                return moved is Moved.COMPLETED
             case Action.BIND if found is not None:
                 execution = await self._ledger.jobs.started(
                     _as_announced(job),
@@ -239,6 +260,7 @@ _DONE = {
     Action.SETTLE: "settled",
     Action.GIVE_UP: "given up",
     Action.BIND: "bound to the runner that executes it",
+    Action.LEAVE: "left to the runner that has it",
     Action.HOLD: "taken out of the line",
     Action.RELEASE: "put into the line",
 }

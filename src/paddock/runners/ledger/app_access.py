@@ -12,7 +12,10 @@ from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database
 from paddock.runners.ledger.notifications import Notifications
 
-__all__ = ["AppAccess", "RepositoryName"]
+__all__ = ["RATE_LIMITED", "AppAccess", "RepositoryName"]
+
+RATE_LIMITED: Final = "GitHub's limit leaves no runner for this account"
+"""How the reason of a rest begins that GitHub itself set the end of: no access that is given ends it sooner."""
 
 _REST: Final = timedelta(minutes=15)
 _FAILURES: Final = 8
@@ -28,9 +31,9 @@ WITH names AS (
 )"""
 LIFT = f"""
 -- lift_setbacks: the account's own, and those of its repositories, or of some of them. One that somebody writes at this
--- moment is ended by a mint that succeeded, or is of a mint that failed just now.
+-- moment is ended by a mint that succeeded, or is of a mint that failed just now. Not those that GitHub's limit set.
 {_NAMES}, free AS MATERIALIZED (
-    SELECT s.account_id, s.repository FROM setbacks s WHERE s.account_id = %(account_id)s
+    SELECT s.account_id, s.repository FROM setbacks s WHERE s.account_id = %(account_id)s AND NOT starts_with(s.why, %(limited)s)
       AND (%(all)s OR s.repository = '' OR lower(s.repository) IN (SELECT lower(name) FROM names))
     ORDER BY s.repository FOR UPDATE SKIP LOCKED
 )
@@ -79,7 +82,7 @@ class AppAccess:
 
     async def restored(self, account_id: int, repositories: Sequence[RepositoryName] | None = None, *, why: str) -> int:
         """The App may act again for the account, or for these repositories: what rested goes at once. Gives how many rests
-        ended. Repeatable: a second word finds nothing that rests.
+        ended. Repeatable: a second word finds nothing that rests. A rest that GitHub's rate limit asked for stays.
         """
         params = self._params(account_id, repositories or ()) | {"all": repositories is None, "why": why}
         async with self._database.transaction() as connection:
@@ -103,4 +106,5 @@ class AppAccess:
             "numbers": [one.repository_id for one in repositories],
             "names": [one.name for one in repositories],
             "now": self._clock.now(),
+            "limited": RATE_LIMITED,
         }

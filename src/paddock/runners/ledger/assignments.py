@@ -93,10 +93,14 @@ WITH known AS (
 SELECT job_id FROM new UNION ALL SELECT job_id FROM known
 """
 OF_RUN = """
--- assignment_of_run: the newest that is not over, where the moment of assignment was not told
+-- assignment_of_run: where the moment of assignment was not told. That of the runner that speaks, over or not: a runner has one
+-- job in its life, and its end may have been heard by webhook before. Else the newest that is not over. Else, of an end without
+-- a runner, the newest that ended so: it is said again.
 SELECT assignment FROM scale_set_jobs
-WHERE source_id = %s AND workflow_run_id = %s AND job_guid = %s AND finished_at IS NULL
-ORDER BY assigned_at DESC LIMIT 1
+WHERE source_id = %(source_id)s AND workflow_run_id = %(workflow_run_id)s AND job_guid = %(job_guid)s
+  AND (finished_at IS NULL OR runner_name = %(runner_name)s
+       OR (%(ended)s AND %(runner_name)s::text IS NULL AND runner_name IS NULL))
+ORDER BY runner_name = %(runner_name)s IS TRUE DESC, finished_at IS NULL DESC, assigned_at DESC LIMIT 1
 """
 STARTED = """
 -- assignment_started: the first word counts
@@ -205,9 +209,15 @@ class Assignments:
         # A rival that inserts at the same moment makes the first statement see neither: the second sees the rival's.
         return await self._database.value(ASSIGN, params) or await self._database.value(ASSIGN, params)
 
-    async def newest_of_run(self, source: Source, workflow_run_id: int, job_guid: str) -> str | None:
-        """The key of the job's newest assignment that is not over."""
-        return await self._database.value(OF_RUN, [source.source_id, workflow_run_id, job_guid])
+    async def of_run(
+        self, source: Source, workflow_run_id: int, job_guid: str, *, runner_name: str | None, ended: bool
+    ) -> str | None:
+        """The key of the assignment that is most likely spoken of, where its moment was not told; None if it is a new one.
+
+        `ended`: its end is what is told.
+        """
+        params = {"source_id": source.source_id, "workflow_run_id": workflow_run_id, "job_guid": job_guid}
+        return await self._database.value(OF_RUN, {**params, "runner_name": runner_name, "ended": ended})
 
     async def started(self, job_id: int, runner_name: str, at: datetime) -> None:
         await self._database.run(STARTED, {"job_id": job_id, "runner_name": runner_name, "at": at})

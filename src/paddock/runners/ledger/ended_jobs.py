@@ -1,9 +1,9 @@
-"""Jobs that ended: the newest of them, and what they come to by account or repository.
+"""Jobs that ended: the newest of them, and what they come to by account or repository. Not those that ran elsewhere.
 
 What is read is bounded by the time that was asked for and by MOST_ENDS at the young end of an index, never by the length of
 the history: each end finds its job and its session by an index of theirs, which a planner that saw the whole tables would
-not always choose. One sum at a time in a process, in a transaction that only reads and is cut off after SECONDS: it holds
-one connection of the pool, so that whoever looks never holds up whoever dispatches.
+not always choose. One sum at a time in a process, in a transaction that only reads: it holds one connection of the pool, so
+that whoever looks never holds up whoever dispatches. After SECONDS all of it is given up, waiting for one's turn included.
 """
 
 import asyncio
@@ -28,6 +28,8 @@ MOST_ENDS: Final = 2_000_000
 SECONDS: Final = 20
 GROUPS: Final = 1000
 
+# A job that a runner of others had was never ours, though its end is known here: nobody's jobs are counted by it.
+_OURS: LiteralString = "f.conclusion <> 'elsewhere'"
 # A runner's name is given to one mint only, so within its account it means one session: LIMIT 1 says so to the planner.
 _SPANS: LiteralString = """
     f.conclusion, f.runner_name, f.completed_at, coalesce(j.repository, s.repository, '') AS repository,
@@ -56,15 +58,16 @@ _LISTED = (
     + _JOINED
 )
 NEWEST = (
-    "-- newest_ended: the young end of the completions\n"
-    "WITH latest AS (SELECT * FROM completions ORDER BY completed_at DESC LIMIT %(limit)s)\n"
+    "-- newest_ended: the young end of the completions, a hundred times as far at most\n"
+    "WITH latest AS (SELECT * FROM (SELECT * FROM completions ORDER BY completed_at DESC LIMIT 100 * %(limit)s::bigint) f\n"
+    f"                WHERE {_OURS} ORDER BY completed_at DESC LIMIT %(limit)s)\n"
     + _LISTED.format(ends="latest")
     + "\nORDER BY f.completed_at DESC, f.job_id DESC"
 )
 CHOSEN = (
     "-- chosen_ended: from the young end on, until there are enough of that account or repository\n"
     + _LISTED.format(ends="completions")
-    + f"\nWHERE f.completed_at >= %(since)s AND {_OF_ACCOUNT} AND {_OF_REPOSITORY}"
+    + f"\nWHERE f.completed_at >= %(since)s AND {_OURS} AND {_OF_ACCOUNT} AND {_OF_REPOSITORY}"
     + "\nORDER BY f.completed_at DESC LIMIT %(limit)s"
 )
 EDGE = """
@@ -78,7 +81,7 @@ SUMS = (
     + _SPANS
     + "\n    FROM completions f {accounts}"
     + _JOINED
-    + f"\n    WHERE f.completed_at >= %(since)s AND {_OF_ACCOUNT} AND {_OF_REPOSITORY}"
+    + f"\n    WHERE f.completed_at >= %(since)s AND {_OURS} AND {_OF_ACCOUNT} AND {_OF_REPOSITORY}"
     + """
 ), times AS (
     SELECT name, count(*)::integer AS jobs, min(completed_at) AS since,
@@ -106,7 +109,7 @@ BY_REPOSITORY = SUMS.format(name="coalesce(j.repository, s.repository, '')", acc
 
 
 class TooLongError(LedgerError):
-    """So many jobs ended in that time that they could not be read within SECONDS: ask for a shorter time."""
+    """So many jobs ended in that time that they could not be read within SECONDS, or others were reading: the sentence says which."""
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -145,6 +148,8 @@ class EndedSums(Struct, frozen=True, kw_only=True):
     counted_since: datetime
     kept_since: datetime | None
     sums: list[EndedSum]
+    left_off: bool = False
+    """Whether there were more than GROUPS: those that had least of the Macs' time are not in `sums`."""
 
 
 class _Edge(Struct, frozen=True):
@@ -168,23 +173,28 @@ class EndedJobs:
 
     async def sums(self, by: By, chosen: Selection) -> EndedSums:
         """What the jobs of that selection come to, by account or by repository; who had most of the Macs comes first."""
-        params = {**_params(chosen), "now": self._clock.now(), "limit": GROUPS}
+        params = {**_params(chosen), "now": self._clock.now(), "limit": GROUPS + 1}
         async with self._looking() as connection:
             found = await fetch_one(connection, _Edge, EDGE, {"since": chosen.since, "most": MOST_ENDS - 1})
             assert found is not None  # a SELECT without FROM gives one row
             since = max(chosen.since, found.edge or chosen.since)
             statement = BY_ACCOUNT if by == "account" else BY_REPOSITORY
             sums = await fetch_all(connection, EndedSum, statement, {**params, "since": since})
-        return EndedSums(by=by, counted_since=since, kept_since=found.kept_since, sums=sums)
+        left_off = len(sums) > GROUPS
+        return EndedSums(by=by, counted_since=since, kept_since=found.kept_since, sums=sums[:GROUPS], left_off=left_off)
 
     @asynccontextmanager
     async def _looking(self) -> AsyncIterator[Connection]:
-        async with self._turn, self._database.looking(SECONDS) as connection:
-            try:
+        began = False
+        try:
+            async with asyncio.timeout(SECONDS), self._turn, self._database.looking(SECONDS) as connection:
+                began = True
                 yield connection
-            except psycopg.errors.QueryCanceled as error:
-                told = f"more jobs ended in that time than can be read in {SECONDS} s: ask for a shorter time"
-                raise TooLongError(told) from error
+        except (TimeoutError, psycopg.errors.QueryCanceled) as error:
+            if not began:
+                raise TooLongError(f"others were counting for {SECONDS} s: ask again in a moment") from error
+            told = f"more jobs ended in that time than can be read in {SECONDS} s: ask for a shorter time"
+            raise TooLongError(told) from error
 
 
 def _params(chosen: Selection) -> dict[str, datetime | str | None]:

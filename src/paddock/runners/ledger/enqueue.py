@@ -14,7 +14,7 @@ from paddock.runners.ledger.database import Connection, Database, Params
 from paddock.runners.ledger.group_commit import GroupCommit
 from paddock.runners.ledger.rows import Announced, Moved, NewJob
 
-__all__ = ["MOVED", "WHY", "Announcement", "EnqueueBatcher", "resay"]
+__all__ = ["MOVED", "WHY", "Announcement", "EnqueueBatcher", "learn_repositories", "resay"]
 
 WHY: Final[Mapping[Announced, str]] = {
     "queued": "announced by GitHub",
@@ -85,6 +85,15 @@ WHERE concerned.job_id = jobs.job_id AND said.job_id = jobs.job_id AND (jobs.sta
                                                  AND t.subject = 'job' AND t.became = 'waiting'))
 RETURNING jobs.job_id
 """
+LEARN = """
+-- learn_repositories: GitHub's number of a repository where the row has none (found in a list, or of an older release)
+WITH said AS (SELECT * FROM unnest(%(job_id)s::bigint[], %(repository_id)s::bigint[]) AS said (job_id, repository_id)),
+concerned AS (
+    SELECT job_id FROM jobs WHERE repository_id = 0 AND job_id IN (SELECT said.job_id FROM said WHERE said.repository_id <> 0)
+    ORDER BY job_id FOR UPDATE
+)
+UPDATE jobs SET repository_id = said.repository_id FROM said JOIN concerned USING (job_id) WHERE jobs.job_id = said.job_id
+"""
 UNFINISHED = """
 -- unfinished_jobs
 SELECT job_id FROM jobs WHERE job_id = ANY (%s) AND status NOT IN ('completed', 'cancelled')
@@ -121,7 +130,9 @@ class EnqueueBatcher:
             now = self._clock.now()
             added = await _ids(connection, INSERT_QUEUED, _columns(ours, now)) if ours else frozenset[int]()
             known = free - added
-            moved_on = await resay(connection, [each for each in ours if each.job.job_id in known], now)
+            again = [each for each in ours if each.job.job_id in known]
+            await learn_repositories(connection, [each.job for each in again])
+            moved_on = await resay(connection, again, now)
             unfinished = await _ids(connection, UNFINISHED, [list(known)]) if known else frozenset[int]()
 
         def moved(each: Announcement) -> Moved | None:
@@ -133,6 +144,14 @@ class EnqueueBatcher:
             return Moved.KNOWN if job_id in unfinished else Moved.FINISHED
 
         return [moved(each) for each in said]
+
+
+async def learn_repositories(connection: Connection, said: Sequence[NewJob]) -> None:
+    """Write the repository's number into rows that have none. A number that is known stays. Needs each job's own lock."""
+    told = [job for job in said if job.repository_id]
+    if told:
+        numbers = {"job_id": [job.job_id for job in told], "repository_id": [job.repository_id for job in told]}
+        await connection.execute(LEARN, numbers)
 
 
 async def resay(connection: Connection, said: Sequence[Announcement], now: datetime) -> frozenset[int]:

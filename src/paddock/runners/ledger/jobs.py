@@ -4,14 +4,16 @@ Every event about a job first waits for the job's own lock, holding nothing else
 one is written completely before the other is looked at. A row of `completions` is final: nothing queues the job again.
 """
 
+import asyncio
 from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
-from paddock.runners.ledger.enqueue import MOVED, WHY, Announcement, EnqueueBatcher, resay
+from paddock.runners.ledger.enqueue import MOVED, WHY, Announcement, EnqueueBatcher, learn_repositories, resay
 from paddock.runners.ledger.errors import InvalidEntryError
 from paddock.runners.ledger.job_metrics import JobMetrics
 from paddock.runners.ledger.notifications import Notifications
+from paddock.runners.ledger.rerouting import UNSURE_TURN, count_unsure
 from paddock.runners.ledger.rows import (
     FINISHED,
     Announced,
@@ -61,7 +63,7 @@ ORDER BY pod_uid FOR UPDATE
 """
 JOBS_CONCERNED = """
 -- jobs_concerned: in the order of locks
-SELECT job_id FROM jobs WHERE job_id = ANY (%s) ORDER BY job_id FOR UPDATE
+SELECT job_id, repository_id FROM jobs WHERE job_id = ANY (%s) ORDER BY job_id FOR UPDATE
 """
 REQUEUE = """
 -- requeue_job: only while it is still held under that claim; its place in the line stays what it was
@@ -138,6 +140,7 @@ class Jobs:
         self._clock = clock
         self._notifications = notifications
         self._enqueue_batcher = EnqueueBatcher(database, clock)
+        self._unsure_turn = asyncio.Lock()
         self.metrics: JobMetrics | None = None
         """Told of each change that this process wrote, once; a process that exports metrics sets it."""
 
@@ -156,6 +159,22 @@ class Jobs:
                 self.metrics.enqueued(job.pool)
             await self._notifications.hint(job.pool)
         return moved
+
+    async def enqueue_unsure(self, job: NewJob, *, why: str, most: int, most_of_account: int) -> Moved | None:
+        """Keep as `unserved` what may be meant for runners of others, while fewer than so many such jobs are kept, of all and
+        of its account. None: there are as many. Counted and added in one turn, so that many at once keep to it, too.
+        """
+        _check(job)
+        said = Announcement(job, "webhook", "unserved", why)
+        # Of this process one at a time: the others would wait with a connection each in hand.
+        async with self._unsure_turn, self._database.transaction() as connection:
+            await connection.execute(LOCK, [job.job_id])
+            await connection.execute(UNSURE_TURN)
+            if await fetch_one(connection, Job, JOB, [job.job_id]) is None:
+                kept = await count_unsure(connection, job.account_id)
+                if kept.of_all >= most or kept.of_account >= most_of_account:
+                    return None
+            return await self._say(connection, said)
 
     async def started(self, job: NewJob, *, runner_name: str, started_at: datetime, by: str = "webhook") -> Execution:
         """`in_progress`: this runner executes this job, whichever it was minted for.
@@ -176,7 +195,9 @@ class Jobs:
             claims = await fetch_all(connection, HeldPod, CLAIMS_CONCERNED, key)
             mine = next((c for c in claims if (c.account_id, c.runner_name) == (job.account_id, runner_name)), None)
             concerned = [job.job_id, *([mine.job_id] if mine is not None and mine.job_id is not None else [])]
-            await connection.execute(JOBS_CONCERNED, [concerned])
+            rows = await (await connection.execute(JOBS_CONCERNED, [concerned])).fetchall()
+            if (job.job_id, 0) in rows:
+                await learn_repositories(connection, [job])
             for claim in claims:
                 if mine is None or claim.generation != mine.generation:
                     await connection.execute(DISPLACE, [now, claim.generation])
@@ -185,13 +206,14 @@ class Jobs:
                 displaced["why"] = f"its runner was given job {job.job_id} instead"
                 back = await (await connection.execute(REQUEUE, displaced)).fetchone()
                 requeued = None if back is None else back[0]
+            # Before the claim is bound: it counts for the repository that the job's row names.
+            await self._insert(
+                connection, job, "running", by=by, why=words["why"], started_at=started_at, runner_name=runner_name
+            )
             if mine is not None:
                 await connection.execute(
                     EXECUTES, {"job_id": job.job_id, "generation": mine.generation, "started_at": started_at}
                 )
-            await self._insert(
-                connection, job, "running", by=by, why=words["why"], started_at=started_at, runner_name=runner_name
-            )
             binding = {
                 **words,
                 **key,
@@ -335,16 +357,20 @@ class Jobs:
         return await self._database.rows(Job, RUNNING, [started_before, limit])
 
     async def _enqueue_in_turn(self, said: Announcement) -> Moved:
-        job = said.job
         async with self._database.transaction() as connection:
-            await connection.execute(LOCK, [job.job_id])
-            if await self._insert(connection, job, said.status, by=said.by, why=said.why):
-                return MOVED[said.status]
-            moved = await resay(connection, [said], self._clock.now())
-            if job.job_id in moved:
-                return MOVED[said.status]
-            known = await fetch_one(connection, Job, JOB, [job.job_id])
-            return Moved.KNOWN if known is not None and known.status not in FINISHED else Moved.FINISHED
+            await connection.execute(LOCK, [said.job.job_id])
+            return await self._say(connection, said)
+
+    async def _say(self, connection: Connection, said: Announcement) -> Moved:
+        """What was announced, under the job's own lock."""
+        job = said.job
+        if await self._insert(connection, job, said.status, by=said.by, why=said.why):
+            return MOVED[said.status]
+        await learn_repositories(connection, [job])
+        if job.job_id in await resay(connection, [said], self._clock.now()):
+            return MOVED[said.status]
+        known = await fetch_one(connection, Job, JOB, [job.job_id])
+        return Moved.KNOWN if known is not None and known.status not in FINISHED else Moved.FINISHED
 
     async def _insert(
         self,

@@ -60,13 +60,16 @@ WHERE pool = %(pool)s AND account_id = %(account_id)s AND lower(repository) IN (
 ORDER BY repository DESC LIMIT 1 FOR UPDATE
 """
 NUDGE = """
--- nudge: one row, where the source has no open one and none was in vain lately
+-- nudge: one row, where the source has no open one and none was in vain lately. Neither for a repository that may run nothing, nor
+-- held up by a row of one that was denied since: no Pod comes for either
 WITH new AS (
     INSERT INTO scale_set_jobs (job_id, source_id, assignment, job_guid, assigned_at)
     SELECT number, %(source_id)s, %(nudged)s || '/' || number, %(nudged)s, %(now)s
     FROM (SELECT nextval('scale_set_job_ids') AS number) fresh
     WHERE NOT EXISTS (SELECT FROM scale_set_jobs a JOIN jobs j USING (job_id)
-                      WHERE a.source_id = %(source_id)s AND j.status IN ('queued', 'claimed', 'running'))
+                      WHERE a.source_id = %(source_id)s AND j.status IN ('queued', 'claimed', 'running')
+                        AND (j.status <> 'queued' OR is_allowed(j.account_id, j.repository_id, j.repository)))
+      AND is_allowed(%(account_id)s, %(repository_id)s, %(repository)s)
       AND NOT EXISTS (SELECT FROM scale_set_jobs v WHERE v.source_id = %(source_id)s AND v.workflow_run_id = 0
                       AND v.job_guid = %(nudged)s AND v.result = %(result)s AND v.finished_at > %(since)s)
     RETURNING job_id
@@ -143,8 +146,8 @@ class NamelessJobs:
     async def nudge(self, job: NewJob, *, since: datetime, by: str, why: str) -> bool:
         """One row for a job that waits at GitHub and that nobody announces, so that a runner comes and wakes it. Repeatable.
 
-        Only where the job's set is listened to and has no open row: whoever serves another job of it wakes this one, too. Not
-        if a row was made for that since `since` and waited in vain.
+        Only where the job's set is listened to and has no open row that may run: whoever serves another job of it wakes this one,
+        too. Not for a repository that may run nothing, and not if a row was made for that since `since` and waited in vain.
         """
         fields = (f for f in NewJob.__struct_fields__ if f not in ("job_id", "labels"))
         values = {name: getattr(job, name) for name in fields}

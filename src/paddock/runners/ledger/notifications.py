@@ -2,13 +2,13 @@
 
 Sent after the change is committed, in a transaction of its own: a NOTIFY inside the writing transaction would make all
 writers of the database commit one after the other. Many changes at once share one hint. Whoever listens in the process that
-made the change hears of it at once, without the way through the database, and not a second time by that way.
+made the change hears of it at once, without the way through the database, and not a second time by that way. A hint is the
+pool's name and nothing else, which every release understands; whose it is, the number of the sending connection tells.
 """
 
 import asyncio
-import os
 import random
-import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -22,7 +22,7 @@ from paddock.base.logs import get_logger
 from paddock.runners.ledger.database import Database
 from paddock.runners.ledger.errors import LedgerUnavailableError
 
-__all__ = ["EVERY_POOL", "Listener", "Notifications"]
+__all__ = ["EVERY_POOL", "Known", "Listener", "Notifications"]
 
 EVERY_POOL: Final = frozenset({"*"})
 """Look at every pool: hints may have been missed."""
@@ -32,10 +32,11 @@ _log = get_logger("ledger")
 
 NOTIFY = """
 -- hint: one statement for every pool that has something new
-SELECT pg_notify('paddock_' || current_schema(), pool || %s) FROM unnest(%s::text[]) AS pool
+SELECT pg_notify('paddock_' || current_schema(), pool) FROM unnest(%s::text[]) AS pool
 """
 
 Heard = Callable[[frozenset[str]], None]
+Known = Callable[[int, str], bool]
 
 
 class Notifications:
@@ -46,8 +47,7 @@ class Notifications:
         self._pools: set[str] = set()
         self._turn = asyncio.Lock()
         self._here: list[Heard] = []
-        self.origin = f"{socket.gethostname()}/{os.getpid()}/{id(self)}"
-        """Whose hints these are; behind the pool's name, which has no space in it."""
+        self._sent: Counter[tuple[int, str]] = Counter()
 
     @contextmanager
     def heard_here(self, heard: Heard) -> Iterator[None]:
@@ -70,9 +70,29 @@ class Notifications:
             if not sending:
                 return  # a caller that waited before us sent ours too
             try:
-                await self._database.run(NOTIFY, [f" {self.origin}", sending])
+                await self._send(sending)
             except LedgerUnavailableError as error:
                 _log.info("a hint was not sent", pools=sending, error=str(error))
+
+    def was_heard_here(self, connection: int, pool: str) -> bool:
+        """Whether a hint that arrives from that connection is one of this process's, which was heard as it was sent.
+
+        Each is known again once. Where it errs (a pooler tells other numbers, a hint got lost on its way back), a pool is looked at
+        once too often, or two seconds late.
+        """
+        if not self._sent[connection, pool]:
+            return False
+        self._sent[connection, pool] -= 1
+        if not self._sent[connection, pool]:
+            del self._sent[connection, pool]
+        return True
+
+    async def _send(self, pools: list[str]) -> None:
+        async with self._database.connection() as connection:
+            if self._here:
+                # Before it is sent: it may arrive before its sending is answered.
+                self._sent.update((connection.info.backend_pid, pool) for pool in pools)
+            await connection.execute(NOTIFY, [pools])
 
 
 class Listener:
@@ -81,7 +101,7 @@ class Listener:
     `async for pools in listener.hints()` gives the names of pools to look at. It gives EVERY_POOL on every connection, so
     nothing that was hinted while there was none is missed, and whenever `timeout` seconds passed without a hint, which
     makes it the poll that hints are only a shortcut for. A lost connection is a log line and a new connection. Hints of
-    `besides`, which were heard before, are left out.
+    which `known` says so, by the sender's connection and the pool, were heard before and are left out.
     """
 
     def __init__(self, conninfo: str, *, schema: str, clock: Clock, rng: random.Random, timeout: float = 2.0) -> None:
@@ -91,7 +111,7 @@ class Listener:
         self._rng = rng
         self._timeout = timeout
 
-    async def hints(self, besides: str = "") -> AsyncIterator[frozenset[str]]:
+    async def hints(self, known: Known | None = None) -> AsyncIterator[frozenset[str]]:
         failures = 0
         while True:
             try:
@@ -103,13 +123,13 @@ class Listener:
                     failures = 0
                     yield EVERY_POOL
                     while True:
-                        heard = {
-                            notice.payload async for notice in connection.notifies(timeout=self._timeout, stop_after=1)
-                        }
+                        heard = [one async for one in connection.notifies(timeout=self._timeout, stop_after=1)]
                         if heard:
                             # What arrived together with the first is taken along.
-                            heard |= {notice.payload async for notice in connection.notifies(timeout=0)}
-                            if named := _pools_in(heard, besides):
+                            heard += [one async for one in connection.notifies(timeout=0)]
+                            new = [one for one in heard if known is None or not known(one.pid, one.payload)]
+                            named = frozenset(one.payload for one in new)
+                            if named:
                                 yield named
                         else:
                             # Also how a connection whose other end vanished without a word is found out.
@@ -123,9 +143,3 @@ class Listener:
                 # Whoever waits goes on looking by itself, at the pace at which we try to come back.
                 yield EVERY_POOL
                 await self._clock.sleep(_RECONNECT.delay(failures, self._rng))
-
-
-def _pools_in(payloads: set[str], besides: str) -> frozenset[str]:
-    """What is hinted: the name of a pool and, except from releases before this one, whose hint it is."""
-    parts = (payload.partition(" ") for payload in payloads)
-    return frozenset(pool for pool, _, origin in parts if not origin or origin != besides)

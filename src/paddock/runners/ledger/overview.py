@@ -71,7 +71,8 @@ SELECT coalesce(extract(epoch FROM %(now)s - min(oldest) FILTER (WHERE headroom 
        (SELECT count(*) FROM claims WHERE state = 'claimed')::integer AS claimed,
        (SELECT count(*) FROM jobs WHERE status = 'running')::integer AS running,
        (SELECT count(*) FROM sessions WHERE ended_at IS NULL)::integer AS sessions_open,
-       (SELECT count(*) FROM completions WHERE completed_at > %(now)s - interval '1 hour')::integer AS completed_last_hour,
+       (SELECT count(*) FROM completions
+        WHERE completed_at > %(now)s - interval '1 hour' AND conclusion <> 'elsewhere')::integer AS completed_last_hour,
        coalesce(sum(not_allowed), 0)::integer AS not_allowed,
        (SELECT count(*) FROM jobs WHERE status = 'waiting')::integer AS held,
        (SELECT count(*) FROM jobs WHERE status = 'unserved' AND label <> '')::integer AS unserved,
@@ -148,7 +149,8 @@ WHERE j.status = 'running' AND j.started_at IS NOT NULL ORDER BY j.started_at, j
 LATENCY = """
 -- latency: jobs that ended in the window or run since, at most so many; a runner's own session says when GitHub started it
 WITH concerned AS (
-    (SELECT job_id FROM completions WHERE completed_at > %(since)s ORDER BY completed_at DESC LIMIT %(samples)s)
+    (SELECT job_id FROM completions WHERE completed_at > %(since)s AND conclusion <> 'elsewhere'
+     ORDER BY completed_at DESC LIMIT %(samples)s)
     UNION
     (SELECT job_id FROM jobs WHERE status = 'running' AND started_at > %(since)s ORDER BY started_at DESC LIMIT %(samples)s)
 ), spans AS (

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from paddock.base.clock import Clock
 from paddock.runners.api import Platform
-from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.database import Connection, Database, fetch_one
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.scale_sets import FIRST_JOB_ID
 
-__all__ = ["FormerPool", "Rerouting", "Routed"]
+__all__ = ["UNSURE_TURN", "FormerPool", "Rerouting", "Routed", "Unsure", "count_unsure"]
 
 _NEWEST = 10_000
 
@@ -23,14 +23,24 @@ SELECT status, pool, label, labels, CASE WHEN status = 'unserved' THEN changed_w
 FROM jobs WHERE status IN ('waiting', 'unserved', 'queued') GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
 """
 FORMER = """
--- former_labels: what the newest jobs of webhooks were dispatched by, and where to; numbers of GitHub's only grow
+-- former_labels: what the newest jobs of webhooks were dispatched by, and where to; numbers of GitHub's only grow. Only jobs that a
+-- Pod had, or that are in line for one: a job that is kept because its label was ours once must not keep the label ours
 SELECT DISTINCT ON (lower(label)) lower(label) AS label, pool, platform, vcpus, memory_mb FROM (
-    SELECT job_id, label, pool, platform, vcpus, memory_mb FROM jobs WHERE job_id < %(ours)s ORDER BY job_id DESC LIMIT %(newest)s
-) newest WHERE label <> '' ORDER BY lower(label), job_id DESC
+    SELECT job_id, label, pool, platform, vcpus, memory_mb FROM (
+        SELECT * FROM jobs WHERE job_id < %(ours)s ORDER BY job_id DESC LIMIT 10 * %(newest)s
+    ) latest
+    WHERE label <> '' AND (pod_uid IS NOT NULL OR status IN ('waiting', 'queued', 'claimed', 'running'))
+    ORDER BY job_id DESC LIMIT %(newest)s
+) newest ORDER BY lower(label), job_id DESC
 """
 UNSURE = """
--- unsure_jobs: unserved, and by no dispatch label of ours
-SELECT count(*)::integer FROM jobs WHERE status = 'unserved' AND label = ''
+-- unsure_jobs: unserved, and by no dispatch label of ours; all of them, and those of the account
+SELECT count(*)::integer AS of_all, (count(*) FILTER (WHERE account_id = %(account_id)s))::integer AS of_account
+FROM jobs WHERE status = 'unserved' AND label = ''
+"""
+UNSURE_TURN = """
+-- unsure_turn: whoever counts them before adding one waits here for whoever does so at this moment, in any process
+SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/unsure', 7408213))
 """
 MOVE = """
 -- reroute_group: those that still are as they were read, and that nobody is taking or speaking of at this moment
@@ -56,6 +66,7 @@ WITH free AS MATERIALIZED (
     SELECT job_id FROM free WHERE pg_try_advisory_xact_lock(job_lock_key(job_id))
 )
 UPDATE jobs SET status = 'unserved', changed_why = %(why)s, changed_by = 'routing',
+    label = CASE WHEN %(unsure)s AND labels <> '{}' THEN '' ELSE label END,
     changed_at = CASE WHEN status = 'unserved' THEN changed_at ELSE %(now)s END
 FROM ours WHERE ours.job_id = jobs.job_id
 """
@@ -82,6 +93,19 @@ class FormerPool(Struct, frozen=True, kw_only=True):
     memory_mb: int
 
 
+class Unsure(Struct, frozen=True, kw_only=True):
+    """How many jobs are kept that may be meant for runners of others."""
+
+    of_all: int
+    of_account: int
+
+
+async def count_unsure(connection: Connection, account_id: int) -> Unsure:
+    found = await fetch_one(connection, Unsure, UNSURE, {"account_id": account_id})
+    assert found is not None  # a count gives one row
+    return found
+
+
 class Rerouting:
     def __init__(self, database: Database, clock: Clock, notifications: Notifications) -> None:
         self._database = database
@@ -92,13 +116,18 @@ class Rerouting:
         return await self._database.rows(Routed, GROUPS)
 
     async def former(self) -> dict[str, FormerPool]:
-        """The dispatch labels of the newest ten thousand jobs, in small letters, and where each went last."""
+        """The dispatch labels of the newest ten thousand jobs that a Pod had or is to have, in small letters, and where each went."""
         rows = await self._database.rows(FormerPool, FORMER, {"ours": FIRST_JOB_ID, "newest": _NEWEST})
         return {row.label: row for row in rows}
 
     async def unsure(self) -> int:
         """How many jobs are kept that no pool serves and that may be meant for runners of others."""
-        return await self._database.value(UNSURE) or 0
+        return (await self.unsure_of(0)).of_all
+
+    async def unsure_of(self, account_id: int) -> Unsure:
+        """The same, and how many of them are the account's."""
+        async with self._database.connection() as connection:
+            return await count_unsure(connection, account_id)
 
     async def move(
         self, read: Routed, *, pool: str, platform: Platform, vcpus: int, memory_mb: int, label: str, why: str
@@ -123,9 +152,13 @@ class Rerouting:
             await self._notifications.hint(pool)
         return moved
 
-    async def strand(self, read: Routed, *, why: str) -> int:
-        """No pool runs these jobs: they leave the line and say so, until one does. Gives how many."""
-        return await self._database.run(STRAND, {**_read(read), "why": why, "now": self._clock.now()})
+    async def strand(self, read: Routed, *, why: str, unsure: bool = False) -> int:
+        """No pool runs these jobs: they leave the line and say so, until one does. Gives how many.
+
+        `unsure`: somebody else runs them, most likely, so that they are counted apart and are nobody's alarm.
+        """
+        params = {**_read(read), "why": why, "unsure": unsure, "now": self._clock.now()}
+        return await self._database.run(STRAND, params)
 
 
 def _read(read: Routed) -> dict[str, object]:

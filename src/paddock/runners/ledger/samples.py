@@ -39,10 +39,17 @@ SELECT 60, %(since)s, %(macs)s, %(waiting)s, %(running)s, count(*),
        percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds), percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds),
        (SELECT count(*) FROM heals WHERE at >= %(since)s AND at < %(until)s AND done_at IS NOT NULL),
        %(per_hour)s, %(currency)s,
-       -- An end is heard of a little after it, so the moment at which it was written down decides: none falls between two minutes.
+       -- The moment at which an end was written down decides, so that none falls between two minutes. Ends of the last hour are
+       -- found by their age; one that was heard of later than that, by the line that its job left as it was written down.
        coalesce((SELECT jsonb_object_agg(conclusion, jobs) FROM (
-           SELECT conclusion, count(*) AS jobs FROM completions
-           WHERE completed_at > %(since)s - interval '1 hour' AND recorded_at >= %(since)s AND recorded_at < %(until)s
+           SELECT conclusion, count(*) AS jobs FROM (
+               SELECT conclusion, recorded_at FROM completions WHERE completed_at > %(since)s - interval '1 hour'
+               UNION ALL
+               SELECT conclusion, recorded_at FROM completions WHERE completed_at <= %(since)s - interval '1 hour' AND job_id IN (
+                   SELECT job_id FROM transitions
+                   WHERE at >= %(since)s AND at < %(until)s AND subject = 'job' AND became IN ('completed', 'cancelled'))
+           ) heard
+           WHERE recorded_at >= %(since)s AND recorded_at < %(until)s AND conclusion <> 'elsewhere'
            GROUP BY conclusion) each), '{}')
 FROM waits ON CONFLICT (step, at) DO NOTHING
 """

@@ -16,8 +16,12 @@ from paddock.runners.ledger.database import Connection, Database, columns, fetch
 from paddock.runners.ledger.jobs import COMPLETE, FINISH, LOCK, REQUEUE
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.rows import Ended, HeldPod, Job, Session
+from paddock.runners.ledger.scale_sets import FIRST_JOB_ID
 
 __all__ = ["FinishedClaim", "SeenRepository", "UnconfirmedClaims"]
+
+_NEWEST = 100_000
+"""Among so many jobs a repository's number is looked for: some hours of a thousand Macs, and a bounded read."""
 
 OVER = f"""
 -- claims_of_finished_jobs: with what is known of the runner's other job, if it has one
@@ -76,8 +80,8 @@ UPDATE jobs SET enqueued_at = %(since)s
 WHERE job_id = %(job_id)s AND status IN ('queued', 'unserved') AND enqueued_at = %(read)s AND enqueued_at < %(since)s
 """
 KNOWN = """
--- known_jobs: announced here, or over
-SELECT job_id FROM jobs WHERE job_id = ANY (%(ids)s) UNION SELECT job_id FROM completions WHERE job_id = ANY (%(ids)s)
+-- known_jobs: announced here, or over. Not those that no pool serves: the queue of a scale set may be silent about one of them
+SELECT job_id FROM jobs WHERE job_id = ANY (%(ids)s) AND status <> 'unserved' UNION SELECT job_id FROM completions WHERE job_id = ANY (%(ids)s)
 """
 INSTALLATIONS = """
 -- installations_of_accounts
@@ -97,6 +101,13 @@ SELECT DISTINCT a.account_id, a.installation_id, seen.repository FROM (
 ) seen JOIN accounts a USING (account_id)
 WHERE a.installation_id IS NOT NULL AND seen.repository LIKE '%%/%%' AND seen.repository NOT LIKE '%%/(unknown)'
 ORDER BY a.installation_id, seen.repository
+"""
+REPOSITORY_NUMBER = """
+-- number_of_repository_heard: that of the newest job of this name; a name may have had another repository before
+SELECT repository_id FROM (
+    SELECT job_id, account_id, repository, repository_id FROM jobs WHERE job_id < %(ours)s ORDER BY job_id DESC LIMIT %(newest)s
+) newest
+WHERE account_id = %(account_id)s AND repository_id <> 0 AND lower(repository) = lower(%(name)s) ORDER BY job_id DESC LIMIT 1
 """
 ENDED_RUNNERS = f"""
 -- runners_by_name: whose session is known, with the Pod's uid and whether it ended
@@ -223,6 +234,11 @@ class UnconfirmedClaims:
     async def repositories(self, since: datetime) -> list[SeenRepository]:
         """Repositories that were handed a runner since then, or wait for one, or run."""
         return await self._database.rows(SeenRepository, REPOSITORIES, {"since": since})
+
+    async def repository_id(self, account_id: int, name: str) -> int:
+        """GitHub's number of a repository, as the newest announced job of that name told it; 0 where none did lately."""
+        params = {"account_id": account_id, "name": name, "ours": FIRST_JOB_ID, "newest": _NEWEST}
+        return await self._database.value(REPOSITORY_NUMBER, params) or 0
 
     async def sessions_by_runner(self, accounts: Collection[int], names: Collection[str]) -> dict[str, Session]:
         """The sessions of runners of these names, within these accounts."""

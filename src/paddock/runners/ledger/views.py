@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from paddock.base.clock import rfc3339
-from paddock.base.explanation import span
+from paddock.base.explanation import listed, span
 from paddock.runners.ledger.precedence import STEP_SECONDS
 
 __all__ = [
@@ -288,7 +288,7 @@ def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, s
         why = f"GitHub holds it back since {rfc3339(job.changed_at)} until somebody approves its deployment: no runner can take it."
         return "approval", why, None
     if job.status == "unserved":
-        labels = ", ".join(job.labels or (job.label,))
+        labels = listed(job.labels or (job.label,))
         why = f"No pool runs a job with the labels {labels}: {job.changed_why}."
         return (
             "no_pool",

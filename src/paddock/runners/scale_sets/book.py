@@ -167,7 +167,8 @@ class LedgerBook:
         if found is not None:
             return found
         run, guid = entry.workflow_run_id or 0, storable(entry.job_id)
-        known = await self._assignments.newest_of_run(source, run, guid)
+        runner_name, ended = storable(entry.runner_name) or None, entry.message_type == "JobCompleted"
+        known = await self._assignments.of_run(source, run, guid, runner_name=runner_name, ended=ended)
         # Without a moment, what is queued since is the next best that two assignments of one job differ by.
         key = known or f"{run}/{guid}/{storable(entry.queue_time) or 'unknown'}"
         return Assignment(key=key, job_guid=guid, workflow_run_id=run, assigned_at=now)

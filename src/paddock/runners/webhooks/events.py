@@ -32,7 +32,10 @@ from paddock.runners.webhooks.unserved import FormerLabels, Meant, hosted, meant
 __all__ = ["Handled", "announces_a_new_job", "handle_event"]
 
 _MOST_UNSURE = 200
-"""Of jobs that may be meant for runners of others so many are kept at once: enough to see a mistake, and no flood."""
+_MOST_UNSURE_OF_ACCOUNT = 50
+"""Of jobs that may be meant for runners of others so many are kept at once: enough to see a mistake, and no flood; of one
+account fewer, so that it hides no other's.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +202,18 @@ class _JobTeller:
         job = self._new_job(place)
         if not await self._ledger.allow_list.may_run(job.account_id, job.repository_id, job.repository):
             return self._ignored("not_allowed", choice.sentence)
-        if not meant.label and await self._ledger.rerouting.unsure() >= _MOST_UNSURE:
-            return self._ignored("too_many_unserved", choice.sentence)
         if await self._listened.may_have(job, self._job.created_at):
             return self._ignored("scale_set")
-        moved = await self._ledger.jobs.enqueue(job, status="unserved", why=choice.sentence)
+        if meant.label:
+            moved = await self._ledger.jobs.enqueue(job, status="unserved", why=choice.sentence)
+        else:
+            most = {"most": _MOST_UNSURE, "most_of_account": _MOST_UNSURE_OF_ACCOUNT}
+            # Asked before the turn is waited for: most of a flood is told here that there are enough.
+            kept = await self._ledger.rerouting.unsure_of(job.account_id)
+            full = kept.of_all >= _MOST_UNSURE or kept.of_account >= _MOST_UNSURE_OF_ACCOUNT
+            moved = None if full else await self._ledger.jobs.enqueue_unsure(job, why=choice.sentence, **most)
+        if moved is None:
+            return self._ignored("too_many_unserved", choice.sentence)
         return Handled(self._event.action, str(moved), sentence=choice.sentence)
 
     async def _meant(self) -> Meant | None:

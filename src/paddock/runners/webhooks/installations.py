@@ -108,11 +108,14 @@ class Tenants:
         return "permitted"
 
     async def given(self, event: RepositoriesEvent) -> str:
-        """The App may act for these repositories, perhaps again: their jobs go at once. Enrols nobody."""
+        """The App may act for these repositories, perhaps again: their jobs go at once. Enrols nobody.
+
+        GitHub names none where all of the account's were chosen: then every rest ends.
+        """
         account = await self._acted_for(event.installation)
         if account is None:
             return "unknown_installation"
-        await self._access.restored(account.account_id, _named(event.repositories_added), why=_AGAIN)
+        await self._access.restored(account.account_id, _named(event.repositories_added) or None, why=_AGAIN)
         return "repositories_added"
 
     async def taken(self, event: RepositoriesEvent) -> str:

@@ -38,6 +38,7 @@ def enqueue_from_github(
             vcpus=pool.vcpus,
             memory_mb=pool.spec.pod_memory_mb,
             repository=repository,
+            repository_id=await _number(ledger, account.account_id, repository),
             enqueued_at=min(job.created_at or now, now),
             workflow_run_id=job.run_id,
             workflow_name=job.workflow_name,
@@ -59,3 +60,12 @@ def enqueue_from_github(
         return moved in (Moved.QUEUED, Moved.HELD)
 
     return announce
+
+
+async def _number(ledger: Ledger, account_id: int, repository: str) -> int:
+    """GitHub's number of the repository, by which it is denied and limited: a name alone misses one that was renamed since.
+
+    An announcement is newer than the name that a person's line was written with, so it counts first. 0: nobody told it.
+    """
+    heard = await ledger.unconfirmed.repository_id(account_id, repository)
+    return heard or await ledger.scale_sets.repository_id(account_id, repository)

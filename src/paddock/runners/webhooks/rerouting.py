@@ -2,7 +2,8 @@
 
 A job is routed when it is announced, by the pools of that moment. This looks again whenever the pools have changed, and once
 a minute in any case. What no pool serves leaves the line as `unserved`, with the sentence that says which labels nobody
-offers, and comes back as soon as one does. Nothing else is touched: not a job that a runner has, and no claim.
+offers, and comes back as soon as one does. Nothing else is touched: not a job that a runner has, and no claim. No job goes to a
+pool that asks a scale set: its queue announces the job under a number of its own, and two numbers would be two runners.
 """
 
 import asyncio
@@ -69,6 +70,8 @@ class Rerouter:
             pool = choice.pool
             if group.status != "unserved" and group.pool == pool.metadata.name:
                 return 0
+            if pool.spec.job_source == "ScaleSet":
+                return await self._leave_to_scale_set(group, pool)
             why = f"pool {pool.metadata.name} offers its labels"
             moved = await self._ledger.rerouting.move(
                 group,
@@ -86,9 +89,20 @@ class Rerouter:
             if group.status == "waiting" or (group.status == "unserved" and group.why == why):
                 return 0
             moved = await self._ledger.rerouting.strand(group, why=why)
-        if moved:
-            _log.warning("waiting jobs were routed anew", jobs=moved, labels=labels, was=group.pool, why=why)
-        return moved
+        return _told(group, moved, why)
+
+    async def _leave_to_scale_set(self, group: Routed, pool: RunnerPool) -> int:
+        """Out of the line, and nobody's alarm: GitHub tells the set's queue of the job, and says here when it ends."""
+        why = f"pool {pool.metadata.name} is told of such jobs by its scale set's queue, and runs them under other numbers"
+        if group.status == "waiting" or (group.status == "unserved" and group.why == why):
+            return 0
+        return _told(group, await self._ledger.rerouting.strand(group, why=why, unsure=True), why)
+
+
+def _told(group: Routed, moved: int, why: str) -> int:
+    if moved:
+        _log.warning("waiting jobs were routed anew", jobs=moved, labels=group.labels, was=group.pool, why=why)
+    return moved
 
 
 def _serves(pools: Sequence[RunnerPool], name: str, labels: Sequence[str]) -> bool:
@@ -102,6 +116,7 @@ def _offers(pools: Sequence[RunnerPool]) -> object:
         (
             pool.metadata.name,
             pool.metadata.deletion_timestamp is not None,
+            pool.spec.job_source,
             pool.spec.dispatch_label,
             tuple(pool.spec.runner_labels),
         )

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from paddock.base.explanation import listed
 from paddock.runners.api import RunnerPool
+from paddock.runners.webhooks.payload import storable
 
 __all__ = ["Chosen", "Ignored", "Reason", "choose", "kin", "nearest", "offered", "only_queues_offer"]
 
@@ -118,4 +120,5 @@ def _words(labels: Iterable[str]) -> set[str]:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return ", ".join(sorted(words))
+    # Sentences are kept beside the job: what could not be stored would have its announcement given up.
+    return listed(sorted(storable(word) for word in words))

@@ -5,6 +5,7 @@ that our runners offer: a team may have other runners beside Paddock, so that su
 nobody's alarm. Jobs for GitHub's own runners are never ours.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,10 +60,16 @@ class FormerLabels:
         self._clock = clock
         self._read_at = float("-inf")
         self._known: Mapping[str, FormerPool] = {}
+        self._turn = asyncio.Lock()
 
     async def known(self) -> Mapping[str, FormerPool]:
-        now = self._clock.monotonic()
-        if now - self._read_at >= _KEPT:
-            self._known = await self._ledger.rerouting.former()
-            self._read_at = now
+        if self._is_old():
+            async with self._turn:
+                # Of many deliveries that come together one reads, and the others find what it read.
+                if self._is_old():
+                    self._known = await self._ledger.rerouting.former()
+                    self._read_at = self._clock.monotonic()
         return self._known
+
+    def _is_old(self) -> bool:
+        return self._clock.monotonic() - self._read_at >= _KEPT

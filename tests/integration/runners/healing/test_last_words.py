@@ -1,6 +1,8 @@
 """A Linux runner that died under its job: nobody posts its log, so its last lines are read before its Pod goes."""
 
+import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import httpx2
 import pytest
@@ -8,6 +10,8 @@ from integration.runners.healing.healing_rig import NAMESPACE, HealingRig, as_le
 from integration.runners.ledger.rig import ACME
 
 from paddock.kube.builtin import Pod
+from paddock.runners.healing import last_words
+from paddock.runners.healing.evidence import printed
 from paddock.runners.healing.last_words import LastWords
 from paddock.runners.ledger import Pod as LedgerPod
 from paddock.runners.pools.retirement import LedgerRetirementApi
@@ -128,3 +132,24 @@ async def test_a_node_that_does_not_answer_holds_one_report_up_and_not_the_next_
     scene.serves(lambda _: httpx2.Response(200, content=b"back\n"))
     third, _ = await scene.rig.busy(linux=True)
     assert await scene.stopped(third) == "back"
+
+
+async def test_slow_answers_hold_a_report_up_for_one_deadline_and_not_for_one_each(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(last_words, "_TIMEOUT", 0.3)
+    pod, _ = await scene.rig.busy(linux=True)
+    read = scene.rig.client.get
+
+    async def slowly_read(*arguments: Any, **named: Any) -> Any:
+        await asyncio.sleep(0.2)
+        return await read(*arguments, **named)
+
+    async def slowly_printed(*arguments: Any, **named: Any) -> Any:
+        await asyncio.sleep(0.2)
+        return await printed(*arguments, **named)
+
+    monkeypatch.setattr(scene.rig.client, "get", slowly_read)
+    monkeypatch.setattr(last_words, "printed", slowly_printed)
+    assert await scene.last_words(as_ledger(pod)) == ""
+    assert scene.asked == 0

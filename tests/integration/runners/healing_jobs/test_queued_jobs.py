@@ -12,6 +12,7 @@ from paddock.clients.github import BudgetSpent, GitHubJob, Unavailable
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.queued_jobs import LongQueued, UnheardJobs
 from paddock.runners.ledger import Moved, Outcome
+from paddock.runners.ledger.scale_sets import FIRST_JOB_ID
 
 HOUR = 3600.0
 
@@ -126,6 +127,44 @@ async def test_a_job_in_progress_at_github_is_never_ended_but_bound_to_its_runne
     github.says(10, "in_progress", runner_name="somebody", started_at=START)
     assert await _kinds(worker) == ["queued_started"]
     assert await bench.status(10) == "running"
+
+
+@pytest.mark.parametrize("status", ["in_progress", "completed"])
+async def test_a_job_that_no_pool_serves_is_over_here_when_a_runner_that_is_not_ours_has_it(bench: Bench, status: str):
+    github, worker = await _waiting(bench, 700)
+    await bench.ledger.jobs.enqueue(job(11, age=700), status="unserved")
+    for number in (10, 11):
+        github.says(number, status, runner_name="their-mac-3", started_at=START, conclusion="success")
+    report = await worker.heal()
+    assert "job 11 of org1/app (mac-m4) was left to the runner that has it" in report.healed[-1].sentence
+    row = await bench.ledger.jobs.get(11)
+    assert row is not None
+    assert (row.status, row.conclusion, row.runner_name) == ("completed", "elsewhere", None)
+    assert await bench.status(10) == {"in_progress": "running"}.get(status, status), "a pool of ours serves that one"
+    assert (await bench.ledger.overview.summary()).running == (status == "in_progress")
+
+
+async def test_a_job_that_no_pool_serves_is_bound_to_a_runner_of_ours_that_has_it(bench: Bench):
+    github, worker = await _waiting(bench, 100)
+    await bench.running(1)
+    await bench.ledger.jobs.enqueue(job(11, age=700), status="unserved")
+    github.says(11, "in_progress", runner_name="runner-1-mint", started_at=START)
+    assert await _kinds(worker) == ["queued_started"]
+    assert (await bench.status(10), await bench.status(11)) == ("queued", "running")
+
+
+@pytest.mark.parametrize("status", ["in_progress", "completed"])
+async def test_a_job_that_a_scale_sets_runner_has_takes_nothing_from_the_sets_own_row(bench: Bench, status: str):
+    github, worker = await _waiting(bench, 100)
+    await bench.ledger.jobs.completed(10, account_id=ACME, conclusion="cancelled", completed_at=START)
+    await bench.queue(job(FIRST_JOB_ID))
+    await bench.running(1)
+    await bench.ledger.jobs.enqueue(job(11, age=700), status="unserved")
+    github.says(11, status, runner_name="runner-1-mint", started_at=START, conclusion="success")
+    await worker.heal()
+    assert await bench.status(11) == "completed"
+    assert await bench.status(FIRST_JOB_ID) == "running"
+    assert [claim.job_id for claim in await bench.ledger.claims.all()] == [FIRST_JOB_ID]
 
 
 @pytest.mark.parametrize(("age", "end"), [(2 * HOUR, "queued"), (25 * HOUR, "completed")])

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from paddock.runners.http.ended import ended_routes
 from paddock.runners.ledger import NewJob, ended_jobs
 from paddock.runners.ledger.ended_jobs import Selection
+from paddock.runners.ledger.samples import MINUTE, FleetNumbers, step_began
 from paddock.simulator.transport import InProcessTransport
 
 LINUX = "linux-small"
@@ -96,6 +97,15 @@ async def test_the_answer_says_how_far_back_it_counted_and_how_far_back_anything
     assert (await bench.ledger.ended_jobs.sums("account", day(bench))).kept_since == ends[0]
 
 
+@pytest.mark.parametrize(("most", "told"), [(2, True), (3, False)])
+async def test_names_that_are_left_off_are_told(bench: Bench, monkeypatch: pytest.MonkeyPatch, most: int, told: bool):
+    monkeypatch.setattr(ended_jobs, "GROUPS", most)
+    await a_morning(bench)
+    found = await bench.ledger.ended_jobs.sums("repository", day(bench))
+    assert (len(found.sums), found.left_off) == (most, told)
+    assert found.sums[0].name == "org2/app", "who had most of the Macs is never left off"
+
+
 async def test_the_jobs_themselves_are_listed_by_account_repository_and_time(bench: Bench):
     await a_morning(bench)
     newest = bench.ledger.ended_jobs.newest
@@ -104,6 +114,25 @@ async def test_the_jobs_themselves_are_listed_by_account_repository_and_time(ben
     (linux,) = await newest(day(bench, repository="org1/site"), 100)
     assert (linux.job_id, linux.platform, linux.pool) == (3, "linux", LINUX)
     assert await newest(Selection(since=bench.clock.now() + timedelta(seconds=1)), 100) == []
+
+
+async def test_a_job_that_ran_elsewhere_is_nobodys(bench: Bench):
+    await a_morning(bench)
+    counted = (await bench.ledger.overview.summary()).completed_last_hour
+    for number in (6, 7, 8):
+        one = now(bench, number)
+        await bench.ledger.jobs.enqueue(one, status="unserved")
+        await bench.completed(one, None, "elsewhere")
+    by_account = await bench.ledger.ended_jobs.sums("account", day(bench))
+    by_repository = await bench.ledger.ended_jobs.sums("repository", day(bench))
+    assert [sum(one.jobs for one in found.sums) for found in (by_account, by_repository)] == [5, 5]
+    assert len(await bench.ledger.ended_jobs.newest(day(bench), 100)) == 5
+    assert [one.job_id for one in await bench.ledger.overview.recent(2)] == [5, 4]
+    assert (await bench.ledger.overview.summary()).completed_last_hour == counted
+    minute = step_began(bench.clock.now(), MINUTE)
+    await bench.ledger.samples.add(minute, FleetNumbers(macs={}, waiting=0, running=0))
+    (sample,) = await bench.ledger.samples.since(minute, MINUTE)
+    assert "elsewhere" not in sample.ended
 
 
 async def test_neither_reads_more_than_the_time_that_was_asked_for(bench: Bench):
@@ -168,3 +197,20 @@ async def test_who_asks_for_more_than_can_be_read_in_time_is_told_to_ask_for_les
     assert (refused.status_code, refused.json()["reason"]) == (400, "too_long")
     assert "ask for a shorter time" in refused.json()["error"]
     assert (await client.get("ended?by=repository")).status_code == 200, "the next one is served"
+
+
+async def test_one_deadline_counts_for_all_that_is_read_and_for_waiting_for_ones_turn(
+    bench: Bench, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+):
+    await a_morning(bench)
+    monkeypatch.setattr(ended_jobs, "SECONDS", 1)
+    with monkeypatch.context() as slow:
+        edge = "SELECT NULL::timestamptz AS edge, NULL::timestamptz AS kept_since FROM pg_sleep(0.7)"
+        slow.setattr(ended_jobs, "EDGE", edge)
+        slow.setattr(ended_jobs, "BY_ACCOUNT", "SELECT pg_sleep(0.7)")
+        refused = await client.get("ended")
+        assert (refused.status_code, refused.json()["reason"]) == (400, "too_long")
+    async with bench.ledger.ended_jobs._turn:
+        refused = await client.get("ended")
+    assert "others were counting for 1 s: ask again" in refused.json()["error"]
+    assert (await client.get("ended")).status_code == 200, "the next one is served"

@@ -91,6 +91,23 @@ async def test_ends_are_counted_by_result_in_the_minute_in_which_they_are_heard_
     assert quarter.ended == {"success": 2, "failure": 1, "cancelled": 1}
 
 
+@pytest.mark.parametrize("hours", [2, 80])
+async def test_an_end_that_is_heard_of_hours_late_is_counted_once(bench: Bench, hours: int):
+    await bench.accounts(ACME)
+    await bench.queue(job(1), job(2))
+    ended = bench.clock.now()
+    bench.clock.advance(hours * 3600)
+    minute = step_began(bench.clock.now(), MINUTE)
+    for number in (1, 2):
+        told = {"account_id": ACME, "conclusion": "success", "completed_at": ended, "runner_name": None}
+        await bench.ledger.jobs.completed(number, **told, job=job(number))
+        await bench.ledger.jobs.completed(number, **told, job=job(number))
+    for at in (minute - MINUTE, minute, minute + MINUTE):
+        await bench.ledger.samples.add(at, BUSY)
+    rows = await bench.ledger.samples.since(minute - MINUTE, MINUTE)
+    assert [row.ended for row in rows] == [{}, {"success": 2}, {}]
+
+
 async def test_a_row_of_the_release_before_has_no_ends(bench: Bench):
     await bench.ask("INSERT INTO samples VALUES (60, %s, '{}', 0, 0, 0, NULL, NULL, 0, 0, '')", [first_hour()])
     (row,) = await bench.ledger.samples.since(first_hour(), MINUTE)

@@ -7,6 +7,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 from integration.runners.ledger.rig import ACME, POOL, Bench, job
+from psycopg import sql
 
 from paddock.base.migrations import MigrationError
 from paddock.runners.ledger import (
@@ -133,8 +134,8 @@ async def test_a_hint_is_heard_at_once_in_its_own_process_and_by_the_others_thro
     await bench.accounts(ACME)
     here: list[frozenset[str]] = []
     own, others = (
-        _listener(bench, timeout=0.5).hints(besides=bench.ledger.notifications.origin),
-        _listener(bench).hints(besides="somebody"),
+        _listener(bench, timeout=0.5).hints(bench.ledger.notifications.was_heard_here),
+        _listener(bench).hints(),
     )
     async with asyncio.timeout(10):
         assert await anext(own) == await anext(others) == EVERY_POOL
@@ -145,8 +146,19 @@ async def test_a_hint_is_heard_at_once_in_its_own_process_and_by_the_others_thro
         assert await anext(own) == EVERY_POOL, "half a second without anything new"
         await bench.queue(job(11))
         assert here == [{POOL}], "nobody listens here any more"
+        assert await anext(own) == {POOL}
+        assert not bench.ledger.notifications._sent
     for hints in (own, others):
         await hints.aclose()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def test_a_hint_is_the_name_of_its_pool_alone_as_every_release_understands_it(bench: Bench):
+    listening = await bench.connect()
+    await listening.execute(sql.SQL("LISTEN {}").format(sql.Identifier(f"paddock_{bench.schema}")))
+    await bench.ledger.notifications.hint("mac-m4", "linux-x64")
+    heard = [one.payload async for one in listening.notifies(timeout=5, stop_after=2)]
+    await listening.close()
+    assert sorted(heard) == ["linux-x64", "mac-m4"]
 
 
 async def test_a_listener_whose_connection_is_killed_looks_everywhere_and_listens_again(bench: Bench):
@@ -173,19 +185,16 @@ async def test_without_hints_the_listener_looks_by_itself(bench: Bench):
     await hints.aclose()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-async def test_a_burst_of_jobs_shares_hints(bench: Bench):
+async def test_a_burst_of_jobs_shares_hints(bench: Bench, monkeypatch: pytest.MonkeyPatch):
     await bench.accounts(ACME)
     sent = []
-    notify = bench.ledger.notifications._database.run
+    send = bench.ledger.notifications._send
 
-    async def counted(*args: object) -> int:
-        sent.append(args)
+    async def counted(pools: list[str]) -> None:
+        sent.append(pools)
         await asyncio.sleep(0.01)
-        return await notify(*args)  # pyright: ignore[reportArgumentType]
+        await send(pools)
 
-    bench.ledger.notifications._database.run = counted  # pyright: ignore[reportAttributeAccessIssue]
-    try:
-        await asyncio.gather(*(bench.ledger.jobs.enqueue(job(n)) for n in range(100, 150)))
-    finally:
-        del bench.ledger.notifications._database.run
+    monkeypatch.setattr(bench.ledger.notifications, "_send", counted)
+    await asyncio.gather(*(bench.ledger.jobs.enqueue(job(n)) for n in range(100, 150)))
     assert 1 <= len(sent) < 25

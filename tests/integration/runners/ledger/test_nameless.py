@@ -239,3 +239,14 @@ async def test_a_nudge_that_was_in_vain_is_not_repeated_for_half_an_hour(bench: 
     assert not await nudged(bench, waiting())
     bench.clock.advance(2 * 60)
     assert await nudged(bench, waiting())
+
+
+async def test_a_nudge_for_a_repository_that_was_denied_since_holds_up_no_other(bench: Bench) -> None:
+    source = await source_of(bench)
+    await bench.ledger.scale_sets.note(source, "Listening", heard=True)
+    secret = job(5, pool="macos", repository="org1/secret", repository_id=9)
+    assert await nudged(bench, secret)
+    await bench.ledger.allow_list.deny(1, "org1/secret", repository_id=9, by="test", why="as the test needs it")
+    assert not await nudged(bench, secret), "no Pod would come for it"
+    assert await nudged(bench, waiting())
+    assert not await nudged(bench, waiting(6)), "one is enough"

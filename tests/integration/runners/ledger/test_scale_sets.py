@@ -40,7 +40,7 @@ async def source_of(bench: Bench) -> Source:
 def entry(
     kind: str,
     *,
-    at: str = "2026-01-01T00:00:00Z",
+    at: str | None = "2026-01-01T00:00:00Z",
     runner: str = "",
     result: str = "",
     name: str = "build",

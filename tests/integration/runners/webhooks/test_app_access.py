@@ -7,6 +7,7 @@ from integration.runners.ledger.rig import POOL, Bench
 from integration.runners.webhooks.rig import Dispatcher
 
 from paddock.runners.ledger import Outcome
+from paddock.runners.ledger.app_access import RATE_LIMITED
 from paddock.runners.ledger.claims import Scope
 
 
@@ -30,6 +31,20 @@ async def test_what_rested_for_want_of_a_permission_goes_as_soon_as_somebody_giv
     assert frozenset({POOL}) in heard
     assert (await bench.claimed(3)).job_id == 7
     assert (await bench.claim(4)).outcome is Outcome.EMPTY, "another account's rest is its own"
+
+
+async def test_a_rest_that_githubs_limit_asked_for_is_ended_by_no_access_that_is_given(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7))
+    claim = await bench.claimed(1)
+    limited = {"by": "test", "why": f"{RATE_LIMITED}: secondary limit", "scope": "account", "retry_after": 600.0}
+    await bench.ledger.claims.mint_failed(claim, **limited)
+    accepted = dispatcher.installation("new_permissions_accepted", account=1, installation=1001)
+    await dispatcher.deliver(accepted, event="installation")
+    assert (await bench.claim(2)).outcome is Outcome.EMPTY
+    bench.clock.advance(15 * 60)
+    assert (await bench.claimed(2)).job_id == 7
 
 
 async def test_a_word_of_a_replaced_or_suspended_installation_or_of_a_stranger_ends_no_rest(bench: Bench):
@@ -69,6 +84,17 @@ async def test_a_repository_that_is_taken_from_the_app_rests_and_says_so_until_i
     assert await say("added", app=5) == ["repositories_added"]
     assert (await bench.claimed(1)).job_id == 7
     assert dispatcher.counted("installation", "repositories_added") == 2
+
+
+async def test_where_all_repositories_are_given_and_none_is_named_every_rest_ends(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7))
+    for action, numbers in (("removed", {"app": 5}), ("added", {})):
+        assert (await bench.ask("SELECT count(*) FROM setbacks")) == [(0 if action == "removed" else 1,)]
+        said = dispatcher.repositories(action, account=1, installation=1001, **numbers)
+        await dispatcher.deliver(said, event="installation_repositories")
+    assert (await bench.claimed(1)).job_id == 7
 
 
 async def test_a_mint_that_fails_after_the_rest_of_a_removal_rests_as_long_again(bench: Bench):

@@ -1,6 +1,7 @@
 """A waiting job follows its labels, whatever becomes of the pool that it was first sent to."""
 
 import msgspec
+import pytest
 from integration.runners.ledger.rig import Bench
 from integration.runners.webhooks.rig import LINUX, MAC, Dispatcher
 
@@ -18,6 +19,10 @@ def rerouter(dispatcher: Dispatcher) -> Rerouter:
 
 def named(name: str, pool: RunnerPool = MAC) -> RunnerPool:
     return RunnerPool(metadata=ObjectMeta(name=name), spec=pool.spec)
+
+
+def of_scale_set(pool: RunnerPool) -> RunnerPool:
+    return RunnerPool(metadata=pool.metadata, spec=replace(pool.spec, job_source="ScaleSet"))
 
 
 async def test_the_line_of_a_renamed_pool_goes_to_its_successor(bench: Bench):
@@ -129,3 +134,44 @@ async def test_a_job_held_for_approval_follows_its_pool_and_stays_held(bench: Be
     row = await bench.ledger.jobs.get(7)
     assert row is not None
     assert (row.status, row.pool) == ("waiting", "mac-m5")
+
+
+@pytest.mark.parametrize("labels", [("self-hosted", "paddock-macos"), ("paddock-macos", "gpu")])
+async def test_a_job_that_nobody_serves_is_not_queued_a_second_time_beside_a_scale_set(
+    bench: Bench, labels: tuple[str, ...]
+):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    dispatcher.pools = [LINUX] if "gpu" not in labels else [LINUX, MAC]
+    assert await dispatcher.deliver(dispatcher.job(7, labels=labels)) == ["unserved"]
+    able = replace(MAC.spec, runner_labels=("self-hosted", "gpu"))
+    dispatcher.pools = [LINUX, of_scale_set(RunnerPool(metadata=MAC.metadata, spec=able))]
+    assert [await rerouter(dispatcher).look() for _ in range(2)] == [1, 0]
+    assert (await bench.claim(1)).outcome is Outcome.EMPTY
+    summary = await bench.ledger.overview.summary()
+    assert (summary.unserved, summary.unsure) == (0, 1)
+    assert "pool mac-m4 is told of such jobs by its scale set's queue" in summary.unsure_why
+    # Back at webhooks, the pool takes it over.
+    dispatcher.pools = [LINUX, RunnerPool(metadata=MAC.metadata, spec=able)]
+    assert await rerouter(dispatcher).look() == 1
+    assert (await bench.claimed(1)).job_id == 7
+
+
+async def test_the_line_of_a_deleted_pool_is_left_to_the_scale_set_that_has_its_label(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7), dispatcher.job(8, "waiting", status="waiting"))
+    dispatcher.pools = [of_scale_set(named("mac-m5"))]
+    assert await rerouter(dispatcher).look() == 1
+    assert (await bench.status(7), await bench.status(8)) == ("unserved", "waiting")
+    assert (await bench.ledger.overview.summary()).unserved == 0
+    assert await bench.ledger.unconfirmed.known([7, 8]) == {8}, "the queue may be silent about it"
+
+
+async def test_the_line_of_a_pool_that_changes_to_a_scale_set_is_served_to_its_end(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7))
+    dispatcher.pools = [of_scale_set(MAC)]
+    assert await rerouter(dispatcher).look() == 0
+    assert (await bench.claimed(1)).job_id == 7

@@ -29,6 +29,9 @@ class Scene:
         for kind in kinds:
             await self._book.apply(self.source, entry(kind, at=self._assigned_at, **more), POOL)
 
+    async def queue_says_without_moment(self, kind: str, **more: Any) -> None:
+        await self._book.apply(self.source, entry(kind, at=None, **more), POOL)
+
     @property
     def pools(self) -> Sequence[RunnerPool] | None:
         """As they are now; POOL at first."""
@@ -103,6 +106,36 @@ async def test_an_end_that_the_queue_never_told_comes_by_webhook(bench: Bench) -
     assert await it.ledger.claims.all() == []
     await it.queue_says("JobStarted", "JobCompleted", runner="r1", result="succeeded")
     assert (await it.row())[1] == job
+
+
+@pytest.mark.parametrize("kind", ["JobStarted", "JobCompleted"])
+async def test_an_end_by_webhook_is_the_same_jobs_when_the_queue_tells_no_moment(bench: Bench, kind: str) -> None:
+    it = await scene(bench)
+    await it.queue_says("JobAssigned")
+    await it.handed_to("r1")
+    await it.queue_says("JobStarted", runner="r1")
+    assert await it.webhook_says("completed", "r1") == "completed"
+    _, job = await it.row()
+    await it.queue_says_without_moment(kind, runner="r1", result="succeeded")
+    assert (await it.row())[1] == job
+    assert await bench.ask("SELECT job_id FROM completions") == [(job.job_id,)]
+
+
+async def test_an_end_without_runner_and_moment_that_is_told_twice_is_one_end(bench: Bench) -> None:
+    it = await scene(bench)
+    await it.queue_says("JobAssigned")
+    for _ in range(2):
+        await it.queue_says_without_moment("JobCompleted", result="canceled")
+    assert (await it.row())[1].status == "cancelled"
+
+
+async def test_a_job_that_is_assigned_again_is_another_than_the_one_that_is_over(bench: Bench) -> None:
+    it = await scene(bench)
+    await it.queue_says("JobAssigned")
+    await it.handed_to("r1")
+    await it.queue_says("JobStarted", "JobCompleted", runner="r1", result="succeeded")
+    await it.queue_says_without_moment("JobStarted", runner="r2")
+    assert await bench.ask("SELECT runner_name FROM jobs WHERE status = 'running'") == [("r2",)]
 
 
 @pytest.mark.parametrize("write", ["jobs.completed", "assignments.finished"])

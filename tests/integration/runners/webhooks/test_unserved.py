@@ -1,10 +1,13 @@
 """A job that no pool serves and that seems to be meant for us is known, and says which labels nobody offers."""
 
-import pytest
-from integration.runners.ledger.rig import Bench
-from integration.runners.webhooks.rig import LINUX, MAC, Dispatcher
+import asyncio
 
-from paddock.runners.ledger import Outcome
+import pytest
+from integration.runners.ledger.rig import Bench, job
+from integration.runners.webhooks.rig import LINUX, MAC, Dispatcher
+from msgspec.structs import replace
+
+from paddock.runners.ledger import Ledger, Moved, Outcome, rerouting
 from paddock.runners.webhooks import events
 from paddock.runners.webhooks.rerouting import Rerouter
 
@@ -32,6 +35,32 @@ async def test_a_job_that_is_perhaps_ours_is_shown_and_counted_apart(bench: Benc
     assert (summary.unserved, summary.unsure) == (0, 1)
     assert words in summary.unsure_why
     assert (await bench.ledger.signals.unserved(), await bench.ledger.rerouting.unsure()) == (0, 1)
+
+
+@pytest.mark.parametrize("labels", [("self-hosted", "a\x00b"), ("paddock-macos", "a\x00b")])
+async def test_a_label_that_postgres_cannot_hold_is_told_without_what_it_refuses(bench: Bench, labels: tuple[str, ...]):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    assert await dispatcher.deliver(dispatcher.job(7, labels=labels)) == ["unserved"]
+    row = await bench.ledger.jobs.get(7)
+    assert row is not None
+    assert "offer" in row.changed_why
+    assert "ab" in row.changed_why
+    assert await Rerouter(bench.ledger, lambda: dispatcher.pools, bench.clock).look() == 0
+
+
+async def test_no_tenant_decides_how_long_the_sentences_of_operators_are(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    many = tuple(f"{n:03}" + "x" * 990 for n in range(190))
+    await dispatcher.deliver(dispatcher.job(7, labels=("self-hosted", *many)))
+    why = (await bench.ledger.overview.summary()).unsure_why
+    waiting = await bench.ledger.overview.waiting(7)
+    assert waiting is not None
+    assert "004xxx" in why
+    assert "… and 185 more; the nearest pool is" in why
+    assert len(why) < 500
+    assert len(waiting.why) < 1000
 
 
 @pytest.mark.parametrize(
@@ -72,6 +101,54 @@ async def test_a_job_announced_after_its_pool_was_deleted_is_surely_ours_and_goe
     dispatcher.pools = [MAC, LINUX]
     assert await rerouter.look() == 3
     assert (await bench.claimed(1)).job_id == 7
+
+
+async def test_jobs_that_were_kept_for_a_label_and_ran_elsewhere_do_not_keep_the_label_ours(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(1, labels=("paddock-macos",)))
+    dispatcher.pools = [LINUX]
+    assert await dispatcher.deliver(dispatcher.job(2, labels=("paddock-macos",))) == ["unserved"]
+    await dispatcher.deliver(dispatcher.job(1, "completed", labels=("paddock-macos",), conclusion="cancelled"))
+    began = dispatcher.job(2, "in_progress", labels=("paddock-macos",), runner_name="their-mac-3")
+    assert await dispatcher.deliver(began) == ["elsewhere"]
+    assert await bench.ledger.rerouting.former() == {}
+
+
+async def test_a_label_is_ours_by_the_newest_jobs_that_were_dispatched_however_many_others_are_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rerouting, "_NEWEST", 2)
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(1))
+    await bench.running(1)
+    await dispatcher.deliver(dispatcher.job(1, "completed", runner_name="runner-1-mint"))
+    for n in range(2, 12):
+        await dispatcher.deliver(dispatcher.job(n, labels=("self-hosted", "their-macs")))
+    assert set(await bench.ledger.rerouting.former()) == {"paddock-macos"}
+    await dispatcher.deliver(*(dispatcher.job(n, labels=("paddock-linux",)) for n in (12, 13)))
+    assert set(await bench.ledger.rerouting.former()) == {"paddock-linux"}
+
+
+async def test_former_labels_are_read_once_a_minute_however_many_jobs_come_together(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    read, reads = bench.ledger.rerouting.former, 0
+
+    async def former() -> dict[str, rerouting.FormerPool]:
+        nonlocal reads
+        reads += 1
+        return await read()
+
+    monkeypatch.setattr(bench.ledger.rerouting, "former", former)
+    for minute in (1, 2):
+        monkeypatch.setattr(dispatcher.worker._former, "_read_at", float("-inf"))
+        jobs = range(100 * minute, 100 * minute + 64)
+        await dispatcher.deliver(*(dispatcher.job(n, labels=("self-hosted", "macos-62")) for n in jobs))
+        assert reads == minute
 
 
 async def test_a_job_that_is_perhaps_ours_is_queued_as_soon_as_a_pool_offers_its_labels(bench: Bench):
@@ -134,6 +211,33 @@ async def test_jobs_that_are_perhaps_ours_are_no_flood_and_keep_out_none_that_su
     assert dispatcher.counted("queued", "too_many_unserved") == 3
     assert await dispatcher.deliver(dispatcher.job(8, labels=("paddock-macos", "x"))) == ["unserved"]
     assert await dispatcher.deliver(dispatcher.job(9)) == ["queued"]
+
+
+async def test_many_at_once_are_no_flood_either_and_no_account_hides_anothers(bench: Bench):
+    await bench.accounts(1, 2)
+    dispatchers = [Dispatcher(bench), Dispatcher(bench)]
+    written = [
+        dispatchers[0].job(n, account=2 if n == 200 else 1, labels=("self-hosted", "their-macs")) for n in range(1, 201)
+    ]
+    for n, payload in enumerate(written):
+        await bench.ledger.deliveries.store(f"flood-{n}", "workflow_job", payload)
+    await asyncio.gather(*(dispatcher.worker.drain() for dispatcher in dispatchers))
+    kept = await bench.ask("SELECT account_id, count(*) FROM jobs GROUP BY 1 ORDER BY 1")
+    assert kept == [(1, events._MOST_UNSURE_OF_ACCOUNT), (2, 1)]
+
+
+async def test_the_cap_holds_among_processes_that_count_at_the_same_moment(bench: Bench):
+    await bench.accounts(1)
+    cap = {"why": "nobody offers it", "most": 5, "most_of_account": 9}
+    perhaps = [replace(job(n), label="") for n in range(1, 21)]
+    async with Ledger.open(bench.dsn, clock=bench.clock, schema=bench.schema) as rival:
+        both = (bench.ledger, rival) * 10
+        told = await asyncio.gather(
+            *(ledger.jobs.enqueue_unsure(one, **cap) for ledger, one in zip(both, perhaps, strict=True))
+        )
+    assert sorted(str(moved) for moved in told) == ["None"] * 15 + ["unserved"] * 5
+    kept = perhaps[[moved is Moved.UNSERVED for moved in told].index(True)]
+    assert await bench.ledger.jobs.enqueue_unsure(kept, **cap) is Moved.KNOWN, "said again, it is there"
 
 
 async def test_one_that_waits_for_an_approval_is_kept_once_it_is_approved(bench: Bench):

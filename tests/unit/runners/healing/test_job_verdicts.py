@@ -32,7 +32,8 @@ def _running() -> list[RunningJobFacts]:
 
 def _queued() -> list[QueuedJobFacts]:
     yes_or_no = (False, True)
-    return [QueuedJobFacts(*one) for one in itertools.product(AGES, JobSaid, yes_or_no, yes_or_no, yes_or_no, SPANS)]
+    states = itertools.product(AGES, JobSaid, yes_or_no, yes_or_no, yes_or_no, SPANS, yes_or_no)
+    return [QueuedJobFacts(*one) for one in states]
 
 
 def _proven_missing(job: RunningJobFacts | QueuedJobFacts) -> bool:
@@ -68,6 +69,8 @@ def _running_oracle(job: RunningJobFacts) -> Action:
 
 
 def _queued_oracle(job: QueuedJobFacts) -> Action:
+    if job.elsewhere and job.said in (JobSaid.IN_PROGRESS, JobSaid.COMPLETED):
+        return Action.LEAVE
     if job.said is JobSaid.IN_PROGRESS:
         return Action.BIND if job.runner_named else Action.KEEP
     if job.said is JobSaid.COMPLETED or (_proven_missing(job) and job.waited >= timedelta(minutes=10)):
@@ -132,7 +135,8 @@ def test_what_github_has_in_progress_is_left_alone_or_bound_and_nothing_else():
             assert judge_running(job, SETTINGS).action is Action.KEEP
     for queued in _queued():
         if queued.said is JobSaid.IN_PROGRESS:
-            assert judge_queued(queued, SETTINGS).action in (Action.KEEP, Action.BIND)
+            left = Action.LEAVE if queued.elsewhere else Action.BIND
+            assert judge_queued(queued, SETTINGS).action in (Action.KEEP, left)
 
 
 def test_a_queued_job_is_never_put_back_and_a_running_one_never_given_up():
@@ -187,4 +191,4 @@ def test_every_stuck_job_has_a_way_out_within_its_time():
         without_a_word = queued.said not in (JobSaid.IN_PROGRESS, JobSaid.QUEUED, JobSaid.WAITING)
         longest = timedelta(days=31) if queued.held else SETTINGS.queued_give_up
         if queued.waited >= longest and without_a_word:
-            assert judge_queued(queued, SETTINGS).action in (Action.SETTLE, Action.GIVE_UP), queued
+            assert judge_queued(queued, SETTINGS).action in (Action.SETTLE, Action.LEAVE, Action.GIVE_UP), queued

@@ -70,6 +70,7 @@ class Action(StrEnum):
     REQUEUE = "requeue"
     SETTLE = "settle"
     BIND = "bind"  # record which runner executes it
+    LEAVE = "leave"  # a runner that was not brought for it has it: it is over here
     GIVE_UP = "give up"
     RENEW = "renew"  # it waits there, too: its day here begins anew
     HOLD = "hold"  # GitHub holds it back: it is handed to nobody
@@ -117,6 +118,8 @@ class QueuedJobFacts:
     """GitHub names the runner that executes it."""
     repository_answers: bool = False
     missing_for: timedelta = timedelta()
+    elsewhere: bool = False
+    """No pool serves it, and the runner that GitHub names is not ours, or one of a scale set's, which counts the job itself."""
 
 
 def worth_asking(age: timedelta, pod: PodSaid, settings: HealingSettings) -> bool:
@@ -170,6 +173,9 @@ def _no_runner_has_it(job: RunningJobFacts, settings: HealingSettings) -> JobVer
 
 def judge_queued(job: QueuedJobFacts, settings: HealingSettings) -> JobVerdict:
     match job.said:
+        case JobSaid.IN_PROGRESS | JobSaid.COMPLETED if job.elsewhere:
+            kind = "queued_started" if job.said is JobSaid.IN_PROGRESS else "queued_completed"
+            return JobVerdict(Action.LEAVE, kind, "GitHub gave it to a runner that was not brought for it")
         case JobSaid.IN_PROGRESS if job.runner_named:
             return JobVerdict(
                 Action.BIND, "queued_started", "GitHub says that a runner executes it, which was never heard here"
