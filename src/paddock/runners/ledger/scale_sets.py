@@ -119,7 +119,8 @@ WHERE source_id = %(source_id)s AND epoch = %(epoch)s
 """
 GIVE_BACK = """
 -- give_back_source
-UPDATE scale_set_sources SET dispatcher_id = NULL, session_id = '' WHERE source_id = %(source_id)s AND epoch = %(epoch)s
+UPDATE scale_set_sources SET dispatcher_id = NULL, session_id = %(session_id)s
+WHERE source_id = %(source_id)s AND epoch = %(epoch)s
 """
 SOURCES = f"""
 -- sources
@@ -250,8 +251,12 @@ class ScaleSetRows:
             raise _lost(source)
 
     async def give_back(self, source: Source) -> None:
-        """The source is free for others at once; nothing happens if it is another's already."""
-        await self._database.run(GIVE_BACK, {"source_id": source.source_id, "epoch": source.epoch})
+        """The source is free for others at once, with the session that the caller leaves open, if any, for them to close.
+
+        Nothing happens if it is another's already.
+        """
+        values = {"source_id": source.source_id, "epoch": source.epoch, "session_id": source.session_id}
+        await self._database.run(GIVE_BACK, values)
 
     async def sources(self) -> list[Source]:
         return await self._database.rows(Source, SOURCES)

@@ -25,8 +25,10 @@ __all__ = [
     "labels_dropped",
     "no_group",
     "not_ours",
+    "not_retired",
     "owner_label",
     "pool_that_was",
+    "retiring",
     "set_labels",
     "still_anothers",
 ]
@@ -183,6 +185,20 @@ def still_anothers(name: str, pool: str) -> str:
         f"scale set {name!r} is still pool {pool}'s, which serves its last jobs: it is this pool's as soon as that has let "
         "it go; give one of them another dispatchLabel if both are to stay"
     )
+
+
+def retiring(assigned: int) -> str:
+    """What goes on while a source is retired."""
+    left = (
+        f"{assigned} assigned job{' is' if assigned == 1 else 's are'} served to the end"
+        if assigned
+        else "no job is left"
+    )
+    return f"no pool asks for these jobs any more: the scale set takes no new ones; {left}, then it is deleted"
+
+
+def not_retired(why: str) -> str:
+    return f"no pool asks for these jobs any more, and the scale set is still at GitHub: {why}"
 
 
 def no_group(group: str, place: RunnerPlace) -> str:

@@ -50,12 +50,14 @@ class ListenerContext:
 
 
 class Listener:
-    """Listens until it is cancelled or the lease is another's (LeaseLostError). Nothing of GitHub's is raised.
+    """Listens until the source is retired, it is cancelled, or the lease is another's (LeaseLostError). Nothing of GitHub's
+    is raised.
 
-    `pool` gives the pool as it is now, None once it is gone; a pool that is gone, or that hears of its jobs by webhook now,
-    is served to the end of what was assigned: nothing more is asked for. `clash` says why the pool's jobs could be another
-    pool's, too: while it does, nothing is asked for. `gone` says whether another pool is known not to exist any more.
-    A pool that is changed changes its set, at the latest with the next look at the capacity.
+    `pool` gives the pool as it is now, None once it is gone; `wanted` says whether it asks for this source still. One that no
+    pool asks for is retired: what was assigned is served to its end, nothing more is asked for, and then the set goes.
+    `clash` says why the pool's jobs could be another pool's, too: while it does, nothing is asked for. `gone` says whether
+    another pool is known not to exist any more. A pool that is changed changes its set, at the latest with the next look at
+    the capacity.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Listener:
         pool: Callable[[], RunnerPool | None],
         clash: Callable[[], str | None] = lambda: None,
         gone: Callable[[str], bool] = lambda _pool: False,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._github = context.github
         self._book = context.book
@@ -76,6 +79,7 @@ class Listener:
         self._place = place
         self._pool = pool
         self._clash = clash
+        self._wanted = wanted
         self._set = SetProvisioning(
             context.github, context.book, context.clock, place, source, gone=gone, again_in=context.pace.refused
         )
@@ -92,11 +96,11 @@ class Listener:
         return self._set.source
 
     async def run(self) -> None:
-        failures = 0
-        while True:
+        failures, more = 0, True
+        while more:
             heard = self._clock.monotonic()
             try:
-                await self._listen()
+                more = await self._listen()
             except github.GitHubError as error:
                 # A session that worked for a while is a new beginning.
                 failures = 1 if self._clock.monotonic() - heard > 60 else failures + 1
@@ -115,20 +119,18 @@ class Listener:
             async with asyncio.timeout(_CLOSING):
                 if scale_set_id is not None and session is not None:
                     await self._github.close_session(self._place, scale_set_id, session.session_id)
-                await self._book.give_back(self._source)
-
-    async def stopped(self, sentence: str) -> None:
-        await self._book.note(self._source, "Stopped", sentence)
-
-    async def delete_set(self) -> bool:
-        """Delete the set at GitHub if no job is left of it; False where it stays."""
-        return await self._set.delete()
+                await self._book.give_back(msgspec.structs.replace(self._source, session_id=""))
 
     # Set and session
 
-    async def _listen(self) -> None:
+    async def _listen(self) -> bool:
+        """Until something fails, or the set is given up. False: the source is retired, and there is nothing to listen to."""
         self._refuse_a_clash()
         scale_set = await self._set.ensure(self._present_pool(), make=self._serves_the_pool())
+        if scale_set is None:
+            # Died before this is written: the row is not `Stopped`, and the next listener comes to the same end.
+            await self._book.note(self._source, "Stopped", assigned=0, running=0, advertised=0)
+            return False
         session = await self._ensure_session(scale_set)
         after = 0
         self._counting.heard_a_message()
@@ -153,7 +155,8 @@ class Listener:
                 after = message.message_id
                 self._counting.heard_a_message()
             elif self._unused_looks >= _UNUSED_LOOKS:
-                return await self._give_up_set(session)
+                await self._give_up_set(session)
+                return True
             else:
                 await self._counting.look(self._source, None)
 
@@ -178,16 +181,16 @@ class Listener:
         return self._session
 
     async def _give_up_set(self, session: QueueSession) -> None:
-        """The set is to be replaced and nothing is left of it: it goes, and the next round makes the one that is wanted.
+        """Nothing is left of a set that is replaced or retired: it goes, and the next round makes the one that is wanted, if any.
 
-        Without a session GitHub assigns nothing, so that what is looked at before the delete stays so. Died at any point
-        before the delete: the set is recorded and is listened to again, with nothing asked for. After it: see `delete`.
+        Without a session GitHub assigns nothing, so that what is looked at before the delete stays so. Died, or refused, at
+        any point before the delete: the set is recorded and is listened to again, with nothing asked for. After it: see `delete`.
         """
         self._unused_looks, self._session = 0, None
         await self._github.close_session(self._place, self._source.scale_set_id or 0, session.session_id)
         await self._set.record(session_id="")
         if await self._set.delete():
-            log.info("a scale set was given up for another", pool=self._source.pool)
+            log.info("a scale set was given up", pool=self._source.pool)
 
     # Messages
 
@@ -211,6 +214,7 @@ class Listener:
                     await polling
         if message is None:
             await self._heard(advertised=asked)
+            await self._look_for_the_last_job(None)
         else:
             counts = message.statistics
             await self._heard(counts.total_assigned_jobs, counts.total_running_jobs, advertised=asked)
@@ -254,8 +258,12 @@ class Listener:
         self, assigned: int | None = None, running: int | None = None, *, advertised: int | None = None
     ) -> None:
         self._assigned = self._assigned if assigned is None else assigned
-        state: SourceState = "Refused" if self._set.refusal else "Listening"
-        sentence = self._set.sentence(self._present_pool(), self._assigned) if self._serves_the_pool() else ""
+        state: SourceState = "Listening"
+        if not self._serves_the_pool():
+            sentence = decisions.retiring(self._assigned)
+        else:
+            sentence = self._set.sentence(self._present_pool(), self._assigned)
+            state = "Refused" if self._set.refusal else state
         await self._book.note(
             self._source, state, sentence, heard=True, assigned=assigned, running=running, advertised=advertised
         )
@@ -263,14 +271,19 @@ class Listener:
     async def _pause(self, failure: Failure) -> None:
         log.warning("a scale set is not listened to", pool=self._source.pool, state=failure.state, why=failure.sentence)
         self._metrics.failures.labels(failure.state).inc()
+        served = self._serves_the_pool()
+        sentence = failure.sentence if served else decisions.not_retired(failure.sentence)
         with suppress(LedgerUnavailableError):
-            await self._book.note(self._source, failure.state, failure.sentence)
-        await self._clock.sleep(failure.again_in)
+            await self._book.note(self._source, failure.state, sentence)
+        until = self._clock.monotonic() + failure.again_in
+        # Whoever is not wanted any more need not wait for what only a wanted one needs.
+        while served == self._serves_the_pool() and (left := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(left, self._pace.capacity))
 
     # The pool
 
     def _refuse_a_clash(self) -> None:
-        if (why := self._clash()) is not None:
+        if self._serves_the_pool() and (why := self._clash()) is not None:
             raise RefusedError(why)
 
     def _present_pool(self) -> RunnerPool:
@@ -281,17 +294,19 @@ class Listener:
         return self._last_pool or decisions.pool_that_was(self._source.pool)
 
     def _serves_the_pool(self) -> bool:
-        """Whether the pool is there and wants its jobs from a scale set."""
+        """Whether the pool is there and wants its jobs from this scale set."""
         present = self._pool()
-        return present is not None and present.spec.job_source == "ScaleSet"
+        return present is not None and present.spec.job_source == "ScaleSet" and self._wanted()
 
     def _set_is_due(self) -> bool:
         return self._serves_the_pool() and self._set.due(self._present_pool()) is Change.UPDATE
 
-    async def _look_for_the_last_job(self, polling: "asyncio.Future[QueueMessage | None]") -> bool:
-        """Whether the set is to be replaced and was seen without a job twice, while the poll that asks for none was silent."""
-        replaced = self._serves_the_pool() and self._set.is_replaced(self._present_pool())
-        left = not replaced or not await self._set.is_unused() or polling.done()
+    async def _look_for_the_last_job(self, polling: "asyncio.Future[QueueMessage | None] | None") -> bool:
+        """Whether the set is to go and was seen without a job twice, while the poll that asks for none was silent, or had
+        been to its end (None).
+        """
+        goes = not self._serves_the_pool() or self._set.is_replaced(self._present_pool())
+        left = not goes or not await self._set.is_unused() or (polling is not None and polling.done())
         self._unused_looks = 0 if left else self._unused_looks + 1
         return self._unused_looks >= _UNUSED_LOOKS
 

@@ -101,10 +101,11 @@ class SetProvisioning:
 
     # What is done
 
-    async def ensure(self, pool: RunnerPool, *, make: bool = True) -> ScaleSet:
+    async def ensure(self, pool: RunnerPool, *, make: bool = True) -> ScaleSet | None:
         """The set that is listened to: the recorded one, whatever the pool wants by now; else found by its name, or made.
 
-        Without `make` only a set that is there is given, for its last jobs. RefusedError where there is none to be had.
+        Without `make` only a set that is there is given, for its last jobs: None once it is gone and no job is open.
+        RefusedError where there is none to be had.
         """
         self._owner = await self._book.owner()
         if self.source.scale_set_id is not None:
@@ -115,7 +116,10 @@ class SetProvisioning:
             # GitHub deleted it, or we did and died before that was written: what it was asked to be is over, too.
             await self.record(scale_set_id=None, session_id="", replacing_since=None)
         if not make:
-            raise RefusedError("the scale set is gone, and its pool wants none any more")
+            self._found = None
+            if await self._book.open(self.source):
+                raise RefusedError("the scale set is gone at GitHub, and some of its jobs are not over here")
+            return None
         self._found = await self._find_or_make(pool)
         self._dropped = decisions.labels_dropped(pool, self._found)
         return self._found
@@ -151,20 +155,20 @@ class SetProvisioning:
             return isinstance(error, github.NotFound)
 
     async def delete(self) -> bool:
-        """Delete the set at GitHub if nothing is left of it; False where it stays. LeaseLostError.
+        """Delete the set at GitHub if nothing is left of it; False where a job is. LeaseLostError, GitHubError.
 
-        The caller has closed the session, or asks for nothing more: so no job can be assigned between look and delete.
+        The caller has closed the session: so no job can be assigned between look and delete.
         """
         scale_set_id = self.source.scale_set_id
         if scale_set_id is None:
             return True
         await self.record()  # a set that went to another source meanwhile is not ours to delete
+        if not await self.is_unused():
+            return False
         try:
-            if not await self.is_unused():
-                return False
             await self._github.delete(self._place, scale_set_id)
-        except github.GitHubError as error:
-            log.info("a scale set is left at GitHub", pool=self.source.pool, error=str(error))
+        except github.Conflict as error:
+            log.info("a scale set has a job after all", pool=self.source.pool, error=str(error))
             return False
         # Died here: the number is of a set that is gone, and the next listener looks for one by name.
         await self.record(scale_set_id=None, session_id="", asked_labels=None, asked_group=None, replacing_since=None)

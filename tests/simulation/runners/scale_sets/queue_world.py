@@ -149,7 +149,7 @@ class MemoryBook:
     async def give_back(self, source: Source) -> None:
         def act() -> None:
             if source.epoch == self.source.epoch:
-                self._set(dispatcher_id=None, session_id="")
+                self._set(dispatcher_id=None, session_id=source.session_id)
 
         await self._write("give back", act)
 
