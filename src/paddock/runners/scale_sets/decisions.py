@@ -77,15 +77,18 @@ def labels_dropped(pool: RunnerPool, found: ScaleSet) -> tuple[str, ...]:
     return tuple(label for label in wanted if label.lower() not in has)
 
 
-def clash(pool: RunnerPool, pools: Sequence[RunnerPool]) -> str | None:
+def clash(pool: RunnerPool, pools: Sequence[RunnerPool], *, holds: bool = False) -> str | None:
     """Why GitHub could give this set's jobs to other runners of ours, or theirs to this set; None if it cannot.
 
-    Such a job would have two rows and two runners, because waiting jobs of two sources cannot be told to be one. Of two sets of one
-    label the older pool's goes on: whoever makes a second pool must not stop the first.
+    Such a job would have two rows and two runners, because waiting jobs of two sources cannot be told to be one. Of two pools of one
+    label the one that `holds` the set goes on, else the older: whoever makes a second pool, or gives one the label of another,
+    must not stop the first.
     """
     label = pool.spec.dispatch_label.lower()
     others = [other for other in pools if other.metadata.name != pool.metadata.name]
-    before = [other for other in others if other.spec.job_source != "ScaleSet" or _made(other) < _made(pool)]
+    before = [
+        other for other in others if other.spec.job_source != "ScaleSet" or (not holds and _made(other) < _made(pool))
+    ]
     same = sorted(other.metadata.name for other in before if other.spec.dispatch_label.lower() == label)
     if same:
         names = ", ".join(sorted([pool.metadata.name, *same]))
@@ -182,8 +185,8 @@ def not_ours(name: str, group: str, place: RunnerPlace) -> str:
 
 def still_anothers(name: str, pool: str) -> str:
     return (
-        f"scale set {name!r} is still pool {pool}'s, which serves its last jobs: it is this pool's as soon as that has let "
-        "it go; give one of them another dispatchLabel if both are to stay"
+        f"scale set {name!r} is still pool {pool}'s: it is this pool's as soon as that has let it go; give one of them "
+        "another dispatchLabel if both are to stay"
     )
 
 

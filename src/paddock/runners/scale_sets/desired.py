@@ -11,7 +11,7 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.ledger.scale_sets import Source
 from paddock.runners.scale_sets.decisions import owner_label, set_labels
 
-__all__ = ["Change", "DesiredSet", "change", "desired", "differences", "keeps_labels", "replaced", "unused"]
+__all__ = ["Change", "DesiredSet", "change", "desired", "differences", "holds", "keeps_labels", "replaced", "unused"]
 
 
 class Change(Enum):
@@ -43,6 +43,12 @@ class DesiredSet:
 
 def desired(pool: RunnerPool, owner: str) -> DesiredSet:
     return DesiredSet(pool.spec.dispatch_label, set_labels(pool, owner), pool.spec.runner_group or "Default")
+
+
+def holds(source: Source, name: str) -> bool:
+    """Whether the source has a set that was made under this name: its name is the first label that is asked for."""
+    asked = source.asked_labels or [""]
+    return source.scale_set_id is not None and asked[0].lower() == name.lower()
 
 
 def change(found: ScaleSet, wanted: DesiredSet, source: Source) -> Change:

@@ -66,7 +66,7 @@ class Listener:
         source: Source,
         place: RunnerPlace,
         pool: Callable[[], RunnerPool | None],
-        clash: Callable[[], str | None] = lambda: None,
+        clash: Callable[[Source], str | None] = lambda _source: None,
         gone: Callable[[str], bool] = lambda _pool: False,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -283,7 +283,7 @@ class Listener:
     # The pool
 
     def _refuse_a_clash(self) -> None:
-        if self._serves_the_pool() and (why := self._clash()) is not None:
+        if self._serves_the_pool() and (why := self._clash(self._source)) is not None:
             raise RefusedError(why)
 
     def _present_pool(self) -> RunnerPool:

@@ -247,8 +247,8 @@ class SetProvisioning:
         return None
 
     async def _begin_to_replace(self, wanted: DesiredSet) -> None:
-        """The set takes no new jobs from now on; unless the name that the next one would have is somebody else's, which is said
-        while there is still a set to go back to.
+        """The set takes no new jobs from now on; unless the name that the next one would have is somebody else's, or another
+        pool's that stands, which is said while there is still a set to go back to.
         """
         assert self._found is not None
         self.refusal, self._refused = "", None
@@ -259,6 +259,10 @@ class SetProvisioning:
         recorded = self.source.scale_set_id
         if decisions.judge_found(named, recorded=recorded, owner=self._owner) is Found.ANOTHERS:
             return self._refuse(wanted, decisions.not_ours(wanted.name, wanted.group, self._place))
+        if named is not None and named.scale_set_id != recorded:
+            holder = await self._book.holder(self.source, named.scale_set_id)
+            if holder is not None and not self._gone(holder):
+                return self._refuse(wanted, decisions.still_anothers(named.name, holder))
         now: datetime = self._clock.now()
         what = differences(self._found, wanted, self.source)
         log.warning("a scale set is replaced", pool=self.source.pool, name=self._found.name, what=what)

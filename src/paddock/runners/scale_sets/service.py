@@ -23,6 +23,7 @@ from paddock.runners.ledger.scale_sets import LeaseLostError, Listenable, Source
 from paddock.runners.scale_sets.book import LedgerBook
 from paddock.runners.scale_sets.counting import Pace
 from paddock.runners.scale_sets.decisions import clash
+from paddock.runners.scale_sets.desired import holds
 from paddock.runners.scale_sets.listener import Listener, ListenerContext
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
 
@@ -199,7 +200,7 @@ class Listeners:
             source,
             place,
             lambda: self._pool(key.pool),
-            lambda: self._clash(key.pool),
+            self._clash,
             self._is_gone,
             lambda: key in self._wanted,
         )
@@ -274,9 +275,11 @@ class Listeners:
         """Whether the pools are known and this is none of them, or is being deleted."""
         return self._context.pools() is not None and self._pool(name) is None
 
-    def _clash(self, name: str) -> str | None:
-        pool = self._pool(name)
-        return None if pool is None or pool.spec.job_source != "ScaleSet" else clash(pool, self._standing())
+    def _clash(self, source: Source) -> str | None:
+        pool = self._pool(source.pool)
+        if pool is None or pool.spec.job_source != "ScaleSet":
+            return None
+        return clash(pool, self._standing(), holds=holds(source, pool.spec.dispatch_label))
 
     def _standing(self) -> list[RunnerPool]:
         return [pool for pool in self._context.pools() or () if pool.metadata.deletion_timestamp is None]

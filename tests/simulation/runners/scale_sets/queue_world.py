@@ -362,7 +362,7 @@ class QueueWorld:
             source = self.book.take(dispatcher)
             if source is not None:
                 with suppress(LeaseLostError, LedgerUnavailableError):
-                    await Listener(context, source, self.place, lambda: self.pool, lambda: self.clash).run()
+                    await Listener(context, source, self.place, lambda: self.pool, lambda _: self.clash).run()
             await self.world.clock.sleep(5.0)
 
     async def _serve(self, github: GitHubClient) -> None:
