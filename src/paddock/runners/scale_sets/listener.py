@@ -20,7 +20,7 @@ from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSets
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import InvalidEntryError, LedgerUnavailableError
-from paddock.runners.ledger.scale_sets import Source, SourceState
+from paddock.runners.ledger.scale_sets import LeaseLostError, Source, SourceState
 from paddock.runners.scale_sets import decisions
 from paddock.runners.scale_sets.book import JobBook
 from paddock.runners.scale_sets.counting import Counting, Pace
@@ -113,13 +113,21 @@ class Listener:
                 await self._clock.sleep(min(15.0, 2.0 ** min(failures, 4)))
 
     async def close(self) -> None:
-        """End the session and give the lease back, as far as both can be reached: others need not wait for our silence."""
-        scale_set_id, session = self._source.scale_set_id, self._session
-        with suppress(github.GitHubError, LedgerUnavailableError, TimeoutError):
+        """End the session and give the lease back, as far as both can be reached: others need not wait for our silence.
+
+        A session that could not be closed, our own or the one before ours, stays in the row: only by its id can the next
+        listener close it.
+        """
+        known = self._known_sessions()
+        left = known[0] if known else ""
+        with suppress(github.GitHubError, TimeoutError):
             async with asyncio.timeout(_CLOSING):
-                if scale_set_id is not None and session is not None:
-                    await self._github.close_session(self._place, scale_set_id, session.session_id)
-                await self._book.give_back(msgspec.structs.replace(self._source, session_id=""))
+                if self._source.scale_set_id is not None:
+                    await self._close_sessions(self._source.scale_set_id)
+                left = ""
+        with suppress(LedgerUnavailableError, TimeoutError):
+            async with asyncio.timeout(_CLOSING):
+                await self._book.give_back(msgspec.structs.replace(self._source, session_id=left))
 
     # Set and session
 
@@ -162,15 +170,31 @@ class Listener:
 
     async def _ensure_session(self, scale_set: ScaleSet) -> QueueSession:
         number = scale_set.scale_set_id
-        if self._source.session_id:
-            # Of the listener before us, or our own of before a failure: only one may stand.
-            await self._github.close_session(self._place, number, self._source.session_id)
+        await self._close_sessions(
+            number
+        )  # of the listener before us, or our own of before a failure: only one may stand
         session = await self._github.open_session(self._place, number, self._name)
         # Died here: nobody knows the session's id, and GitHub refuses another until it has given this one up.
         self._session = session
-        await self._set.record(session_id=session.session_id, session_since=self._clock.now())
+        try:
+            await self._set.record(session_id=session.session_id, session_since=self._clock.now())
+        except LeaseLostError:
+            # Whoever has the lease now cannot know of this session, and is refused for as long as it stands.
+            with suppress(github.GitHubError):
+                await self._close_sessions(number)
+            raise
         await self._heard(session.statistics.total_assigned_jobs, session.statistics.total_running_jobs)
         return session
+
+    def _known_sessions(self) -> list[str]:
+        """What may stand at GitHub: our own, recorded or not, and what the row had before."""
+        own = self._session.session_id if self._session is not None else ""
+        return [known for known in dict.fromkeys((own, self._source.session_id)) if known]
+
+    async def _close_sessions(self, scale_set_id: int) -> None:
+        for known in self._known_sessions():
+            await self._github.close_session(self._place, scale_set_id, known)
+        self._session = None
 
     async def _renew(self, scale_set_id: int, session: QueueSession) -> QueueSession:
         try:

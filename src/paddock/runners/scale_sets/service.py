@@ -215,11 +215,14 @@ class Listeners:
             log.info("a scale set is retired", pool=key.pool, account=key.account_id)
             await listener.close()
         except LeaseLostError:
+            # Its session is closed by whoever has the lease; one that was not recorded yet, the listener has closed.
             log.info("another process listens to a scale set now", pool=key.pool, account=key.account_id)
         except LedgerError as error:
             log.warning("a listener ended", pool=key.pool, error=str(error))
+            await listener.close()
         except Exception:  # one listener never ends the others; the next round starts it again
             log.exception("a listener failed", pool=key.pool, account=key.account_id)
+            await listener.close()
 
     async def _abandon(self, logins: Mapping[SourceKey, str]) -> None:
         """Nobody wants these any more, and the App was taken away there: the row keeps its set, which goes if the App comes back.
