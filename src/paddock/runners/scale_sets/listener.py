@@ -173,7 +173,11 @@ class Listener:
         await self._close_sessions(
             number
         )  # of the listener before us, or our own of before a failure: only one may stand
-        session = await self._github.open_session(self._place, number, self._name)
+        try:
+            session = await self._github.open_session(self._place, number, self._name)
+        except github.NotFound:
+            # It was there a moment ago, so this is no refusal: the next round looks the set up, and makes it if it must.
+            raise github.Unavailable("the scale set is gone; it is looked up again") from None
         # Died here: nobody knows the session's id, and GitHub refuses another until it has given this one up.
         self._session = session
         try:

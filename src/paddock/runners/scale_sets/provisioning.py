@@ -162,9 +162,9 @@ class SetProvisioning:
         scale_set_id = self.source.scale_set_id
         if scale_set_id is None:
             return True
-        await self.record()  # a set that went to another source meanwhile is not ours to delete
         if not await self.is_unused():
             return False
+        await self.record()  # a set that went to another source meanwhile is not ours to delete
         try:
             await self._github.delete(self._place, scale_set_id)
         except github.Conflict as error:
@@ -212,6 +212,8 @@ class SetProvisioning:
         elif self._gone(holder):
             log.warning("a scale set goes to another pool", scale_set=found.name, was=holder, pool=self.source.pool)
             self.source = await self._book.inherit(self.source, number)
+            if self.source.scale_set_id is None:
+                raise github.Unavailable("the scale set was given up meanwhile; it is looked up again")
         else:
             raise RefusedError(decisions.still_anothers(found.name, holder))
 

@@ -8,7 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from simulation.runners.scale_sets.queue_world import QueueWorld, scenario
 
-from paddock.clients.github import GitHubClient
+from paddock.clients.github import GitHubClient, RunnerPlace
+from paddock.clients.github.scaleset import QueueSession
+from paddock.clients.github.scaleset_client import ScaleSetClient
 from paddock.runners.ledger.scale_sets import Source
 from paddock.runners.scale_sets.listener import Listener, ListenerContext
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
@@ -99,5 +101,26 @@ def test_a_listener_that_lost_its_lease_while_it_opened_a_session_closes_it(monk
         await listening(queue)
         assert lost
         assert "Conflict" not in said(queue)
+
+    run(act)
+
+
+def test_a_set_that_goes_between_the_look_and_the_session_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_session = ScaleSetClient.open_session
+
+    async def act(queue: QueueWorld) -> None:
+        gone: list[int] = []
+
+        async def opens(client: ScaleSetClient, place: RunnerPlace, scale_set_id: int, owner: str) -> QueueSession:
+            if not gone:
+                gone.append(scale_set_id)
+                queue.github.scale_sets.delete(queue.scale_set, queue.world.clock.now())
+            return await open_session(client, place, scale_set_id, owner)
+
+        monkeypatch.setattr(ScaleSetClient, "open_session", opens)
+        queue.start()
+        await listening(queue)
+        assert queue.world.clock.monotonic() < 30.0
+        assert (queue.scale_set.id not in gone, "Refused" in said(queue)) == (True, False)
 
     run(act)
