@@ -28,6 +28,7 @@ __all__ = [
     "not_retired",
     "owner_label",
     "pool_that_was",
+    "put_off",
     "retiring",
     "set_labels",
     "still_anothers",
@@ -174,6 +175,16 @@ def failure(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> 
         sentence = f"GitHub shows no runners of {place.path} to the App: if it is a personal account, {where}"
         return Failure("Refused", f"{sentence} ({error.message})", 300.0)
     return Failure("Refused", f"GitHub does not accept the scale set: {error.message}", 300.0)
+
+
+def put_off(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> Failure:
+    """What it means that a pool's change did not reach its set: the set goes on as it was, and the change is tried again."""
+    found = failure(error, place, failures=failures)
+    why = found.sentence if found.state == "Refused" else error.message
+    sentence = (
+        f"the scale set is listened to as it was before the pool was changed, because GitHub did not take that: {why}"
+    )
+    return Failure(found.state, sentence, found.again_in)
 
 
 def not_ours(name: str, group: str, place: RunnerPlace) -> str:

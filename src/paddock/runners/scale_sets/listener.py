@@ -291,7 +291,7 @@ class Listener:
             sentence = decisions.retiring(self._assigned)
         else:
             sentence = self._set.sentence(self._present_pool(), self._assigned)
-            state = "Refused" if self._set.refusal else state
+            state = "Refused" if self._set.needs_a_person() else state
         await self._book.note(
             self._source, state, sentence, heard=True, assigned=assigned, running=running, advertised=advertised
         )

@@ -18,7 +18,7 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.ledger.scale_sets import Source
 from paddock.runners.scale_sets import decisions
 from paddock.runners.scale_sets.book import JobBook
-from paddock.runners.scale_sets.decisions import Found
+from paddock.runners.scale_sets.decisions import Failure, Found
 from paddock.runners.scale_sets.desired import (
     Change,
     DesiredSet,
@@ -43,7 +43,8 @@ class SetProvisioning:
     """Keeps the set of one source. `source` is its row as it was last written, under the lease that it was given with.
 
     `gone` says whether a pool is known not to exist any more. `refusal` is why the set is not what the pool wants and cannot
-    become it: until a person mends that, it takes no new jobs.
+    become it: until a person mends that, it takes no new jobs. A change that GitHub did not take, for whatever reason, is put
+    off: the set goes on as it was.
     """
 
     def __init__(
@@ -66,7 +67,10 @@ class SetProvisioning:
         self.source = source
         self.refusal = ""
         self._refused_at = 0.0
+        self._refused_for = again_in
         self._refused: DesiredSet | None = None
+        self._put_off: Failure | None = None
+        self._failures = 0
         self._found: ScaleSet | None = None
         self._owner = ""
         self._dropped: tuple[str, ...] = ()
@@ -79,7 +83,7 @@ class SetProvisioning:
             return Change.NONE
         wanted = desired(pool, self._owner)
         needed = change(self._found, wanted, self.source)
-        again = self._clock.monotonic() - self._refused_at >= self._again_in
+        again = self._clock.monotonic() - self._refused_at >= self._refused_for
         return Change.NONE if wanted == self._refused and not again else needed
 
     def is_replaced(self, pool: RunnerPool) -> bool:
@@ -89,6 +93,9 @@ class SetProvisioning:
     def takes_no_new_jobs(self, pool: RunnerPool) -> bool:
         return bool(self.refusal) or self.due(pool) is Change.REPLACE
 
+    def needs_a_person(self) -> bool:
+        return bool(self.refusal) or (self._put_off is not None and self._put_off.state == "Refused")
+
     def sentence(self, pool: RunnerPool, assigned: int) -> str:
         """What people should know of the set while it is listened to; empty where it is what the pool wants."""
         if self._found is None or self.refusal:
@@ -96,6 +103,8 @@ class SetProvisioning:
         since = self.source.replacing_since
         if since is not None and self.is_replaced(pool):
             return replaced(self._found, desired(pool, self._owner), self.source, since, assigned)
+        if self._put_off is not None:
+            return self._put_off.sentence
         dropped = ", ".join(self._dropped)
         return f"GitHub did not keep the labels {dropped}: jobs must not ask for them" if dropped else ""
 
@@ -125,19 +134,35 @@ class SetProvisioning:
         return self._found
 
     async def follow(self, pool: RunnerPool) -> None:
-        """Bring the set closer to what the pool wants. Afterwards it is that, or is being replaced, or `refusal` says why not."""
+        """Bring the set closer to what the pool wants. Afterwards it is that, or is being replaced, or `refusal` says why not,
+        or it is put off. Nothing of GitHub's is raised: a set that cannot be changed is listened to all the same.
+        """
         wanted = desired(pool, self._owner)
+        refusal = self.refusal if wanted == self._refused else ""
+        try:
+            await self._follow(pool, wanted)
+        except github.GitHubError as error:
+            self._failures += 1
+            self._put_off = decisions.put_off(error, self._place, failures=self._failures)
+            log.warning("a scale set is not changed yet", pool=self.source.pool, why=self._put_off.sentence)
+            # What was refused before stays so: that it could not be asked again proves nothing.
+            self.refusal, self._refused = refusal, wanted
+            self._refused_at, self._refused_for = self._clock.monotonic(), self._put_off.again_in
+
+    async def _follow(self, pool: RunnerPool, wanted: DesiredSet) -> None:
         match self.due(pool):
             case Change.UPDATE:
                 await self._update(wanted)
             case Change.REPLACE if self.source.replacing_since is None:
                 await self._begin_to_replace(wanted)
             case Change.NONE if wanted != self._refused:
-                self.refusal, self._refused = "", None
+                self._begin_anew()
                 if self.source.replacing_since is not None:
                     await self.record(replacing_since=None)  # the pool wants again what it had
             case _:
                 pass
+        if self._refused is None:
+            self._failures = 0
         if self._found is not None and wanted.was_asked(self.source):
             self._dropped = decisions.labels_dropped(pool, self._found)
 
@@ -221,7 +246,7 @@ class SetProvisioning:
         """Labels and group in place. Died after the change: the next listener finds it made, and writes that down."""
         found = self._found
         assert found is not None
-        self.refusal, self._refused = "", None
+        self._begin_anew()
         group_id = await self._github.group(self._place, wanted.group)
         if group_id is None:
             return self._refuse(wanted, decisions.no_group(wanted.group, self._place))
@@ -237,7 +262,8 @@ class SetProvisioning:
                 )
             except github.Conflict:
                 return self._refuse(wanted, decisions.not_ours(wanted.name, wanted.group, self._place))
-            except github.Invalid as error:
+            except (github.Invalid, github.Forbidden, github.NotFound) as error:
+                # If it is the App that is refused, or the set that is gone, the look that follows says so.
                 log.info("GitHub does not change a scale set in place", pool=self.source.pool, error=str(error))
             # An answer of 200 says little: what the set shows counts.
             self._found = await self._github.get(self._place, found.scale_set_id)
@@ -253,7 +279,7 @@ class SetProvisioning:
         pool's that stands, which is said while there is still a set to go back to.
         """
         assert self._found is not None
-        self.refusal, self._refused = "", None
+        self._begin_anew()
         group_id = await self._github.group(self._place, wanted.group)
         if group_id is None:
             return self._refuse(wanted, decisions.no_group(wanted.group, self._place))
@@ -277,4 +303,8 @@ class SetProvisioning:
 
     def _refuse(self, wanted: DesiredSet, why: str) -> None:
         log.warning("a scale set cannot be changed", pool=self.source.pool, why=why)
-        self.refusal, self._refused, self._refused_at = why, wanted, self._clock.monotonic()
+        self.refusal, self._refused = why, wanted
+        self._refused_at, self._refused_for = self._clock.monotonic(), self._again_in
+
+    def _begin_anew(self) -> None:
+        self.refusal, self._refused, self._put_off = "", None, None
