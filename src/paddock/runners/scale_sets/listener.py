@@ -26,7 +26,7 @@ from paddock.runners.scale_sets.book import JobBook
 from paddock.runners.scale_sets.counting import Counting, Pace
 from paddock.runners.scale_sets.decisions import Failure
 from paddock.runners.scale_sets.desired import Change
-from paddock.runners.scale_sets.messages import Entry, UnreadableEntry, read_entries
+from paddock.runners.scale_sets.messages import UnreadableEntry, kind_of, read_entries
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
 from paddock.runners.scale_sets.provisioning import RefusedError, SetProvisioning
 
@@ -140,7 +140,7 @@ class Listener:
             await self._book.note(self._source, "Stopped", assigned=0, running=0, advertised=0)
             return False
         session = await self._ensure_session(scale_set)
-        after = 0
+        after, renewed = 0, False
         self._counting.heard_a_message()
         while True:
             self._refuse_a_clash()
@@ -151,13 +151,16 @@ class Listener:
             try:
                 message = await self._poll(session, after, asked)
             except github.Unauthenticated:
+                if renewed:
+                    raise github.Unavailable("the queue does not accept the token that it was just given") from None
                 # The queue's token ended. A session that GitHub gave up meanwhile is opened anew by the caller.
-                session = await self._renew(scale_set.scale_set_id, session)
+                session, renewed = await self._renew(scale_set.scale_set_id, session), True
                 continue
             except github.NotFound:
                 # Evicted, or the set is gone: the next round looks up both.
                 self._session = None
                 raise github.Unavailable("the session is gone; a new one is opened") from None
+            renewed = False
             if message is not None:
                 await self._take(scale_set.scale_set_id, session, message, pool)
                 after = message.message_id
@@ -224,6 +227,7 @@ class Listener:
 
     async def _poll(self, session: QueueSession, after: int, asked: int) -> QueueMessage | None:
         """One poll. It is broken off when the capacity or the set must change: a message on its way then comes again."""
+        began = self._clock.monotonic()
         polling = asyncio.ensure_future(self._github.poll(session, after=after, capacity=asked))
         try:
             while not polling.done():
@@ -240,6 +244,9 @@ class Listener:
                 polling.cancel()
                 with suppress(asyncio.CancelledError, github.GitHubError):
                     await polling
+        if message is None and self._clock.monotonic() - began < self._pace.at_once:
+            # Seen in outages. Asked again without a pause it would be asked for ever, so this counts as a failure.
+            raise github.Unavailable("GitHub answers at once and without a message")
         if message is None:
             await self._heard(advertised=asked)
             await self._look_for_the_last_job(None)
@@ -261,7 +268,7 @@ class Listener:
                 body = msgspec.json.encode(entry)
                 await self._set_aside(message, hashlib.sha256(body).hexdigest(), str(error), body.decode())
                 continue
-            self._metrics.entries.labels(_kind(entry), outcome).inc()
+            self._metrics.entries.labels(kind_of(entry), outcome).inc()
             if entry.message_type == "JobAvailable" and entry.runner_request_id > 0:
                 offers.append(entry.runner_request_id)
         if offers:
@@ -341,10 +348,3 @@ class Listener:
     async def _capacity(self, pool: RunnerPool) -> int:
         draining = not self._serves_the_pool() or self._set.takes_no_new_jobs(pool)
         return decisions.capacity(await self._book.room(self._source, pool.platform), pool, draining=draining)
-
-
-_KINDS = frozenset({"JobAvailable", "JobAssigned", "JobStarted", "JobCompleted"})
-
-
-def _kind(entry: Entry) -> str:
-    return entry.message_type if entry.message_type in _KINDS else "other"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.clients.github import GitHub, GitHubError, RunnerPlace, ScaleSets
+from paddock.clients.github import GitHub, GitHubError, RateLimited, RunnerPlace, ScaleSets
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import InvalidEntryError, Ledger, LedgerError, LedgerUnavailableError
 from paddock.runners.ledger.scale_sets import LeaseLostError, Listenable, Source
@@ -32,6 +32,7 @@ __all__ = ["Listeners", "ListenersContext", "wanted_sources"]
 log = get_logger("scale sets")
 _AWAY = Backoff(base=0.5, cap=15.0)
 _INSTALLATIONS = 300.0
+_INSTALLATIONS_FAILED = 60.0
 
 
 class SourceKey(NamedTuple):
@@ -100,7 +101,7 @@ class Listeners:
         self._tasks: dict[SourceKey, tuple[Listener, asyncio.Task[None]]] = {}
         self._known_since: dict[SourceKey, datetime] = {}
         self._wanted: frozenset[SourceKey] = frozenset()
-        self._listed_at = float("-inf")
+        self._list_at = float("-inf")
         self._not_listed: frozenset[str] = frozenset()
 
     async def run(self) -> None:
@@ -247,14 +248,17 @@ class Listeners:
 
     async def _learn_installations(self) -> None:
         """Enrol whoever installed the App. A list that fails changes nothing; one that left is told by a refusal."""
-        if self._clock.monotonic() - self._listed_at < _INSTALLATIONS:
+        if self._clock.monotonic() < self._list_at:
             return
         try:
             installations = await self._context.github.installations()
         except GitHubError as error:
+            # Asked in every round, a list that is refused would spend the App's budget in each process.
+            wait = error.retry_after if isinstance(error, RateLimited) else 0.0
+            self._list_at = self._clock.monotonic() + max(wait, _INSTALLATIONS_FAILED)
             log.warning("installations could not be listed", error=str(error))
             return
-        self._listed_at = self._clock.monotonic()
+        self._list_at = self._clock.monotonic() + _INSTALLATIONS
         for found in installations:
             if found.suspended or not found.account_id or not found.login:
                 continue

@@ -22,7 +22,7 @@ from paddock.runners.scale_sets.service import Listeners, ListenersContext
 from paddock.simulator.github import SimulatedGitHub
 
 LABEL = "macos-26"
-PACE = Pace(capacity=0.1, statistics=0.5, suspicion=0.3, refused=1.0)
+PACE = Pace(capacity=0.1, at_once=0.02, statistics=0.5, suspicion=0.3, refused=1.0)
 
 
 def pool(name: str = "macos", label: str = LABEL, *, days: int = 0, **changes: object) -> RunnerPool:

@@ -2,14 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
 
 import pytest
 from simulation.runners.scale_sets.queue_world import LABEL, QueueWorld, pool, scenario
 
 from paddock.runners.ledger.scale_sets import Room
 from paddock.simulator.faults import Fail
+from paddock.simulator.github.scale_sets_api import ScaleSetsApi
 from paddock.simulator.github.state import WaitingMessage
 from paddock.simulator.process import simulate
+from paddock.simulator.service.response import ServiceResponse
 
 Act = Callable[[QueueWorld], Awaitable[None]]
 
@@ -62,6 +66,42 @@ def test_a_token_that_ended_is_replaced(kind: str) -> None:
         tokens = queue.github.state.service_tokens
         for text in [text for text, token in tokens.items() if token.kind == kind]:
             del tokens[text]
+        await succeeds(queue)
+
+    run(act)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"), [(200, "at once and without a message"), (401, "the token that it was just")]
+)
+def test_a_queue_that_answers_at_once_and_says_nothing_is_not_asked_in_a_loop(
+    monkeypatch: pytest.MonkeyPatch, status: int, why: str
+) -> None:
+    answered = ScaleSetsApi.answer
+    polls: list[str] = []
+
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+
+        async def at_once(*_: object) -> None:
+            polls.append("")
+            assert len(polls) < 60, "a loop"
+            await queue.world.clock.sleep(0.05)
+
+        def answers(api: ScaleSetsApi, request: Any, operation: str, parts: dict[str, str], now: datetime) -> Any:
+            if operation == "poll_messages":
+                return ServiceResponse(status)
+            return answered(api, request, operation, parts, now)
+
+        with monkeypatch.context() as away:
+            away.setattr(ScaleSetsApi, "hold", at_once)
+            away.setattr(ScaleSetsApi, "answer", answers)
+            await queue.until("it is said", lambda: why in queue.book.source.sentence, within=120.0)
+            before = len(polls)
+            await queue.world.clock.sleep(60.0)
+            assert 2 <= len(polls) - before < 20
+            assert queue.book.source.state == "Lost"
         await succeeds(queue)
 
     run(act)
