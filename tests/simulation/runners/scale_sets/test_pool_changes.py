@@ -322,6 +322,20 @@ async def _renamed_under_a_job(queue: QueueWorld) -> None:
     assert [row.conclusion for row in queue.book.rows.values() if row.conclusion == "success"] == ["success"] * 2
 
 
+async def _retired_under_a_job(queue: QueueWorld) -> None:
+    queue.start()
+    (last,) = queue.submit(1, seconds=20.0)
+    await queue.until("it is assigned", lambda: last.assignments > 0, within=300.0)
+    queue.pool = None
+    await queue.until("its source is over", lambda: queue.book.source.state == "Stopped" and not names(queue))
+    assert (last.conclusion, last.starts, queue.settled()) == ("success", 1, True)
+    assert (queue.book.source.scale_set_id, queue.book.source.session_id) == (None, "")
+
+
+def test_wherever_the_process_dies_while_a_source_retires_its_last_job_runs_once_and_no_set_is_left() -> None:
+    assert len(interruptions(scenario(_retired_under_a_job), seed=3, kinds=[Interruption.CRASH_AFTER])) > 20
+
+
 async def _relabelled(queue: QueueWorld) -> None:
     queue.start()
     await queue.until("there is a set", lambda: names(queue) == [LABEL])
@@ -349,6 +363,6 @@ def test_wherever_the_process_dies_while_a_set_is_replaced_every_job_runs_once_a
         pytest.param((Interruption.LOSE_ANSWER, Interruption.FAIL_BEFORE), id="lost or failed"),
     ],
 )
-@pytest.mark.parametrize("flow", [_renamed_under_a_job, _relabelled, _relabelled_by_another_set])
+@pytest.mark.parametrize("flow", [_renamed_under_a_job, _retired_under_a_job, _relabelled, _relabelled_by_another_set])
 def test_wherever_a_change_is_interrupted_every_job_runs_once(flow: Act, kinds: tuple[Interruption, ...]) -> None:
     assert len(interruptions(scenario(flow), seed=2, kinds=kinds)) > 20
