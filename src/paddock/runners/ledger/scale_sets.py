@@ -46,7 +46,8 @@ class Source(Struct, frozen=True, kw_only=True):
     """A source as it was read. `epoch` is the lease's: every write names it.
 
     `asked_labels` and `asked_group` are what the set was last asked to be, whatever GitHub made of it; None where that is not
-    known. `replacing_since` is when its pool began to want a set that this one cannot become.
+    known. `replacing_since` is when its pool began to want a set that this one cannot become; where there is none, when
+    GitHub was asked for one, whose number is not known yet.
     """
 
     source_id: int

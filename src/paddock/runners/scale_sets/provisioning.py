@@ -25,6 +25,7 @@ from paddock.runners.scale_sets.desired import (
     change,
     desired,
     differences,
+    is_the_one_asked_for,
     keeps_labels,
     replaced,
     unused,
@@ -123,7 +124,9 @@ class SetProvisioning:
                 self._dropped = decisions.labels_dropped(pool, self._found)
                 return self._found
             # GitHub deleted it, or we did and died before that was written: what it was asked to be is over, too.
-            await self.record(scale_set_id=None, session_id="", replacing_since=None)
+            await self.record(
+                scale_set_id=None, session_id="", asked_labels=None, asked_group=None, replacing_since=None
+            )
         if not make:
             self._found = None
             if await self._book.open(self.source):
@@ -213,18 +216,34 @@ class SetProvisioning:
             raise RefusedError(decisions.no_group(wanted.group, self._place))
         found = await self._github.find(self._place, group_id, wanted.name)
         match decisions.judge_found(found, recorded=None, owner=self._owner):
+            case Found.ANOTHERS if found and is_the_one_asked_for(found, wanted, self.source, self._clock.now()):
+                await self._asked(wanted, scale_set_id=found.scale_set_id, session_id="")
             case Found.ANOTHERS:
                 raise RefusedError(decisions.not_ours(wanted.name, wanted.group, self._place))
             case Found.OURS:
                 assert found is not None
                 await self._take_over(found)
             case Found.NONE:
-                # Died between the two: the next listener finds it by name, and by its label knows it as ours.
-                found = await self._github.create(
-                    self._place, name=wanted.name, group_id=group_id, labels=wanted.labels
-                )
-                await self._asked(wanted, scale_set_id=found.scale_set_id, session_id="")
+                found = await self._make(wanted, group_id)
         assert found is not None
+        return found
+
+    async def _make(self, wanted: DesiredSet, group_id: int) -> ScaleSet:
+        """A new set. That it is asked for is written first: died between the two, or the answer lost, the next look finds it by
+        name and knows it as ours by its label; where GitHub drops labels, by what was written.
+        """
+        before = self.source
+        if before.replacing_since is None or not wanted.was_asked(before):
+            await self._asked(wanted, replacing_since=self._clock.now())
+        try:
+            found = await self._github.create(self._place, name=wanted.name, group_id=group_id, labels=wanted.labels)
+        except github.GitHubError as error:
+            unknown = isinstance(error, github.Unavailable) and error.effect_unknown
+            if before.replacing_since is None and not unknown:
+                # This try made none, and no earlier one: a set of that name that is found later is another's.
+                await self.record(asked_labels=None, asked_group=None, replacing_since=None)
+            raise
+        await self._asked(wanted, scale_set_id=found.scale_set_id, session_id="")
         return found
 
     async def _take_over(self, found: ScaleSet) -> None:
@@ -233,7 +252,9 @@ class SetProvisioning:
         holder = await self._book.holder(self.source, number)
         if holder is None:
             # What it was asked to be is not known: `follow` compares it with what the pool wants.
-            await self.record(scale_set_id=number, session_id="", asked_labels=None, asked_group=None)
+            await self.record(
+                scale_set_id=number, session_id="", asked_labels=None, asked_group=None, replacing_since=None
+            )
         elif self._gone(holder):
             log.warning("a scale set goes to another pool", scale_set=found.name, was=holder, pool=self.source.pool)
             self.source = await self._book.inherit(self.source, number)
@@ -299,7 +320,7 @@ class SetProvisioning:
 
     async def _asked(self, wanted: DesiredSet, **changes: object) -> None:
         asked = {"asked_labels": list(wanted.labels), "asked_group": wanted.group, "replacing_since": None}
-        await self.record(**asked, **changes)
+        await self.record(**{**asked, **changes})
 
     def _refuse(self, wanted: DesiredSet, why: str) -> None:
         log.warning("a scale set cannot be changed", pool=self.source.pool, why=why)

@@ -38,8 +38,8 @@ def said(queue: QueueWorld) -> set[str]:
 
 def test_a_session_whose_id_the_ledger_did_not_take_is_closed_before_the_next_is_opened() -> None:
     async def act(queue: QueueWorld) -> None:
-        # The first record is the set's number, the second the session's id.
-        queue.world.faults.inject(Fail(), name="ledger record", nth=[2])
+        # The first record is that a set is asked for, the second its number, the third the session's id.
+        queue.world.faults.inject(Fail(), name="ledger record", nth=[3])
         queue.start()
         await listening(queue)
         assert "Conflict" not in said(queue)

@@ -9,7 +9,7 @@ import pytest
 from simulation.runners.scale_sets.queue_world import LABEL, QueueWorld, pool, scenario
 
 from paddock.runners.ledger.scale_sets import Room
-from paddock.simulator.faults import Fail
+from paddock.simulator.faults import Fail, LoseAnswer
 from paddock.simulator.github.scale_sets_api import ScaleSetsApi
 from paddock.simulator.github.state import WaitingMessage
 from paddock.simulator.process import simulate
@@ -200,6 +200,37 @@ def test_labels_that_github_dropped_are_named_and_the_rest_is_served() -> None:
             queue.book.source.sentence
             == "GitHub did not keep the labels self-hosted, macOS: jobs must not ask for them"
         )
+
+    run(act)
+
+
+def test_a_set_whose_making_was_not_answered_is_ours_also_where_labels_are_dropped() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.custom_labels_dropped = True
+        queue.world.faults.inject(LoseAnswer(), method="POST", path="*/runnerscalesets", times=1)
+        queue.start()
+        await succeeds(queue)
+        assert "Refused" not in {state for _, state, _ in queue.book.states}
+        assert queue.book.source.replacing_since is None
+
+    run(act)
+
+
+@pytest.mark.parametrize("hours", [0, 2])
+def test_a_set_without_labels_is_anothers_if_it_was_not_asked_for_or_long_ago(hours: int) -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.custom_labels_dropped = True
+        if hours:
+            queue.world.faults.inject(LoseAnswer(), method="POST", path="*/runnerscalesets", times=1)
+            queue.start("a", restart_after=None)
+            await queue.until("it is made", lambda: queue.github.state.scale_sets, within=60.0)
+            queue.world.processes["a"].crash()
+            await queue.world.clock.sleep(hours * 3600.0)
+        else:
+            queue.github.scale_sets.create("orgs/acme", LABEL, 1, [])
+        queue.start("b")
+        await queue.until("a person is asked for", lambda: queue.book.source.state == "Refused", within=120.0)
+        assert "was not made by this Paddock" in queue.book.source.sentence
 
     run(act)
 
