@@ -46,7 +46,8 @@ class Source(Struct, frozen=True, kw_only=True):
     """A source as it was read. `epoch` is the lease's: every write names it.
 
     `asked_labels` and `asked_group` are what the set was last asked to be, whatever GitHub made of it; None where that is not
-    known. `replacing_since` is when its pool began to want a set that this one cannot become.
+    known. `replacing_since` is when its pool began to want a set that this one cannot become; where there is none, when
+    GitHub was asked for one, whose number is not known yet.
     """
 
     source_id: int
@@ -121,7 +122,8 @@ WHERE source_id = %(source_id)s AND epoch = %(epoch)s
 """
 GIVE_BACK = """
 -- give_back_source
-UPDATE scale_set_sources SET dispatcher_id = NULL, session_id = '' WHERE source_id = %(source_id)s AND epoch = %(epoch)s
+UPDATE scale_set_sources SET dispatcher_id = NULL, session_id = %(session_id)s
+WHERE source_id = %(source_id)s AND epoch = %(epoch)s
 """
 SOURCES = f"""
 -- sources
@@ -265,8 +267,12 @@ class ScaleSetRows:
             raise _lost(source)
 
     async def give_back(self, source: Source) -> None:
-        """The source is free for others at once; nothing happens if it is another's already."""
-        await self._database.run(GIVE_BACK, {"source_id": source.source_id, "epoch": source.epoch})
+        """The source is free for others at once, with the session that the caller leaves open, if any, for them to close.
+
+        Nothing happens if it is another's already.
+        """
+        values = {"source_id": source.source_id, "epoch": source.epoch, "session_id": source.session_id}
+        await self._database.run(GIVE_BACK, values)
 
     async def sources(self) -> list[Source]:
         return await self._database.rows(Source, SOURCES)

@@ -29,9 +29,10 @@ log = get_logger("scale sets")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often what is looked at, in seconds."""
+    """How often what is looked at, in seconds. A poll that is answered sooner than `at_once` and says nothing has failed."""
 
     capacity: float = 5.0
+    at_once: float = 0.5
     statistics: float = 60.0
     suspicion: float = 15.0
     refused: float = 300.0

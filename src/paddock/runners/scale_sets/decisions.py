@@ -25,8 +25,11 @@ __all__ = [
     "labels_dropped",
     "no_group",
     "not_ours",
+    "not_retired",
     "owner_label",
     "pool_that_was",
+    "put_off",
+    "retiring",
     "set_labels",
     "still_anothers",
 ]
@@ -75,15 +78,18 @@ def labels_dropped(pool: RunnerPool, found: ScaleSet) -> tuple[str, ...]:
     return tuple(label for label in wanted if label.lower() not in has)
 
 
-def clash(pool: RunnerPool, pools: Sequence[RunnerPool]) -> str | None:
+def clash(pool: RunnerPool, pools: Sequence[RunnerPool], *, holds: bool = False) -> str | None:
     """Why GitHub could give this set's jobs to other runners of ours, or theirs to this set; None if it cannot.
 
-    Such a job would have two rows and two runners, because waiting jobs of two sources cannot be told to be one. Of two sets of one
-    label the older pool's goes on: whoever makes a second pool must not stop the first.
+    Such a job would have two rows and two runners, because waiting jobs of two sources cannot be told to be one. Of two pools of one
+    label the one that `holds` the set goes on, else the older: whoever makes a second pool, or gives one the label of another,
+    must not stop the first.
     """
     label = pool.spec.dispatch_label.lower()
     others = [other for other in pools if other.metadata.name != pool.metadata.name]
-    before = [other for other in others if other.spec.job_source != "ScaleSet" or _made(other) < _made(pool)]
+    before = [
+        other for other in others if other.spec.job_source != "ScaleSet" or (not holds and _made(other) < _made(pool))
+    ]
     same = sorted(other.metadata.name for other in before if other.spec.dispatch_label.lower() == label)
     if same:
         names = ", ".join(sorted([pool.metadata.name, *same]))
@@ -172,6 +178,16 @@ def failure(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> 
     return Failure("Refused", f"GitHub does not accept the scale set: {error.message}", 300.0)
 
 
+def put_off(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> Failure:
+    """What it means that a pool's change did not reach its set: the set goes on as it was, and the change is tried again."""
+    found = failure(error, place, failures=failures)
+    why = found.sentence if found.state == "Refused" else error.message
+    sentence = (
+        f"the scale set is listened to as it was before the pool was changed, because GitHub did not take that: {why}"
+    )
+    return Failure(found.state, sentence, found.again_in)
+
+
 def not_ours(name: str, group: str, place: RunnerPlace) -> str:
     return (
         f"scale set {name!r} exists in group {group!r} of {place.path} and was not made by this Paddock: give the pool "
@@ -181,9 +197,23 @@ def not_ours(name: str, group: str, place: RunnerPlace) -> str:
 
 def still_anothers(name: str, pool: str) -> str:
     return (
-        f"scale set {name!r} is still pool {pool}'s, which serves its last jobs: it is this pool's as soon as that has let "
-        "it go; give one of them another dispatchLabel if both are to stay"
+        f"scale set {name!r} is still pool {pool}'s: it is this pool's as soon as that has let it go; give one of them "
+        "another dispatchLabel if both are to stay"
     )
+
+
+def retiring(assigned: int) -> str:
+    """What goes on while a source is retired."""
+    left = (
+        f"{assigned} assigned job{' is' if assigned == 1 else 's are'} served to the end"
+        if assigned
+        else "no job is left"
+    )
+    return f"no pool asks for these jobs any more: the scale set takes no new ones; {left}, then it is deleted"
+
+
+def not_retired(why: str) -> str:
+    return f"no pool asks for these jobs any more, and the scale set is still at GitHub: {why}"
 
 
 def no_group(group: str, place: RunnerPlace) -> str:

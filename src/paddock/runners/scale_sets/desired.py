@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
+from typing import Final
 
 from paddock.base.clock import rfc3339
 from paddock.clients.github.scaleset import ScaleSet, ScaleSetStatistics
@@ -11,7 +12,21 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.ledger.scale_sets import Source
 from paddock.runners.scale_sets.decisions import owner_label, set_labels
 
-__all__ = ["Change", "DesiredSet", "change", "desired", "differences", "keeps_labels", "replaced", "unused"]
+__all__ = [
+    "Change",
+    "DesiredSet",
+    "change",
+    "desired",
+    "differences",
+    "holds",
+    "is_the_one_asked_for",
+    "keeps_labels",
+    "replaced",
+    "unused",
+]
+
+
+_ANSWER_LOST: Final = timedelta(hours=1)
 
 
 class Change(Enum):
@@ -45,6 +60,12 @@ def desired(pool: RunnerPool, owner: str) -> DesiredSet:
     return DesiredSet(pool.spec.dispatch_label, set_labels(pool, owner), pool.spec.runner_group or "Default")
 
 
+def holds(source: Source, name: str) -> bool:
+    """Whether the source has a set that was made under this name: its name is the first label that is asked for."""
+    asked = source.asked_labels or [""]
+    return source.scale_set_id is not None and asked[0].lower() == name.lower()
+
+
 def change(found: ScaleSet, wanted: DesiredSet, source: Source) -> Change:
     """What to do about the set.
 
@@ -57,6 +78,20 @@ def change(found: ScaleSet, wanted: DesiredSet, source: Source) -> Change:
     if wanted.was_asked(source):
         return Change.NONE
     return Change.UPDATE if source.replacing_since is None else Change.REPLACE
+
+
+def is_the_one_asked_for(found: ScaleSet, wanted: DesiredSet, source: Source, now: datetime) -> bool:
+    """Whether a set without a label of ours is the one that we asked for and whose number we were not told, because the answer
+    was lost and GitHub drops labels (GHES).
+
+    The row says that we asked for just this name, labels and group within the hour, and has no set; the set has nothing but
+    its name, no job and no runner. Another's set that fits all this was made in that very moment, and nobody uses it.
+    """
+    since = source.replacing_since
+    if source.scale_set_id is not None or since is None or now - since > _ANSWER_LOST or not wanted.was_asked(source):
+        return False
+    bare = _lowered(found.labels) <= {wanted.name.lower()} and found.name.lower() == wanted.name.lower()
+    return bare and unused(found.statistics) and found.statistics.total_registered_runners <= 0
 
 
 def keeps_labels(found: ScaleSet, owner: str) -> bool:

@@ -20,13 +20,13 @@ from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSets
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import InvalidEntryError, LedgerUnavailableError
-from paddock.runners.ledger.scale_sets import Source, SourceState
+from paddock.runners.ledger.scale_sets import LeaseLostError, Source, SourceState
 from paddock.runners.scale_sets import decisions
 from paddock.runners.scale_sets.book import JobBook
 from paddock.runners.scale_sets.counting import Counting, Pace
 from paddock.runners.scale_sets.decisions import Failure
 from paddock.runners.scale_sets.desired import Change
-from paddock.runners.scale_sets.messages import Entry, UnreadableEntry, read_entries
+from paddock.runners.scale_sets.messages import UnreadableEntry, kind_of, read_entries
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
 from paddock.runners.scale_sets.provisioning import RefusedError, SetProvisioning
 
@@ -50,12 +50,14 @@ class ListenerContext:
 
 
 class Listener:
-    """Listens until it is cancelled or the lease is another's (LeaseLostError). Nothing of GitHub's is raised.
+    """Listens until the source is retired, it is cancelled, or the lease is another's (LeaseLostError). Nothing of GitHub's
+    is raised.
 
-    `pool` gives the pool as it is now, None once it is gone; a pool that is gone, or that hears of its jobs by webhook now,
-    is served to the end of what was assigned: nothing more is asked for. `clash` says why the pool's jobs could be another
-    pool's, too: while it does, nothing is asked for. `gone` says whether another pool is known not to exist any more.
-    A pool that is changed changes its set, at the latest with the next look at the capacity.
+    `pool` gives the pool as it is now, None once it is gone; `wanted` says whether it asks for this source still. One that no
+    pool asks for is retired: what was assigned is served to its end, nothing more is asked for, and then the set goes.
+    `clash` says why the pool's jobs could be another pool's, too: while it does, nothing is asked for. `gone` says whether
+    another pool is known not to exist any more. A pool that is changed changes its set, at the latest with the next look at
+    the capacity.
     """
 
     def __init__(
@@ -64,8 +66,9 @@ class Listener:
         source: Source,
         place: RunnerPlace,
         pool: Callable[[], RunnerPool | None],
-        clash: Callable[[], str | None] = lambda: None,
+        clash: Callable[[Source], str | None] = lambda _source: None,
         gone: Callable[[str], bool] = lambda _pool: False,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._github = context.github
         self._book = context.book
@@ -76,6 +79,7 @@ class Listener:
         self._place = place
         self._pool = pool
         self._clash = clash
+        self._wanted = wanted
         self._set = SetProvisioning(
             context.github, context.book, context.clock, place, source, gone=gone, again_in=context.pace.refused
         )
@@ -92,11 +96,11 @@ class Listener:
         return self._set.source
 
     async def run(self) -> None:
-        failures = 0
-        while True:
+        failures, more = 0, True
+        while more:
             heard = self._clock.monotonic()
             try:
-                await self._listen()
+                more = await self._listen()
             except github.GitHubError as error:
                 # A session that worked for a while is a new beginning.
                 failures = 1 if self._clock.monotonic() - heard > 60 else failures + 1
@@ -109,28 +113,34 @@ class Listener:
                 await self._clock.sleep(min(15.0, 2.0 ** min(failures, 4)))
 
     async def close(self) -> None:
-        """End the session and give the lease back, as far as both can be reached: others need not wait for our silence."""
-        scale_set_id, session = self._source.scale_set_id, self._session
-        with suppress(github.GitHubError, LedgerUnavailableError, TimeoutError):
+        """End the session and give the lease back, as far as both can be reached: others need not wait for our silence.
+
+        A session that could not be closed, our own or the one before ours, stays in the row: only by its id can the next
+        listener close it.
+        """
+        known = self._known_sessions()
+        left = known[0] if known else ""
+        with suppress(github.GitHubError, TimeoutError):
             async with asyncio.timeout(_CLOSING):
-                if scale_set_id is not None and session is not None:
-                    await self._github.close_session(self._place, scale_set_id, session.session_id)
-                await self._book.give_back(self._source)
-
-    async def stopped(self, sentence: str) -> None:
-        await self._book.note(self._source, "Stopped", sentence)
-
-    async def delete_set(self) -> bool:
-        """Delete the set at GitHub if no job is left of it; False where it stays."""
-        return await self._set.delete()
+                if self._source.scale_set_id is not None:
+                    await self._close_sessions(self._source.scale_set_id)
+                left = ""
+        with suppress(LedgerUnavailableError, TimeoutError):
+            async with asyncio.timeout(_CLOSING):
+                await self._book.give_back(msgspec.structs.replace(self._source, session_id=left))
 
     # Set and session
 
-    async def _listen(self) -> None:
+    async def _listen(self) -> bool:
+        """Until something fails, or the set is given up. False: the source is retired, and there is nothing to listen to."""
         self._refuse_a_clash()
         scale_set = await self._set.ensure(self._present_pool(), make=self._serves_the_pool())
+        if scale_set is None:
+            # Died before this is written: the row is not `Stopped`, and the next listener comes to the same end.
+            await self._book.note(self._source, "Stopped", assigned=0, running=0, advertised=0)
+            return False
         session = await self._ensure_session(scale_set)
-        after = 0
+        after, renewed = 0, False
         self._counting.heard_a_message()
         while True:
             self._refuse_a_clash()
@@ -141,33 +151,57 @@ class Listener:
             try:
                 message = await self._poll(session, after, asked)
             except github.Unauthenticated:
+                if renewed:
+                    raise github.Unavailable("the queue does not accept the token that it was just given") from None
                 # The queue's token ended. A session that GitHub gave up meanwhile is opened anew by the caller.
-                session = await self._renew(scale_set.scale_set_id, session)
+                session, renewed = await self._renew(scale_set.scale_set_id, session), True
                 continue
             except github.NotFound:
                 # Evicted, or the set is gone: the next round looks up both.
                 self._session = None
                 raise github.Unavailable("the session is gone; a new one is opened") from None
+            renewed = False
             if message is not None:
                 await self._take(scale_set.scale_set_id, session, message, pool)
                 after = message.message_id
                 self._counting.heard_a_message()
             elif self._unused_looks >= _UNUSED_LOOKS:
-                return await self._give_up_set(session)
+                await self._give_up_set(session)
+                return True
             else:
                 await self._counting.look(self._source, None)
 
     async def _ensure_session(self, scale_set: ScaleSet) -> QueueSession:
         number = scale_set.scale_set_id
-        if self._source.session_id:
-            # Of the listener before us, or our own of before a failure: only one may stand.
-            await self._github.close_session(self._place, number, self._source.session_id)
-        session = await self._github.open_session(self._place, number, self._name)
+        await self._close_sessions(
+            number
+        )  # of the listener before us, or our own of before a failure: only one may stand
+        try:
+            session = await self._github.open_session(self._place, number, self._name)
+        except github.NotFound:
+            # It was there a moment ago, so this is no refusal: the next round looks the set up, and makes it if it must.
+            raise github.Unavailable("the scale set is gone; it is looked up again") from None
         # Died here: nobody knows the session's id, and GitHub refuses another until it has given this one up.
         self._session = session
-        await self._set.record(session_id=session.session_id, session_since=self._clock.now())
+        try:
+            await self._set.record(session_id=session.session_id, session_since=self._clock.now())
+        except LeaseLostError:
+            # Whoever has the lease now cannot know of this session, and is refused for as long as it stands.
+            with suppress(github.GitHubError):
+                await self._close_sessions(number)
+            raise
         await self._heard(session.statistics.total_assigned_jobs, session.statistics.total_running_jobs)
         return session
+
+    def _known_sessions(self) -> list[str]:
+        """What may stand at GitHub: our own, recorded or not, and what the row had before."""
+        own = self._session.session_id if self._session is not None else ""
+        return [known for known in dict.fromkeys((own, self._source.session_id)) if known]
+
+    async def _close_sessions(self, scale_set_id: int) -> None:
+        for known in self._known_sessions():
+            await self._github.close_session(self._place, scale_set_id, known)
+        self._session = None
 
     async def _renew(self, scale_set_id: int, session: QueueSession) -> QueueSession:
         try:
@@ -178,21 +212,22 @@ class Listener:
         return self._session
 
     async def _give_up_set(self, session: QueueSession) -> None:
-        """The set is to be replaced and nothing is left of it: it goes, and the next round makes the one that is wanted.
+        """Nothing is left of a set that is replaced or retired: it goes, and the next round makes the one that is wanted, if any.
 
-        Without a session GitHub assigns nothing, so that what is looked at before the delete stays so. Died at any point
-        before the delete: the set is recorded and is listened to again, with nothing asked for. After it: see `delete`.
+        Without a session GitHub assigns nothing, so that what is looked at before the delete stays so. Died, or refused, at
+        any point before the delete: the set is recorded and is listened to again, with nothing asked for. After it: see `delete`.
         """
         self._unused_looks, self._session = 0, None
         await self._github.close_session(self._place, self._source.scale_set_id or 0, session.session_id)
         await self._set.record(session_id="")
         if await self._set.delete():
-            log.info("a scale set was given up for another", pool=self._source.pool)
+            log.info("a scale set was given up", pool=self._source.pool)
 
     # Messages
 
     async def _poll(self, session: QueueSession, after: int, asked: int) -> QueueMessage | None:
         """One poll. It is broken off when the capacity or the set must change: a message on its way then comes again."""
+        began = self._clock.monotonic()
         polling = asyncio.ensure_future(self._github.poll(session, after=after, capacity=asked))
         try:
             while not polling.done():
@@ -209,8 +244,12 @@ class Listener:
                 polling.cancel()
                 with suppress(asyncio.CancelledError, github.GitHubError):
                     await polling
+        if message is None and self._clock.monotonic() - began < self._pace.at_once:
+            # Seen in outages. Asked again without a pause it would be asked for ever, so this counts as a failure.
+            raise github.Unavailable("GitHub answers at once and without a message")
         if message is None:
             await self._heard(advertised=asked)
+            await self._look_for_the_last_job(None)
         else:
             counts = message.statistics
             await self._heard(counts.total_assigned_jobs, counts.total_running_jobs, advertised=asked)
@@ -229,7 +268,7 @@ class Listener:
                 body = msgspec.json.encode(entry)
                 await self._set_aside(message, hashlib.sha256(body).hexdigest(), str(error), body.decode())
                 continue
-            self._metrics.entries.labels(_kind(entry), outcome).inc()
+            self._metrics.entries.labels(kind_of(entry), outcome).inc()
             if entry.message_type == "JobAvailable" and entry.runner_request_id > 0:
                 offers.append(entry.runner_request_id)
         if offers:
@@ -254,8 +293,12 @@ class Listener:
         self, assigned: int | None = None, running: int | None = None, *, advertised: int | None = None
     ) -> None:
         self._assigned = self._assigned if assigned is None else assigned
-        state: SourceState = "Refused" if self._set.refusal else "Listening"
-        sentence = self._set.sentence(self._present_pool(), self._assigned) if self._serves_the_pool() else ""
+        state: SourceState = "Listening"
+        if not self._serves_the_pool():
+            sentence = decisions.retiring(self._assigned)
+        else:
+            sentence = self._set.sentence(self._present_pool(), self._assigned)
+            state = "Refused" if self._set.needs_a_person() else state
         await self._book.note(
             self._source, state, sentence, heard=True, assigned=assigned, running=running, advertised=advertised
         )
@@ -263,14 +306,19 @@ class Listener:
     async def _pause(self, failure: Failure) -> None:
         log.warning("a scale set is not listened to", pool=self._source.pool, state=failure.state, why=failure.sentence)
         self._metrics.failures.labels(failure.state).inc()
+        served = self._serves_the_pool()
+        sentence = failure.sentence if served else decisions.not_retired(failure.sentence)
         with suppress(LedgerUnavailableError):
-            await self._book.note(self._source, failure.state, failure.sentence)
-        await self._clock.sleep(failure.again_in)
+            await self._book.note(self._source, failure.state, sentence)
+        until = self._clock.monotonic() + failure.again_in
+        # Whoever is not wanted any more need not wait for what only a wanted one needs.
+        while served == self._serves_the_pool() and (left := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(left, self._pace.capacity))
 
     # The pool
 
     def _refuse_a_clash(self) -> None:
-        if (why := self._clash()) is not None:
+        if self._serves_the_pool() and (why := self._clash(self._source)) is not None:
             raise RefusedError(why)
 
     def _present_pool(self) -> RunnerPool:
@@ -281,27 +329,22 @@ class Listener:
         return self._last_pool or decisions.pool_that_was(self._source.pool)
 
     def _serves_the_pool(self) -> bool:
-        """Whether the pool is there and wants its jobs from a scale set."""
+        """Whether the pool is there and wants its jobs from this scale set."""
         present = self._pool()
-        return present is not None and present.spec.job_source == "ScaleSet"
+        return present is not None and present.spec.job_source == "ScaleSet" and self._wanted()
 
     def _set_is_due(self) -> bool:
         return self._serves_the_pool() and self._set.due(self._present_pool()) is Change.UPDATE
 
-    async def _look_for_the_last_job(self, polling: "asyncio.Future[QueueMessage | None]") -> bool:
-        """Whether the set is to be replaced and was seen without a job twice, while the poll that asks for none was silent."""
-        replaced = self._serves_the_pool() and self._set.is_replaced(self._present_pool())
-        left = not replaced or not await self._set.is_unused() or polling.done()
+    async def _look_for_the_last_job(self, polling: "asyncio.Future[QueueMessage | None] | None") -> bool:
+        """Whether the set is to go and was seen without a job twice, while the poll that asks for none was silent, or had
+        been to its end (None).
+        """
+        goes = not self._serves_the_pool() or self._set.is_replaced(self._present_pool())
+        left = not goes or not await self._set.is_unused() or (polling is not None and polling.done())
         self._unused_looks = 0 if left else self._unused_looks + 1
         return self._unused_looks >= _UNUSED_LOOKS
 
     async def _capacity(self, pool: RunnerPool) -> int:
         draining = not self._serves_the_pool() or self._set.takes_no_new_jobs(pool)
         return decisions.capacity(await self._book.room(self._source, pool.platform), pool, draining=draining)
-
-
-_KINDS = frozenset({"JobAvailable", "JobAssigned", "JobStarted", "JobCompleted"})
-
-
-def _kind(entry: Entry) -> str:
-    return entry.message_type if entry.message_type in _KINDS else "other"

@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from paddock.runners.ledger.assignments import Assignment
 
-__all__ = ["Entry", "UnreadableEntry", "assignment_of", "conclusion_of", "moment", "read_entries"]
+__all__ = ["Entry", "UnreadableEntry", "assignment_of", "conclusion_of", "kind_of", "moment", "read_entries"]
 
 _OLDEST: Final = datetime(2015, 1, 1, tzinfo=UTC)
 _LONGEST: Final = 300
+_KINDS: Final = frozenset({"JobAvailable", "JobAssigned", "JobStarted", "JobCompleted"})
 _CONCLUSIONS: Final = {"succeeded": "success", "failed": "failure", "canceled": "cancelled", "abandoned": "failure"}
 
 
@@ -118,3 +119,8 @@ def _shortened(text: str) -> str:
         return text
     digits = len(tail) - len(tail.lstrip("0123456789"))
     return f"{head}.{tail[: min(digits, 6)]}{tail[digits:]}"
+
+
+def kind_of(entry: Entry) -> str:
+    """The kind for counters, which must not have as many labels as GitHub has ideas."""
+    return entry.message_type if entry.message_type in _KINDS else "other"

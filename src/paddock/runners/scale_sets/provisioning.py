@@ -18,13 +18,14 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.ledger.scale_sets import Source
 from paddock.runners.scale_sets import decisions
 from paddock.runners.scale_sets.book import JobBook
-from paddock.runners.scale_sets.decisions import Found
+from paddock.runners.scale_sets.decisions import Failure, Found
 from paddock.runners.scale_sets.desired import (
     Change,
     DesiredSet,
     change,
     desired,
     differences,
+    is_the_one_asked_for,
     keeps_labels,
     replaced,
     unused,
@@ -43,7 +44,8 @@ class SetProvisioning:
     """Keeps the set of one source. `source` is its row as it was last written, under the lease that it was given with.
 
     `gone` says whether a pool is known not to exist any more. `refusal` is why the set is not what the pool wants and cannot
-    become it: until a person mends that, it takes no new jobs.
+    become it: until a person mends that, it takes no new jobs. A change that GitHub did not take, for whatever reason, is put
+    off: the set goes on as it was.
     """
 
     def __init__(
@@ -66,7 +68,10 @@ class SetProvisioning:
         self.source = source
         self.refusal = ""
         self._refused_at = 0.0
+        self._refused_for = again_in
         self._refused: DesiredSet | None = None
+        self._put_off: Failure | None = None
+        self._failures = 0
         self._found: ScaleSet | None = None
         self._owner = ""
         self._dropped: tuple[str, ...] = ()
@@ -79,7 +84,7 @@ class SetProvisioning:
             return Change.NONE
         wanted = desired(pool, self._owner)
         needed = change(self._found, wanted, self.source)
-        again = self._clock.monotonic() - self._refused_at >= self._again_in
+        again = self._clock.monotonic() - self._refused_at >= self._refused_for
         return Change.NONE if wanted == self._refused and not again else needed
 
     def is_replaced(self, pool: RunnerPool) -> bool:
@@ -89,6 +94,9 @@ class SetProvisioning:
     def takes_no_new_jobs(self, pool: RunnerPool) -> bool:
         return bool(self.refusal) or self.due(pool) is Change.REPLACE
 
+    def needs_a_person(self) -> bool:
+        return bool(self.refusal) or (self._put_off is not None and self._put_off.state == "Refused")
+
     def sentence(self, pool: RunnerPool, assigned: int) -> str:
         """What people should know of the set while it is listened to; empty where it is what the pool wants."""
         if self._found is None or self.refusal:
@@ -96,15 +104,18 @@ class SetProvisioning:
         since = self.source.replacing_since
         if since is not None and self.is_replaced(pool):
             return replaced(self._found, desired(pool, self._owner), self.source, since, assigned)
+        if self._put_off is not None:
+            return self._put_off.sentence
         dropped = ", ".join(self._dropped)
         return f"GitHub did not keep the labels {dropped}: jobs must not ask for them" if dropped else ""
 
     # What is done
 
-    async def ensure(self, pool: RunnerPool, *, make: bool = True) -> ScaleSet:
+    async def ensure(self, pool: RunnerPool, *, make: bool = True) -> ScaleSet | None:
         """The set that is listened to: the recorded one, whatever the pool wants by now; else found by its name, or made.
 
-        Without `make` only a set that is there is given, for its last jobs. RefusedError where there is none to be had.
+        Without `make` only a set that is there is given, for its last jobs: None once it is gone and no job is open.
+        RefusedError where there is none to be had.
         """
         self._owner = await self._book.owner()
         if self.source.scale_set_id is not None:
@@ -113,27 +124,48 @@ class SetProvisioning:
                 self._dropped = decisions.labels_dropped(pool, self._found)
                 return self._found
             # GitHub deleted it, or we did and died before that was written: what it was asked to be is over, too.
-            await self.record(scale_set_id=None, session_id="", replacing_since=None)
+            await self.record(
+                scale_set_id=None, session_id="", asked_labels=None, asked_group=None, replacing_since=None
+            )
         if not make:
-            raise RefusedError("the scale set is gone, and its pool wants none any more")
+            self._found = None
+            if await self._book.open(self.source):
+                raise RefusedError("the scale set is gone at GitHub, and some of its jobs are not over here")
+            return None
         self._found = await self._find_or_make(pool)
         self._dropped = decisions.labels_dropped(pool, self._found)
         return self._found
 
     async def follow(self, pool: RunnerPool) -> None:
-        """Bring the set closer to what the pool wants. Afterwards it is that, or is being replaced, or `refusal` says why not."""
+        """Bring the set closer to what the pool wants. Afterwards it is that, or is being replaced, or `refusal` says why not,
+        or it is put off. Nothing of GitHub's is raised: a set that cannot be changed is listened to all the same.
+        """
         wanted = desired(pool, self._owner)
+        refusal = self.refusal if wanted == self._refused else ""
+        try:
+            await self._follow(pool, wanted)
+        except github.GitHubError as error:
+            self._failures += 1
+            self._put_off = decisions.put_off(error, self._place, failures=self._failures)
+            log.warning("a scale set is not changed yet", pool=self.source.pool, why=self._put_off.sentence)
+            # What was refused before stays so: that it could not be asked again proves nothing.
+            self.refusal, self._refused = refusal, wanted
+            self._refused_at, self._refused_for = self._clock.monotonic(), self._put_off.again_in
+
+    async def _follow(self, pool: RunnerPool, wanted: DesiredSet) -> None:
         match self.due(pool):
             case Change.UPDATE:
                 await self._update(wanted)
             case Change.REPLACE if self.source.replacing_since is None:
                 await self._begin_to_replace(wanted)
             case Change.NONE if wanted != self._refused:
-                self.refusal, self._refused = "", None
+                self._begin_anew()
                 if self.source.replacing_since is not None:
                     await self.record(replacing_since=None)  # the pool wants again what it had
             case _:
                 pass
+        if self._refused is None:
+            self._failures = 0
         if self._found is not None and wanted.was_asked(self.source):
             self._dropped = decisions.labels_dropped(pool, self._found)
 
@@ -151,20 +183,20 @@ class SetProvisioning:
             return isinstance(error, github.NotFound)
 
     async def delete(self) -> bool:
-        """Delete the set at GitHub if nothing is left of it; False where it stays. LeaseLostError.
+        """Delete the set at GitHub if nothing is left of it; False where a job is. LeaseLostError, GitHubError.
 
-        The caller has closed the session, or asks for nothing more: so no job can be assigned between look and delete.
+        The caller has closed the session: so no job can be assigned between look and delete.
         """
         scale_set_id = self.source.scale_set_id
         if scale_set_id is None:
             return True
+        if not await self.is_unused():
+            return False
         await self.record()  # a set that went to another source meanwhile is not ours to delete
         try:
-            if not await self.is_unused():
-                return False
             await self._github.delete(self._place, scale_set_id)
-        except github.GitHubError as error:
-            log.info("a scale set is left at GitHub", pool=self.source.pool, error=str(error))
+        except github.Conflict as error:
+            log.info("a scale set has a job after all", pool=self.source.pool, error=str(error))
             return False
         # Died here: the number is of a set that is gone, and the next listener looks for one by name.
         await self.record(scale_set_id=None, session_id="", asked_labels=None, asked_group=None, replacing_since=None)
@@ -184,18 +216,34 @@ class SetProvisioning:
             raise RefusedError(decisions.no_group(wanted.group, self._place))
         found = await self._github.find(self._place, group_id, wanted.name)
         match decisions.judge_found(found, recorded=None, owner=self._owner):
+            case Found.ANOTHERS if found and is_the_one_asked_for(found, wanted, self.source, self._clock.now()):
+                await self._asked(wanted, scale_set_id=found.scale_set_id, session_id="")
             case Found.ANOTHERS:
                 raise RefusedError(decisions.not_ours(wanted.name, wanted.group, self._place))
             case Found.OURS:
                 assert found is not None
                 await self._take_over(found)
             case Found.NONE:
-                # Died between the two: the next listener finds it by name, and by its label knows it as ours.
-                found = await self._github.create(
-                    self._place, name=wanted.name, group_id=group_id, labels=wanted.labels
-                )
-                await self._asked(wanted, scale_set_id=found.scale_set_id, session_id="")
+                found = await self._make(wanted, group_id)
         assert found is not None
+        return found
+
+    async def _make(self, wanted: DesiredSet, group_id: int) -> ScaleSet:
+        """A new set. That it is asked for is written first: died between the two, or the answer lost, the next look finds it by
+        name and knows it as ours by its label; where GitHub drops labels, by what was written.
+        """
+        before = self.source
+        if before.replacing_since is None or not wanted.was_asked(before):
+            await self._asked(wanted, replacing_since=self._clock.now())
+        try:
+            found = await self._github.create(self._place, name=wanted.name, group_id=group_id, labels=wanted.labels)
+        except github.GitHubError as error:
+            unknown = isinstance(error, github.Unavailable) and error.effect_unknown
+            if before.replacing_since is None and not unknown:
+                # This try made none, and no earlier one: a set of that name that is found later is another's.
+                await self.record(asked_labels=None, asked_group=None, replacing_since=None)
+            raise
+        await self._asked(wanted, scale_set_id=found.scale_set_id, session_id="")
         return found
 
     async def _take_over(self, found: ScaleSet) -> None:
@@ -204,10 +252,14 @@ class SetProvisioning:
         holder = await self._book.holder(self.source, number)
         if holder is None:
             # What it was asked to be is not known: `follow` compares it with what the pool wants.
-            await self.record(scale_set_id=number, session_id="", asked_labels=None, asked_group=None)
+            await self.record(
+                scale_set_id=number, session_id="", asked_labels=None, asked_group=None, replacing_since=None
+            )
         elif self._gone(holder):
             log.warning("a scale set goes to another pool", scale_set=found.name, was=holder, pool=self.source.pool)
             self.source = await self._book.inherit(self.source, number)
+            if self.source.scale_set_id is None:
+                raise github.Unavailable("the scale set was given up meanwhile; it is looked up again")
         else:
             raise RefusedError(decisions.still_anothers(found.name, holder))
 
@@ -215,7 +267,7 @@ class SetProvisioning:
         """Labels and group in place. Died after the change: the next listener finds it made, and writes that down."""
         found = self._found
         assert found is not None
-        self.refusal, self._refused = "", None
+        self._begin_anew()
         group_id = await self._github.group(self._place, wanted.group)
         if group_id is None:
             return self._refuse(wanted, decisions.no_group(wanted.group, self._place))
@@ -231,7 +283,8 @@ class SetProvisioning:
                 )
             except github.Conflict:
                 return self._refuse(wanted, decisions.not_ours(wanted.name, wanted.group, self._place))
-            except github.Invalid as error:
+            except (github.Invalid, github.Forbidden, github.NotFound) as error:
+                # If it is the App that is refused, or the set that is gone, the look that follows says so.
                 log.info("GitHub does not change a scale set in place", pool=self.source.pool, error=str(error))
             # An answer of 200 says little: what the set shows counts.
             self._found = await self._github.get(self._place, found.scale_set_id)
@@ -243,11 +296,11 @@ class SetProvisioning:
         return None
 
     async def _begin_to_replace(self, wanted: DesiredSet) -> None:
-        """The set takes no new jobs from now on; unless the name that the next one would have is somebody else's, which is said
-        while there is still a set to go back to.
+        """The set takes no new jobs from now on; unless the name that the next one would have is somebody else's, or another
+        pool's that stands, which is said while there is still a set to go back to.
         """
         assert self._found is not None
-        self.refusal, self._refused = "", None
+        self._begin_anew()
         group_id = await self._github.group(self._place, wanted.group)
         if group_id is None:
             return self._refuse(wanted, decisions.no_group(wanted.group, self._place))
@@ -255,6 +308,10 @@ class SetProvisioning:
         recorded = self.source.scale_set_id
         if decisions.judge_found(named, recorded=recorded, owner=self._owner) is Found.ANOTHERS:
             return self._refuse(wanted, decisions.not_ours(wanted.name, wanted.group, self._place))
+        if named is not None and named.scale_set_id != recorded:
+            holder = await self._book.holder(self.source, named.scale_set_id)
+            if holder is not None and not self._gone(holder):
+                return self._refuse(wanted, decisions.still_anothers(named.name, holder))
         now: datetime = self._clock.now()
         what = differences(self._found, wanted, self.source)
         log.warning("a scale set is replaced", pool=self.source.pool, name=self._found.name, what=what)
@@ -263,8 +320,12 @@ class SetProvisioning:
 
     async def _asked(self, wanted: DesiredSet, **changes: object) -> None:
         asked = {"asked_labels": list(wanted.labels), "asked_group": wanted.group, "replacing_since": None}
-        await self.record(**asked, **changes)
+        await self.record(**{**asked, **changes})
 
     def _refuse(self, wanted: DesiredSet, why: str) -> None:
         log.warning("a scale set cannot be changed", pool=self.source.pool, why=why)
-        self.refusal, self._refused, self._refused_at = why, wanted, self._clock.monotonic()
+        self.refusal, self._refused = why, wanted
+        self._refused_at, self._refused_for = self._clock.monotonic(), self._again_in
+
+    def _begin_anew(self) -> None:
+        self.refusal, self._refused, self._put_off = "", None, None

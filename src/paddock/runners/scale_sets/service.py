@@ -1,12 +1,13 @@
 """Which scale sets there must be, and who listens to each: one task a source, under its lease.
 
 Any number of processes may run this. Each tries for every source; a source belongs to whoever holds its lease, and the lease to
-a process that beats. Without an ingress nobody tells us of installations, so they are listed, too.
+a process that beats. A source that no pool asks for any more is kept until its set is gone at GitHub, whichever process sees to
+that. Without an ingress nobody tells us of installations, so they are listed, too.
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,13 +16,14 @@ from typing import NamedTuple
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.clients.github import GitHub, GitHubError, RunnerPlace, ScaleSets
+from paddock.clients.github import GitHub, GitHubError, RateLimited, RunnerPlace, ScaleSets
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import InvalidEntryError, Ledger, LedgerError, LedgerUnavailableError
-from paddock.runners.ledger.scale_sets import LeaseLostError, Listenable
+from paddock.runners.ledger.scale_sets import LeaseLostError, Listenable, Source
 from paddock.runners.scale_sets.book import LedgerBook
 from paddock.runners.scale_sets.counting import Pace
 from paddock.runners.scale_sets.decisions import clash
+from paddock.runners.scale_sets.desired import holds
 from paddock.runners.scale_sets.listener import Listener, ListenerContext
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
 
@@ -30,6 +32,7 @@ __all__ = ["Listeners", "ListenersContext", "wanted_sources"]
 log = get_logger("scale sets")
 _AWAY = Backoff(base=0.5, cap=15.0)
 _INSTALLATIONS = 300.0
+_INSTALLATIONS_FAILED = 60.0
 
 
 class SourceKey(NamedTuple):
@@ -97,7 +100,8 @@ class Listeners:
         )
         self._tasks: dict[SourceKey, tuple[Listener, asyncio.Task[None]]] = {}
         self._known_since: dict[SourceKey, datetime] = {}
-        self._listed_at = float("-inf")
+        self._wanted: frozenset[SourceKey] = frozenset()
+        self._list_at = float("-inf")
         self._not_listed: frozenset[str] = frozenset()
 
     async def run(self) -> None:
@@ -126,15 +130,15 @@ class Listeners:
             await self._say_who_is_not_listed()
         accounts = await self._ledger.scale_sets.listenable()
         wanted = wanted_sources(pools, accounts)
-        for key in await self._draining(wanted, accounts):
-            wanted.setdefault(*key)
+        self._wanted = frozenset(wanted)
+        retiring, out_of_reach = await self._not_over()
         await self._bring_along(pools)
         ended = [key for key, (_, task) in self._tasks.items() if task.done()]
         for key in ended:
             self._tasks.pop(key)
         await self._wake()
-        await self._retire([key for key in self._tasks if key not in wanted])
-        for key, place in wanted.items():
+        await self._abandon(out_of_reach)
+        for key, place in {**retiring, **wanted}.items():
             if key not in self._tasks:
                 await self._try(key, place)
 
@@ -150,18 +154,27 @@ class Listeners:
                 await _cancelled(listened[1])
                 await listened[0].close()
 
-    async def _draining(
-        self, wanted: dict[SourceKey, RunnerPlace], accounts: Sequence[Listenable]
-    ) -> list[tuple[SourceKey, RunnerPlace]]:
-        """Sources that no pool asks for any more, and that have open jobs: those are served to their end."""
-        of = {account.account_id: account for account in accounts}
-        found: list[tuple[SourceKey, RunnerPlace]] = []
-        for pool, account_id, repository in await self._ledger.assignments.unfinished():
-            key, account = SourceKey(pool, account_id, repository), of.get(account_id)
-            if key not in wanted and account is not None:
-                project = repository.partition("/")[2]
-                found.append((key, RunnerPlace(account.installation_id, account.login, project)))
-        return found
+    async def _not_over(self) -> tuple[dict[SourceKey, RunnerPlace], dict[SourceKey, str]]:
+        """Sources that no pool asks for any more and that are not retired yet, by their rows: no process need remember them.
+
+        First those whose account has the App, and where each is; then the logins of the others, of whose sets nothing can
+        be asked.
+        """
+        has_jobs = {SourceKey(*found) for found in await self._ledger.assignments.unfinished()}
+        retiring: dict[SourceKey, RunnerPlace] = {}
+        out_of_reach: dict[SourceKey, str] = {}
+        for source in await self._ledger.scale_sets.sources():
+            key = SourceKey(source.pool, source.account_id, source.repository)
+            stopped = source.state == "Stopped"
+            if key in self._wanted or (stopped and source.scale_set_id is None and key not in has_jobs):
+                continue
+            account = await self._ledger.accounts.get(source.account_id)
+            if account is not None and account.installation_id is not None:
+                project = source.repository.partition("/")[2]
+                retiring[key] = RunnerPlace(account.installation_id, account.login, project)
+            elif not stopped:
+                out_of_reach[key] = account.login if account is not None else str(source.account_id)
+        return retiring, out_of_reach
 
     async def _bring_along(self, pools: Sequence[RunnerPool]) -> None:
         """Jobs whose set went to another pool follow it, also those that lose their Pod later: theirs has no Pods."""
@@ -170,44 +183,62 @@ class Listeners:
                 if pool.metadata.name == name and (moved := await self._ledger.succession.follow(pool)):
                     log.warning("jobs of a scale set follow it to its pool", pool=name, jobs=moved)
 
-    async def _try(self, key: SourceKey, place: RunnerPlace) -> None:
-        dispatcher = await self._context.dispatcher()
-        source = await self._ledger.scale_sets.take(
+    async def _take(self, key: SourceKey) -> Source | None:
+        return await self._ledger.scale_sets.take(
             key.pool,
             key.account_id,
             key.repository,
-            dispatcher=dispatcher,
+            dispatcher=await self._context.dispatcher(),
             silent_since=self._clock.now() - self._context.silent,
         )
+
+    async def _try(self, key: SourceKey, place: RunnerPlace) -> None:
+        source = await self._take(key)
         if source is None:
             return  # another process that beats listens to it
         listener = Listener(
-            self._listening, source, place, lambda: self._pool(key.pool), lambda: self._clash(key.pool), self._is_gone
+            self._listening,
+            source,
+            place,
+            lambda: self._pool(key.pool),
+            self._clash,
+            self._is_gone,
+            lambda: key in self._wanted,
         )
         self._known_since[key] = source.since
         task = asyncio.create_task(self._listen(key, listener), name=f"scale set {key.pool}/{place.path}")
         self._tasks[key] = (listener, task)
 
     async def _listen(self, key: SourceKey, listener: Listener) -> None:
-        """A listener that ends for whatever reason is looked at in the next round, which takes the lease anew."""
+        """A listener that ends for whatever reason is looked at in the next round, which takes the lease anew if it must."""
         try:
             await listener.run()
+            log.info("a scale set is retired", pool=key.pool, account=key.account_id)
+            await listener.close()
         except LeaseLostError:
+            # Its session is closed by whoever has the lease; one that was not recorded yet, the listener has closed.
             log.info("another process listens to a scale set now", pool=key.pool, account=key.account_id)
         except LedgerError as error:
             log.warning("a listener ended", pool=key.pool, error=str(error))
+            await listener.close()
         except Exception:  # one listener never ends the others; the next round starts it again
             log.exception("a listener failed", pool=key.pool, account=key.account_id)
-
-    async def _retire(self, keys: Sequence[SourceKey]) -> None:
-        """Nobody wants these any more: the session ends, and the set goes if no job is assigned to it."""
-        for key in keys:
-            listener, task = self._tasks.pop(key)
-            await _cancelled(task)
-            with suppress(LeaseLostError):
-                gone = await listener.delete_set()
-                await listener.stopped("" if gone else "jobs are still assigned to the set: it is left at GitHub")
             await listener.close()
+
+    async def _abandon(self, logins: Mapping[SourceKey, str]) -> None:
+        """Nobody wants these any more, and the App was taken away there: the row keeps its set, which goes if the App comes back.
+
+        Died in between: the row is not `Stopped` yet, and is taken again.
+        """
+        for key, login in logins.items():
+            if (listened := self._tasks.pop(key, None)) is not None:
+                await _cancelled(listened[1])
+            if (source := await self._take(key)) is None:
+                continue
+            why = f"the App is not installed at {login} any more: the scale set is left there"
+            with suppress(LeaseLostError):
+                await self._ledger.scale_sets.note(source, "Stopped", why)
+            await self._ledger.scale_sets.give_back(source)
 
     async def _stop(self, keys: Sequence[SourceKey]) -> None:
         listeners = [self._tasks.pop(key) for key in keys]
@@ -217,14 +248,17 @@ class Listeners:
 
     async def _learn_installations(self) -> None:
         """Enrol whoever installed the App. A list that fails changes nothing; one that left is told by a refusal."""
-        if self._clock.monotonic() - self._listed_at < _INSTALLATIONS:
+        if self._clock.monotonic() < self._list_at:
             return
         try:
             installations = await self._context.github.installations()
         except GitHubError as error:
+            # Asked in every round, a list that is refused would spend the App's budget in each process.
+            wait = error.retry_after if isinstance(error, RateLimited) else 0.0
+            self._list_at = self._clock.monotonic() + max(wait, _INSTALLATIONS_FAILED)
             log.warning("installations could not be listed", error=str(error))
             return
-        self._listed_at = self._clock.monotonic()
+        self._list_at = self._clock.monotonic() + _INSTALLATIONS
         for found in installations:
             if found.suspended or not found.account_id or not found.login:
                 continue
@@ -248,9 +282,11 @@ class Listeners:
         """Whether the pools are known and this is none of them, or is being deleted."""
         return self._context.pools() is not None and self._pool(name) is None
 
-    def _clash(self, name: str) -> str | None:
-        pool = self._pool(name)
-        return None if pool is None or pool.spec.job_source != "ScaleSet" else clash(pool, self._standing())
+    def _clash(self, source: Source) -> str | None:
+        pool = self._pool(source.pool)
+        if pool is None or pool.spec.job_source != "ScaleSet":
+            return None
+        return clash(pool, self._standing(), holds=holds(source, pool.spec.dispatch_label))
 
     def _standing(self) -> list[RunnerPool]:
         return [pool for pool in self._context.pools() or () if pool.metadata.deletion_timestamp is None]

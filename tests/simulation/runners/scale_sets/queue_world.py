@@ -149,7 +149,7 @@ class MemoryBook:
     async def give_back(self, source: Source) -> None:
         def act() -> None:
             if source.epoch == self.source.epoch:
-                self._set(dispatcher_id=None, session_id="")
+                self._set(dispatcher_id=None, session_id=source.session_id)
 
         await self._write("give back", act)
 
@@ -362,7 +362,7 @@ class QueueWorld:
             source = self.book.take(dispatcher)
             if source is not None:
                 with suppress(LeaseLostError, LedgerUnavailableError):
-                    await Listener(context, source, self.place, lambda: self.pool, lambda: self.clash).run()
+                    await Listener(context, source, self.place, lambda: self.pool, lambda _: self.clash).run()
             await self.world.clock.sleep(5.0)
 
     async def _serve(self, github: GitHubClient) -> None:

@@ -5,9 +5,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 from simulation.runners.scale_sets.queue_world import LABEL, QueueWorld, pool, scenario
 
+from paddock.clients.github import Forbidden
+from paddock.clients.github.scaleset_client import ScaleSetClient
 from paddock.simulator.faults import Fail
+from paddock.simulator.github.scale_sets_api import ScaleSetsApi
 from paddock.simulator.interruptions import Interruption, interruptions
 from paddock.simulator.process import simulate
+from paddock.simulator.service.response import json_answer
 
 Act = Callable[[QueueWorld], Awaitable[None]]
 NEW = "macos-27"
@@ -114,6 +118,59 @@ def test_labels_that_github_does_not_change_come_with_another_set() -> None:
         await succeeds(queue, LABEL, "xcode-27")
         assert queue.jobs[0].conclusion == "success"
         assert queue.scale_set.id != former
+
+    run(act)
+
+
+@pytest.mark.parametrize("status", [403, 404, 405, 500])
+def test_a_set_that_github_refuses_to_change_is_listened_to_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    refusal = json_answer(status, {"typeName": "GitHub.SomethingException", "message": "no"})
+    monkeypatch.setattr(ScaleSetsApi, "_update", lambda *_: refusal)
+
+    async def act(queue: QueueWorld) -> None:
+        await listening(queue)
+        former = queue.scale_set.id
+        (running,) = queue.submit(1, seconds=120.0)
+        await queue.until("it runs", lambda: running.starts == 1, within=120.0)
+        queue.pool = pool(runner_labels=("self-hosted", "macOS", "xcode-27"))
+        await succeeds(queue, LABEL)
+        assert running.conclusion == "success"
+        # What cannot be changed is replaced; what may be changed later is waited for, and said.
+        if status == 500:
+            assert "listened to as it was before the pool was changed" in queue.book.source.sentence
+            assert (queue.scale_set.id, queue.book.source.state) == (former, "Listening")
+        else:
+            await queue.until("there is another set", lambda: former not in queue.github.state.scale_sets, within=120.0)
+            await succeeds(queue, LABEL, "xcode-27")
+        patches = len([call for call in queue.world.faults.calls if call.name.startswith("PATCH")])
+        assert patches < 60, "it is asked with pauses"
+
+    run(act)
+
+
+def test_a_change_that_the_app_may_not_make_names_the_permission_and_stops_no_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def act(queue: QueueWorld) -> None:
+        await listening(queue)
+        answers = ScaleSetClient.group
+
+        async def refuses(*_: object) -> None:
+            raise Forbidden("GET runnergroups: no", status=403)
+
+        monkeypatch.setattr(ScaleSetClient, "group", refuses)
+        queue.pool = pool(runner_group="macs")
+        await queue.until("a person is asked for", lambda: queue.book.source.state == "Refused", within=120.0)
+        assert "grant it 'Self-hosted runners: write' there" in queue.book.source.sentence
+        (job,) = queue.submit(1, seconds=30.0)
+        await queue.until("it has a row", lambda: len(queue.book.rows) == 1, within=60.0)
+        monkeypatch.setattr(ScaleSetClient, "group", answers)
+        queue.github.add_group("acme", "macs")
+        await queue.until("it is changed", lambda: queue.scale_set.group_id != 1, within=400.0)
+        await queue.until("all is settled", queue.settled, within=600.0)
+        assert (job.conclusion, queue.book.source.state) == ("success", "Listening")
 
     run(act)
 
@@ -265,6 +322,20 @@ async def _renamed_under_a_job(queue: QueueWorld) -> None:
     assert [row.conclusion for row in queue.book.rows.values() if row.conclusion == "success"] == ["success"] * 2
 
 
+async def _retired_under_a_job(queue: QueueWorld) -> None:
+    queue.start()
+    (last,) = queue.submit(1, seconds=20.0)
+    await queue.until("it is assigned", lambda: last.assignments > 0, within=300.0)
+    queue.pool = None
+    await queue.until("its source is over", lambda: queue.book.source.state == "Stopped" and not names(queue))
+    assert (last.conclusion, last.starts, queue.settled()) == ("success", 1, True)
+    assert (queue.book.source.scale_set_id, queue.book.source.session_id) == (None, "")
+
+
+def test_wherever_the_process_dies_while_a_source_retires_its_last_job_runs_once_and_no_set_is_left() -> None:
+    assert len(interruptions(scenario(_retired_under_a_job), seed=3, kinds=[Interruption.CRASH_AFTER])) > 20
+
+
 async def _relabelled(queue: QueueWorld) -> None:
     queue.start()
     await queue.until("there is a set", lambda: names(queue) == [LABEL])
@@ -292,6 +363,6 @@ def test_wherever_the_process_dies_while_a_set_is_replaced_every_job_runs_once_a
         pytest.param((Interruption.LOSE_ANSWER, Interruption.FAIL_BEFORE), id="lost or failed"),
     ],
 )
-@pytest.mark.parametrize("flow", [_renamed_under_a_job, _relabelled, _relabelled_by_another_set])
+@pytest.mark.parametrize("flow", [_renamed_under_a_job, _retired_under_a_job, _relabelled, _relabelled_by_another_set])
 def test_wherever_a_change_is_interrupted_every_job_runs_once(flow: Act, kinds: tuple[Interruption, ...]) -> None:
     assert len(interruptions(scenario(flow), seed=2, kinds=kinds)) > 20

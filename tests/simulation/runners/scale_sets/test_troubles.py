@@ -2,14 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
 
 import pytest
 from simulation.runners.scale_sets.queue_world import LABEL, QueueWorld, pool, scenario
 
 from paddock.runners.ledger.scale_sets import Room
-from paddock.simulator.faults import Fail
+from paddock.simulator.faults import Fail, LoseAnswer
+from paddock.simulator.github.scale_sets_api import ScaleSetsApi
 from paddock.simulator.github.state import WaitingMessage
 from paddock.simulator.process import simulate
+from paddock.simulator.service.response import ServiceResponse
 
 Act = Callable[[QueueWorld], Awaitable[None]]
 
@@ -86,6 +90,42 @@ def test_a_token_that_is_refused_while_it_is_fresh_is_tried_again() -> None:
         await listening(queue)
         asked = [call for call in queue.world.faults.calls if "registration-token" in str(call)]
         assert len(asked) == 1
+        await succeeds(queue)
+
+    run(act)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"), [(200, "at once and without a message"), (401, "the token that it was just")]
+)
+def test_a_queue_that_answers_at_once_and_says_nothing_is_not_asked_in_a_loop(
+    monkeypatch: pytest.MonkeyPatch, status: int, why: str
+) -> None:
+    answered = ScaleSetsApi.answer
+    polls: list[str] = []
+
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+
+        async def at_once(*_: object) -> None:
+            polls.append("")
+            assert len(polls) < 60, "a loop"
+            await queue.world.clock.sleep(0.05)
+
+        def answers(api: ScaleSetsApi, request: Any, operation: str, parts: dict[str, str], now: datetime) -> Any:
+            if operation == "poll_messages":
+                return ServiceResponse(status)
+            return answered(api, request, operation, parts, now)
+
+        with monkeypatch.context() as away:
+            away.setattr(ScaleSetsApi, "hold", at_once)
+            away.setattr(ScaleSetsApi, "answer", answers)
+            await queue.until("it is said", lambda: why in queue.book.source.sentence, within=120.0)
+            before = len(polls)
+            await queue.world.clock.sleep(60.0)
+            assert 2 <= len(polls) - before < 20
+            assert queue.book.source.state == "Lost"
         await succeeds(queue)
 
     run(act)
@@ -232,6 +272,37 @@ def test_labels_that_github_dropped_are_named_and_the_rest_is_served() -> None:
             queue.book.source.sentence
             == "GitHub did not keep the labels self-hosted, macOS: jobs must not ask for them"
         )
+
+    run(act)
+
+
+def test_a_set_whose_making_was_not_answered_is_ours_also_where_labels_are_dropped() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.custom_labels_dropped = True
+        queue.world.faults.inject(LoseAnswer(), method="POST", path="*/runnerscalesets", times=1)
+        queue.start()
+        await succeeds(queue)
+        assert "Refused" not in {state for _, state, _ in queue.book.states}
+        assert queue.book.source.replacing_since is None
+
+    run(act)
+
+
+@pytest.mark.parametrize("hours", [0, 2])
+def test_a_set_without_labels_is_anothers_if_it_was_not_asked_for_or_long_ago(hours: int) -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.custom_labels_dropped = True
+        if hours:
+            queue.world.faults.inject(LoseAnswer(), method="POST", path="*/runnerscalesets", times=1)
+            queue.start("a", restart_after=None)
+            await queue.until("it is made", lambda: queue.github.state.scale_sets, within=60.0)
+            queue.world.processes["a"].crash()
+            await queue.world.clock.sleep(hours * 3600.0)
+        else:
+            queue.github.scale_sets.create("orgs/acme", LABEL, 1, [])
+        queue.start("b")
+        await queue.until("a person is asked for", lambda: queue.book.source.state == "Refused", within=120.0)
+        assert "was not made by this Paddock" in queue.book.source.sentence
 
     run(act)
 
