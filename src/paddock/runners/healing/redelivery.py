@@ -31,17 +31,19 @@ class _DeliveryLog:
         self._attempts: dict[int, HookDelivery] = {}
         self._since: datetime | None = None
         """From when on nothing is missing; None before the first read."""
-        self._read_at = self._whole_at = datetime.min.replace(tzinfo=UTC)
+        self._whole_at = datetime.min.replace(tzinfo=UTC)
 
     async def read(self, github: GitHub, since: datetime, now: datetime, window: timedelta) -> list[HookDelivery]:
         """The attempts since then. A read that fails raises, and changes nothing."""
         whole = self._since is None or since < self._since or now - self._whole_at >= window
-        begin = since if whole else max(since, self._read_at - _OVERLAP)
+        # By GitHub's own times and not by ours: a clock of ours that is ahead would hide what is new.
+        newest = max((one.delivered_at for one in self._attempts.values()), default=since)
+        begin = since if whole else max(since, newest - _OVERLAP)
         new = await github.deliveries(begin)
         kept = {} if whole else self._attempts
         merged = {**kept, **{one.delivery_id: one for one in new}}
         self._attempts = {number: one for number, one in merged.items() if one.delivered_at >= since}
-        self._since, self._read_at = since, now
+        self._since = since
         if whole:
             self._whole_at = now
         return list(self._attempts.values())

@@ -31,6 +31,9 @@ class _RefusedError(Exception):
         self.answer = json_answer(status, {"$id": "1", "typeName": f"GitHub.Actions.{kind}", "message": message})
 
 
+_SHORTEST_HOLD = 1.0
+
+
 class ScaleSetsApi:
     def __init__(self, queue: JobQueue, sets: ScaleSetQueue, clock: Clock, rng: random.Random) -> None:
         self._queue = queue
@@ -62,7 +65,8 @@ class ScaleSetsApi:
         behaviour = self._state.behaviour
         if behaviour.empty_polls:
             return await self._clock.sleep(0.1 / behaviour.speed)
-        deadline = self._clock.monotonic() + behaviour.poll_hold / behaviour.speed
+        # Never at once, however fast its hours pass: our listener lives in real seconds, and would take that for a failure.
+        deadline = self._clock.monotonic() + max(_SHORTEST_HOLD, behaviour.poll_hold / behaviour.speed)
         while True:
             now = self._queue.settle()
             scale_set = self._of_session(parts["session_id"])

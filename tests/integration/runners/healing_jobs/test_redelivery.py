@@ -92,12 +92,24 @@ async def test_the_window_is_read_as_a_whole_once_and_in_between_only_what_is_ne
     """Of 250,000 jobs a day a window has eight thousand attempts: eighty requests, and GitHub allows 5,000 an hour."""
     scene = Scene(bench)
     looked: list[float] = []
-    for _ in range(31):
+    for minute in range(31):
+        scene.logged(*(attempt(one, f"{one}", 200, ago=-60 * one) for one in range(minute + 1)))
         await scene.worker.heal()
         looked.append(scene.since().total_seconds() / 60)
         bench.clock.advance(60)
     assert [minute for minute, back in enumerate(looked) if back > 5] == [0, 15, 30]
     assert min(looked) >= 4, "what shows up late is seen"
+
+
+async def test_what_is_new_is_seen_in_the_next_pass_though_our_clock_is_minutes_ahead(bench: Bench):
+    scene = Scene(bench)
+    bench.clock.advance(600)  # GitHub's times stay behind
+    scene.logged(attempt(1, "a", 200))
+    await scene.worker.heal()
+    bench.clock.advance(60)
+    scene.logged(attempt(1, "a", 200), attempt(2, "b", 503, ago=-60))
+    await scene.worker.heal()
+    assert scene.github.redelivered == [2]
 
 
 async def test_what_failed_a_while_ago_stays_in_view_though_only_the_newest_are_read(bench: Bench):
