@@ -173,9 +173,8 @@ class Listener:
 
     async def _ensure_session(self, scale_set: ScaleSet) -> QueueSession:
         number = scale_set.scale_set_id
-        await self._close_sessions(
-            number
-        )  # of the listener before us, or our own of before a failure: only one may stand
+        # Of the listener before us, or our own of before a failure: only one may stand.
+        await self._close_sessions(number)
         try:
             session = await self._github.open_session(self._place, number, self._name)
         except github.NotFound:
