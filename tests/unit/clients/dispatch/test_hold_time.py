@@ -1,6 +1,7 @@
 """How long dispatch is asked to hold a request, by what became of the requests before."""
 
 import random
+from collections.abc import Callable
 from itertools import pairwise
 
 import httpx2
@@ -87,9 +88,27 @@ async def test_behind_a_balancer_that_ends_silent_requests_after_a_minute_it_set
     assert asked == [25, 50, LONGEST_HOLD, 50, 50, 50, 50, 50]
 
 
+async def _reached_until_served(
+    service: Callable[[httpx2.Request], httpx2.Response], clock: SteppedClock
+) -> list[float]:
+    """When dispatch was reached, until it handed a job over."""
+    reached: list[float] = []
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(service)) as http:
+        client = PollClient(
+            http,
+            "http://dispatch.test",
+            lambda: Secret("t"),
+            clock=clock,
+            rng=random.Random(1),
+            reached=lambda: reached.append(clock.monotonic()),
+        )
+        assert isinstance(await client.next(), Served)
+    return reached
+
+
 @pytest.mark.parametrize("failure", ["no answer", "cut off"])
 async def test_a_lost_request_and_the_next_fit_into_the_time_after_which_dispatch_counts_as_away(failure: str) -> None:
-    clock, waits, reached = SteppedClock(), [], []
+    clock, waits = SteppedClock(), list[float]()
 
     def service(request: httpx2.Request) -> httpx2.Response:
         wait = float(request.headers["Prefer"].removeprefix("wait="))
@@ -104,22 +123,13 @@ async def test_a_lost_request_and_the_next_fit_into_the_time_after_which_dispatc
             raise httpx2.ReadTimeout("its host lost power")
         return httpx2.Response(504)
 
-    async with httpx2.AsyncClient(transport=httpx2.MockTransport(service)) as http:
-        client = PollClient(
-            http,
-            "http://dispatch.test",
-            lambda: Secret("t"),
-            clock=clock,
-            rng=random.Random(1),
-            reached=lambda: reached.append(clock.monotonic()),
-        )
-        assert isinstance(await client.next(), Served)
+    reached = await _reached_until_served(service, clock)
     assert waits[:5] == [0, 25, 50, 75, 0], "after the failure it asks without waiting"
     assert max(later - earlier for earlier, later in pairwise(reached)) < _CUT_OFF
 
 
 async def test_a_restart_of_dispatch_and_the_next_request_fit_into_that_time_too() -> None:
-    clock, waits, reached = SteppedClock(), [], []
+    clock, waits = SteppedClock(), list[float]()
 
     def service(request: httpx2.Request) -> httpx2.Response:
         wait = float(request.headers["Prefer"].removeprefix("wait="))
@@ -133,16 +143,7 @@ async def test_a_restart_of_dispatch_and_the_next_request_fit_into_that_time_too
         clock.step(wait)
         return httpx2.Response(204)
 
-    async with httpx2.AsyncClient(transport=httpx2.MockTransport(service)) as http:
-        client = PollClient(
-            http,
-            "http://dispatch.test",
-            lambda: Secret("t"),
-            clock=clock,
-            rng=random.Random(1),
-            reached=lambda: reached.append(clock.monotonic()),
-        )
-        assert isinstance(await client.next(), Served)
+    reached = await _reached_until_served(service, clock)
     assert waits == [0, 25, 50, 75, 75, 0, 75], "after the refusal it asks without waiting"
     assert max(later - earlier for earlier, later in pairwise(reached)) < _CUT_OFF
 
