@@ -85,6 +85,7 @@ class Listener:
         )
         self._last_pool: RunnerPool | None = None
         self._assigned = source.assigned
+        self._said: tuple[SourceState, str] | None = None
         self._unused_looks = 0
         self._session: QueueSession | None = None
         self._counting = Counting(
@@ -148,6 +149,7 @@ class Listener:
             if self._serves_the_pool():
                 await self._set.follow(pool)
             asked = await self._capacity(pool)
+            await self._say_what_changed()
             try:
                 message = await self._poll(session, after, asked)
             except github.Unauthenticated:
@@ -292,15 +294,22 @@ class Listener:
         self, assigned: int | None = None, running: int | None = None, *, advertised: int | None = None
     ) -> None:
         self._assigned = self._assigned if assigned is None else assigned
-        state: SourceState = "Listening"
-        if not self._serves_the_pool():
-            sentence = decisions.retiring(self._assigned)
-        else:
-            sentence = self._set.sentence(self._present_pool(), self._assigned)
-            state = "Refused" if self._set.needs_a_person() else state
+        self._said = state, sentence = self._standing()
         await self._book.note(
             self._source, state, sentence, heard=True, assigned=assigned, running=running, advertised=advertised
         )
+
+    async def _say_what_changed(self) -> None:
+        """At once, and not only when the poll that begins now has been to its end."""
+        if (standing := self._standing()) != self._said:
+            await self._book.note(self._source, *standing)
+            self._said = standing
+
+    def _standing(self) -> tuple[SourceState, str]:
+        if not self._serves_the_pool():
+            return "Listening", decisions.retiring(self._assigned)
+        state: SourceState = "Refused" if self._set.needs_a_person() else "Listening"
+        return state, self._set.sentence(self._present_pool(), self._assigned)
 
     async def _pause(self, failure: Failure) -> None:
         log.warning("a scale set is not listened to", pool=self._source.pool, state=failure.state, why=failure.sentence)

@@ -36,9 +36,12 @@ async def retired(world: ListenersWorld) -> None:
 async def test_a_set_that_looks_busy_for_a_moment_goes_as_soon_as_it_is_idle(world: ListenersWorld) -> None:
     world.github.behaviour.phantom_jobs = 1
     world.pools = []
-    await asyncio.sleep(1.0)
-    (view,) = await world.ledger.scale_sets.views()
-    assert view.sentence.startswith("no pool asks for these jobs any more: the scale set takes no new ones")
+
+    async def said() -> bool:
+        (view,) = await world.ledger.scale_sets.views()
+        return view.sentence.startswith("no pool asks for these jobs any more: the scale set takes no new ones")
+
+    await world.until("the page says that it is to go", said)
     assert world.github.state.scale_sets
     world.github.behaviour.phantom_jobs = 0
     await retired(world)
