@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from paddock.base import logs
 from paddock.base.clock import Clock, SystemClock
-from paddock.base.garbage import collect_rarely, oldest_left_alone
+from paddock.base.garbage import collect_rarely, collected_by_the_clock
 from paddock.base.http_server import bind, listening
 from paddock.base.rng import seeded
 from paddock.kube.builtin import Pod
@@ -40,7 +40,7 @@ def allow_many_sockets() -> int:
 async def main(folder: Path, pods: int) -> None:
     clock, rng = SystemClock(), seeded(1)
     allow_many_sockets()
-    with oldest_left_alone():  # as `paddock dispatch` does
+    with collected_by_the_clock():  # as `paddock dispatch` does
         await _serve(folder, pods, clock, rng)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from integration.runners.dispatch.rig import Dispatcher, Rig
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from paddock.base.guests import StrangerLimits
 from paddock.base.http_server import bind, listening
@@ -37,11 +38,11 @@ async def _nothing(*_: object, **__: object) -> int:
 
 
 @asynccontextmanager
-async def door(dispatcher: Dispatcher) -> AsyncIterator[tuple[int, CollectorRegistry]]:
+async def door(dispatcher: Dispatcher, *more: Route) -> AsyncIterator[tuple[int, CollectorRegistry]]:
     """Dispatch's routes behind the listener that `paddock dispatch` opens."""
     registry, sock = CollectorRegistry(), bind(0, "--bind-address")
     pods = internal_routes(None, dispatcher.service.tokens, _nothing, _nothing, DispatchSettings()).pods  # pyright: ignore[reportArgumentType]
-    app = Starlette(routes=[*dispatcher.service.routes, *pods])
+    app = Starlette(routes=[*dispatcher.service.routes, *pods, *more])
     async with listening(app, sock, strangers=Strangers(LIMITS, registry=registry)):
         yield sock.getsockname()[1], registry
 

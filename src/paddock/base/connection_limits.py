@@ -105,10 +105,13 @@ def with_limits(
             if strangers is not None:
                 strangers.left(self)
             super().connection_lost(exc)
-            # Cycle and connection refer to each other. Apart, both end at once, and not with the next search for garbage.
+            # Cycle and connection refer to each other, and asyncio's transport to itself. Apart, all of them end at once, and not
+            # with the next search for garbage.
             self.cycle = None  # pyright: ignore[reportAttributeAccessIssue]
             self.scope = None  # pyright: ignore[reportAttributeAccessIssue]
             self.pipeline.clear()
+            if hasattr(self.transport, "_read_ready_cb"):
+                setattr(self.transport, "_read_ready_cb", None)  # noqa: B010 - nothing is read any more
 
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing() or self._stopped:

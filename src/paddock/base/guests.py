@@ -9,7 +9,7 @@ __all__ = ["Guest", "StrangerLimits"]
 
 @dataclass(frozen=True, slots=True)
 class StrangerLimits:
-    reads_a_turn: int = 8
+    reads_a_turn: int = 4
     requests_a_turn: int = 1
     """So many packets of strangers are parsed, and so many requests of theirs begun, in one turn of the event loop; as many
     again at the doors. The rest waits in line, while every packet of a proven caller is parsed in the turn in which it comes."""

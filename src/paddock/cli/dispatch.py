@@ -154,7 +154,7 @@ async def _run(
 
     from paddock.base.clock import SystemClock
     from paddock.base.event_loop import report_turns
-    from paddock.base.garbage import collect_rarely, oldest_left_alone
+    from paddock.base.garbage import collect_rarely, collected_by_the_clock
     from paddock.base.http_server import Tls, bind, listening, serving_when_there
     from paddock.base.logs import get_logger
     from paddock.base.metrics import CollectorRegistry
@@ -174,7 +174,7 @@ async def _run(
     report_turns(registry, "dispatch")
     try:
         async with AsyncExitStack() as stack:
-            stack.enter_context(oldest_left_alone())
+            stack.enter_context(collected_by_the_clock())
             stack.push_async_callback(_ended, asyncio.create_task(collect_rarely(clock), name="garbage"))
             app_settings = GitHubSettings.from_env(os.environ)
             client = await stack.enter_async_context(Client(kube_config.load(kubeconfig, clock=clock), metrics=metrics))

@@ -1,13 +1,14 @@
-"""Full searches for garbage come by the clock, and not because many connections came."""
+"""Searches for garbage come by the clock, and not because many connections came."""
 
 import asyncio
 import gc
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from paddock.base.garbage import collect_rarely, oldest_left_alone
+from paddock.base.garbage import collect_rarely, collected_by_the_clock
 
 
 class Ticks:
@@ -27,12 +28,12 @@ class Ticks:
 
 
 @contextmanager
-def _full_ones() -> Iterator[list[int]]:
+def _searches() -> Iterator[list[int]]:
     found: list[int] = []
 
     def heard(phase: str, info: dict[str, int]) -> None:
-        if phase == "stop" and info["generation"] == 2:
-            found.append(1)
+        if phase == "stop":
+            found.append(info["generation"])
 
     gc.callbacks.append(heard)
     try:
@@ -41,22 +42,32 @@ def _full_ones() -> Iterator[list[int]]:
         gc.callbacks.remove(heard)
 
 
-def test_many_new_objects_cause_no_full_collection_and_all_is_as_before_at_the_end() -> None:
-    before = gc.get_threshold()
-    with oldest_left_alone(), _full_ones() as found:
+def test_many_new_objects_cause_no_search_and_all_is_as_before_at_the_end() -> None:
+    with collected_by_the_clock(), _searches() as found:
+        before = gc.get_count()[0]
         kept = [[number] for number in range(300_000)]
         assert found == []
         assert gc.get_freeze_count() > 0
+        assert gc.get_count()[0] - before >= 300_000, "what is new is counted all the same"
     assert len(kept) == 300_000
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
+    assert (gc.isenabled(), gc.get_freeze_count()) == (True, 0)
 
 
-@pytest.mark.parametrize(("young", "expected"), [(0, 2), (10_000, 10)])
-async def test_a_full_collection_comes_every_five_minutes_and_every_minute_when_much_is_new(
-    monkeypatch: pytest.MonkeyPatch, young: int, expected: int
+@pytest.mark.parametrize(
+    ("new", "grown", "expected"),
+    [
+        pytest.param(0, 0, 2, id="as ever"),
+        pytest.param(1_000_000, 0, 20, id="many objects"),
+        pytest.param(0, 10_000_000, 20, id="much memory"),
+    ],
+)
+async def test_a_search_comes_every_five_minutes_and_every_half_minute_when_much_is_new(
+    monkeypatch: pytest.MonkeyPatch, new: int, grown: int, expected: int
 ) -> None:
     done: list[int] = []
-    monkeypatch.setattr("paddock.base.garbage.gc.get_count", lambda: (0, 0, young))
+    height = itertools.count(0, grown)
+    monkeypatch.setattr("paddock.base.garbage.gc.get_count", lambda: (new, 0, 0))
+    monkeypatch.setattr("paddock.base.garbage._greatest_height", lambda: next(height) * 10)
     monkeypatch.setattr("paddock.base.garbage.gc.collect", lambda: done.append(1))
     monkeypatch.setattr("paddock.base.garbage.gc.freeze", lambda: None)
     with pytest.raises(asyncio.CancelledError):
