@@ -29,7 +29,9 @@ async def _send(port: int, path: str, header: str, promised: int, *, hear: bool)
     with socket.socket() as sock:
         sock.setblocking(False)
         await loop.sock_connect(sock, ("127.0.0.1", port))
-        head = f"POST {path} HTTP/1.1\r\nhost: x\r\nprefer: wait=0\r\n{header}\r\ncontent-length: {promised}\r\n\r\n{{}}"
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: x\r\nprefer: wait=0\r\n{header}\r\ncontent-length: {promised}\r\n\r\n{{}}"
+        )
         await loop.sock_sendall(sock, head.encode())
         if hear:
             async with asyncio.timeout(30):

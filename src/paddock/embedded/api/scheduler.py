@@ -252,30 +252,36 @@ class Scheduler:
                 await self._say_unschedulable(key, pod, decision.message)
                 return
             await self._assign(key, pod["metadata"]["uid"], decision.node)
+            # Died, or refused, before this: the Pod is bound and says so late, or never. Its kubelet needs no such word.
+            await self._say_scheduled(key)
         except ApiFailure as failure:
             log.info("pod was not bound", pod=key.name, why=failure.message)  # its next change brings it back
-            return
-        # The next Pod must see this one's place as taken before the watch shows it.
-        now = self._pods.get(key)
-        if now is not None and now["metadata"]["uid"] == pod["metadata"]["uid"]:
-            now["spec"]["nodeName"] = now["spec"].get("nodeName") or decision.node
-            self._usage.count(key, now)
 
     async def _assign(self, key: Key, uid: str, node: str) -> None:
+        """Bind it, and count its place as taken: the next Pod must see that before the watch shows it."""
         kind = self._objects.kinds.get("", "v1", "pods")
         assert kind is not None
-        now = rfc3339(self._objects.clock.now())
 
         def assigned(pod: Json) -> Json:
             if pod["metadata"]["uid"] == uid and not pod["spec"].get("nodeName"):
                 pod["spec"]["nodeName"] = node
             return pod
 
-        def told(pod: Json) -> Json:
-            return _with_condition(pod, {"type": "PodScheduled", "status": "True", "lastTransitionTime": now})
-
         await self._objects.change(kind, key.namespace, key.name, assigned, _BIND)
-        await self._objects.change(kind, key.namespace, key.name, told, _STATUS)
+        now = self._pods.get(key)
+        if now is not None and now["metadata"]["uid"] == uid:
+            now["spec"]["nodeName"] = now["spec"].get("nodeName") or node
+            self._usage.count(key, now)
+
+    async def _say_scheduled(self, key: Key) -> None:
+        kind = self._objects.kinds.get("", "v1", "pods")
+        assert kind is not None
+        condition = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastTransitionTime": rfc3339(self._objects.clock.now()),
+        }
+        await self._objects.change(kind, key.namespace, key.name, lambda pod: _with_condition(pod, condition), _STATUS)
 
     async def _say_unschedulable(self, key: Key, pod: Json, message: str) -> None:
         kind = self._objects.kinds.get("", "v1", "pods")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from paddock.embedded.api.kinds import Kinds
-from paddock.embedded.store import Change, CompactedError, Store
+from paddock.embedded.store import Change, CompactedError, Key, Record, Store
 
 __all__ = ["WatchFanout"]
 
@@ -13,8 +13,8 @@ __all__ = ["WatchFanout"]
 class WatchFanout:
     """Follows all kinds that are served, those that are added later too.
 
-    A follower first sees every object that exists, as ADDED, then every change. If history is lost on the way it sees
-    the existing objects again; its work must therefore be idempotent, and must not depend on having seen a deletion.
+    A follower first sees every object that exists, as ADDED, then every change. If history is lost on the way it sees the
+    deletion of those that went meanwhile and the existing objects again; its work must therefore be idempotent.
     """
 
     def __init__(self, store: Store, kinds: Kinds) -> None:
@@ -44,13 +44,22 @@ class WatchFanout:
                     task.cancel()
 
     async def _follow(self, resource: str, queue: asyncio.Queue[Change]) -> None:
+        shown: dict[Key, Record] = {}
         while True:
             page = await self._store.list(resource)
+            before, shown = shown, {record.key: record for record in page.records}
+            for key, record in before.items():
+                if key not in shown:
+                    queue.put_nowait(Change("DELETED", page.revision, record, None))
             for record in page.records:
                 queue.put_nowait(Change("ADDED", record.revision, record, None))
             try:
                 async with self._store.watch(resource, after=page.revision) as changes:
                     async for change in changes:
+                        if change.kind == "DELETED":
+                            shown.pop(change.record.key, None)
+                        else:
+                            shown[change.record.key] = change.record
                         queue.put_nowait(change)
             except CompactedError:
                 continue
