@@ -140,8 +140,8 @@ def with_limits(
             elif self._overdue is not None and not self._stopped:
                 self._too_late(*self._overdue)
             elif self._deadline is None and not self.transport.is_closing():
-                # Most requests are complete by now, and need no timer.
-                if self._head is not None:
+                # Most requests are complete by now, and need no timer. An empty line begins none, but ends uvicorn's own wait for one.
+                if self._head is not None or (self._waits_for_a_request and self.timeout_keep_alive_task is None):
                     self._limit_time("head_seconds", limits.head_seconds)
                 elif self._body:
                     self._limit_time("body_seconds", limits.body_seconds)
@@ -175,6 +175,10 @@ def with_limits(
             """
             stranger = strangers is not None and self.proven_at is None
             return self._answering and (stranger or bool(self.pipeline))
+
+        @property
+        def _waits_for_a_request(self) -> bool:
+            return not self._in_request and not self._answering
 
         @property
         def _answering(self) -> bool:

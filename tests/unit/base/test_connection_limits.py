@@ -87,6 +87,18 @@ async def test_half_a_head_on_a_connection_that_was_good_before_is_ended(port: i
     assert b"HTTP/1.1 408" in said
 
 
+@pytest.mark.parametrize("sent", [b"\r\n", b"\r", b"\r\n\r\n"])
+async def test_an_empty_line_on_a_connection_that_was_good_before_keeps_no_place(port: int, sent: bytes) -> None:
+    said = await answer(port, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", sent, pause=0.1)
+    assert said.count(b"HTTP/1.1 200") == 1
+
+
+async def test_an_empty_line_before_a_request_is_passed_over(port: int) -> None:
+    get = b"GET / HTTP/1.1\r\nhost: x\r\n"
+    said = await answer(port, get + b"\r\n", b"\r\n", get + b"connection: close\r\n\r\n", pause=0.05)
+    assert said.count(b"HTTP/1.1 200") == 2
+
+
 async def test_a_held_request_outlasts_every_limit(port: int) -> None:
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
         assert (await client.post("/held", content=b"x" * 5000)).text == "5000"
