@@ -176,7 +176,11 @@ class Listener:
     async def _ensure_session(self, scale_set: ScaleSet) -> QueueSession:
         number = scale_set.scale_set_id
         # Of the listener before us, or our own of before a failure: only one may stand.
-        await self._close_sessions(number)
+        try:
+            await self._close_sessions(number)
+        except (github.Forbidden, github.Invalid, github.Conflict) as error:
+            # Perhaps GitHub lets nobody close what another process opened. Whether it stands still, the opening of the next one says.
+            log.info("a session could not be closed", pool=self._source.pool, why=error.message)
         try:
             session = await self._github.open_session(self._place, number, self._name)
         except github.NotFound:

@@ -8,7 +8,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from simulation.runners.scale_sets.queue_world import QueueWorld, scenario
 
-from paddock.clients.github import GitHubClient, RunnerPlace
+from paddock.clients.github import GitHubClient, GitHubError, RunnerPlace
+from paddock.clients.github.errors import Conflict, Forbidden, Invalid
 from paddock.clients.github.scaleset import QueueSession
 from paddock.clients.github.scaleset_client import ScaleSetClient
 from paddock.runners.ledger.scale_sets import Source
@@ -101,6 +102,29 @@ def test_a_listener_that_lost_its_lease_while_it_opened_a_session_closes_it(monk
         await listening(queue)
         assert lost
         assert "Conflict" not in said(queue)
+
+    run(act)
+
+
+@pytest.mark.parametrize("refusal", [Forbidden, Invalid, Conflict])
+def test_a_session_that_github_lets_nobody_close_is_waited_for_and_no_longer(
+    monkeypatch: pytest.MonkeyPatch, refusal: type[GitHubError]
+) -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start("a", restart_after=None)
+        await listening(queue)
+        queue.world.processes["a"].crash()
+        queue.github.behaviour.session_life = 60.0
+
+        async def refused(*_: object) -> None:
+            raise refusal("DELETE sessions/***: it is another's", status=403)
+
+        monkeypatch.setattr(ScaleSetClient, "close_session", refused)
+        await queue.world.clock.sleep(40.0)
+        queue.start("b", restart_after=None)
+        await queue.until("it is taken over", lambda: queue.book.source.state != "Listening", within=60.0)
+        await listening(queue)
+        assert "Refused" not in said(queue)
 
     run(act)
 
