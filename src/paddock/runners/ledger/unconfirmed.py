@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
-from paddock.runners.ledger.jobs import COMPLETE, FINISH, LOCK, REQUEUE
+from paddock.runners.ledger.job_statements import COMPLETE, FINISH, LOCK, REQUEUE
 from paddock.runners.ledger.notifications import Notifications
 from paddock.runners.ledger.rows import Ended, HeldPod, Job, Session
 from paddock.runners.ledger.scale_sets import FIRST_JOB_ID

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.runners.api import RunnerPool
-from paddock.runners.ledger import Delivery, Ledger, Moved, NewJob, Platform, Session, UnknownAccountError
+from paddock.runners.ledger import Delivery, Ledger, Moved, NewJob, UnknownAccountError
 from paddock.runners.ledger.scale_sets import is_scale_set_job
 from paddock.runners.webhooks import installations, payload
 from paddock.runners.webhooks.installations import Tenants
@@ -25,6 +25,7 @@ from paddock.runners.webhooks.payload import (
     moment,
     storable,
 )
+from paddock.runners.webhooks.places import Place, place_in, place_of, platform_of
 from paddock.runners.webhooks.routing import Chosen, Ignored, choose, offered, only_queues_offer
 from paddock.runners.webhooks.scale_set_evidence import Listened, count_as_evidence
 from paddock.runners.webhooks.unserved import FormerLabels, Meant, hosted, meant_for_us
@@ -51,18 +52,6 @@ class Handled:
     def text(self) -> str:
         """What is written beside the settled delivery."""
         return f"ignored: {self.outcome}" if self.ignored else self.outcome
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a job belongs: its pool, and the size it is counted as."""
-
-    account_id: int
-    pool: str
-    platform: Platform
-    vcpus: int
-    memory_mb: int
-    label: str
 
 
 def announces_a_new_job(delivery: Delivery) -> bool:
@@ -145,19 +134,19 @@ class _JobTeller:
         outcome = await count_as_evidence(self._event, job, self._ledger, received_at=self._received_at, now=self._now)
         return self._ignored("scale_set") if outcome is None else self._told(outcome)
 
-    async def _place_in_a_set(self) -> _Place | None:
+    async def _place_in_a_set(self) -> Place | None:
         account_id, runner_name = self._event.repository.owner.id, self._event.runner_name
         if runner_name is None or not self._listened.to(account_id):
             return None
         runner = await self._ledger.overview.runner(account_id, runner_name)
         if runner is not None:
-            return _place_of(runner) if is_scale_set_job(runner.job_id) else None
+            return place_of(runner) if is_scale_set_job(runner.job_id) else None
         if not isinstance(self._choice, Chosen) or not self._by_queue:
             return None
         # A ledger that was restored may know the runner by the queue's word alone.
         job = self._job
         row = await self._ledger.assignments.of_runner(account_id, runner_name, job.run_id, storable(job.name))
-        return None if row is None else _place_in(self._choice, account_id)
+        return None if row is None else place_in(self._choice, account_id)
 
     @property
     def _by_queue(self) -> bool:
@@ -178,7 +167,7 @@ class _JobTeller:
         if not await self._tenants.admits(self._event):
             return self._ignored("no_account")
         account_id = self._event.repository.owner.id
-        job = self._new_job(_place_in(choice, account_id))
+        job = self._new_job(place_in(choice, account_id))
         if await self._listened.may_have(job, self._job.created_at):
             return self._ignored("scale_set")
         try:
@@ -196,7 +185,7 @@ class _JobTeller:
         account = await self._tenants.known(self._event) if meant is not None else None
         if meant is None or account is None:
             return self._ignored(choice.reason, choice.sentence)
-        place = _Place(
+        place = Place(
             account.account_id, meant.pool, meant.platform, meant.vcpus, meant.memory_mb, storable(meant.label)
         )
         job = self._new_job(place)
@@ -296,18 +285,18 @@ class _JobTeller:
         )
         return self._told(moved)
 
-    async def _chosen_place(self, chosen: Chosen) -> tuple[_Place | None, str]:
+    async def _chosen_place(self, chosen: Chosen) -> tuple[Place | None, str]:
         """Where the job belongs, or why nowhere. A pool with a queue has only those that a webhook announced before it had one."""
         if self._by_queue:
             return await self._known_place(self._event.runner_name), "scale_set"
         account = await self._tenants.of(self._event)
-        return None if account is None else _place_in(chosen, account.account_id), "no_account"
+        return None if account is None else place_in(chosen, account.account_id), "no_account"
 
-    async def _known_place(self, runner_name: str | None) -> _Place | None:
+    async def _known_place(self, runner_name: str | None) -> Place | None:
         """Where the job is by our own records: its row, or the runner of ours that it was given to."""
         row = await self._ledger.jobs.get(self._job.id)
         if row is not None:
-            return _Place(row.account_id, row.pool, _platform(row.platform), row.vcpus, row.memory_mb, row.label)
+            return Place(row.account_id, row.pool, platform_of(row.platform), row.vcpus, row.memory_mb, row.label)
         if runner_name is None or not offered(self._pools, self._job.labels):
             return None
         account = await self._tenants.known(self._event)
@@ -315,9 +304,9 @@ class _JobTeller:
             return None
         # A runner's name means something only within its account.
         runner = await self._ledger.overview.runner(account.account_id, runner_name)
-        return None if runner is None else _place_of(runner)
+        return None if runner is None else place_of(runner)
 
-    def _new_job(self, place: _Place) -> NewJob:
+    def _new_job(self, place: Place) -> NewJob:
         job = self._job
         return NewJob(
             job_id=job.id,
@@ -344,24 +333,3 @@ class _JobTeller:
 
     def _ignored(self, reason: str, sentence: str = "") -> Handled:
         return Handled(self._event.action, reason, ignored=True, sentence=sentence)
-
-
-def _place_in(chosen: Chosen, account_id: int) -> _Place:
-    pool = chosen.pool
-    return _Place(
-        account_id,
-        pool.metadata.name,
-        pool.platform,
-        pool.vcpus,
-        pool.spec.pod_memory_mb,
-        storable(chosen.label),
-    )
-
-
-def _place_of(runner: Session) -> _Place:
-    platform = _platform(runner.platform)
-    return _Place(runner.account_id, runner.pool, platform, runner.vcpus, runner.memory_mb, "")
-
-
-def _platform(text: str) -> Platform:
-    return "linux" if text == "linux" else "macos"
