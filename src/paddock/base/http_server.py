@@ -23,7 +23,7 @@ __all__ = ["PortInUseError", "Tls", "bind", "bind_unix", "listening", "serving_w
 
 _STOP_WITHIN = 1.5
 _BACKLOG = 2048
-_ACCEPTED_AT_ONCE = 1
+_ACCEPTED_AT_ONCE = 4
 _PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 _LOOK_EVERY = 5.0  # seconds between two looks at the files of a certificate
 _KEPT_FREE = 256  # file descriptors for everything but connections
