@@ -1,8 +1,8 @@
 """Puts pending Pods on Nodes: a scheduler small enough to read, for one machine.
 
-It knows nodeSelector, taints, cordons, readiness, requested resources (so a Mac gets as many VMs as its agent offers
-`tuist.dev/vm`), and required anti-affinity by labels within a Node; it does not know other affinity, spreading or
-preemption, and leaves Pods that name another scheduler alone.
+It knows nodeSelector, required node affinity, taints, cordons, readiness, requested resources (so a Mac gets as many VMs as
+its agent offers `tuist.dev/vm`), and required anti-affinity by labels within a Node; it does not know preferences, other
+affinity, spreading or preemption, and leaves Pods that name another scheduler alone.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Any
 
 from paddock.base.clock import rfc3339
 from paddock.base.logs import get_logger
+from paddock.embedded.api.node_affinity import asks_for
 from paddock.embedded.api.objects import Objects, Write
 from paddock.embedded.api.representation import decode
 from paddock.embedded.api.status import ApiFailure
@@ -147,10 +148,9 @@ def _unwilling(pod: Json, offer: _Offer) -> str:
     """Why the Node does not take the Pod, however much room it has; empty where it does."""
     if offer.refusal:
         return offer.refusal
-    spec = pod.get("spec") or {}
-    if any(offer.labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+    if not asks_for(pod, offer.name, offer.labels):
         return "node(s) didn't match Pod's node affinity/selector"
-    tolerations = spec.get("tolerations") or ()
+    tolerations = (pod.get("spec") or {}).get("tolerations") or ()
     for taint in offer.taints:
         if not any(_tolerates(t, taint) for t in tolerations):
             return f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value', '')}}}"

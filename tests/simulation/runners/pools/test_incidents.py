@@ -127,6 +127,18 @@ async def test_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_starve(wor
 
 
 @simulated(2)
+async def test_a_bad_node_gets_no_pod_while_it_is_avoided(world: World) -> None:
+    pools = PoolWorld(world, linux=3)
+    pools.broken.add("lin-0")
+    quick = Provisioning(max_concurrent_per_node=6, start_timeout_seconds=60)
+    await pools.pool("lin", 9, os="linux", provisioning=quick)
+    await pools.eventually("the Node is named", lambda: "lin-0 (" in pools.ready_condition("lin").message, within=600)
+    await world.clock.sleep(900)
+    failed = [each for each in pools.store.present(Event) if each.reason == "RunnerDidNotStart"]
+    assert sum(each.count for each in failed) == 3, "the three that were there first"
+
+
+@simulated(2)
 async def test_pods_without_room_are_replaced_and_only_one_keeps_asking(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     await pools.pool("big", 4, os="linux", pod_memory_mb=900_000)
