@@ -9,7 +9,7 @@ RUN_ARGS ?=
 # One test process a core and one more, because some tests wait; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
-.PHONY: help install run bundle wheel image chart test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording operations format clean
+.PHONY: help install run bundle wheel image chart test check test-slow test-storms test-seeds test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording operations format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -58,7 +58,10 @@ bundle: .venv/installed
 	@PYTHONPATH=hack/agent-bundle $(BIN)/python -m agent_bundle build --target "$(TARGET)" --interpreter "$(INTERPRETER)" --sha256 "$(SHA256)" --uv $(UV)
 
 # Compiled modules are kept, whatever the shell says: compiling them again for each process takes longer than most tests.
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --ignore=tests/kube --ignore=tests/browser -q -n $(WORKERS) --dist worksteal $(AGAIN)
+
+# AGAIN=--last-failed runs only what failed the last time.
+AGAIN ?=
 
 test: .venv/installed-for-development
 	@PADDOCK_SIM_AT_MOST=1 $(PYTEST) -m "not slow"
@@ -73,14 +76,16 @@ check: .venv/installed-for-development
 # first). SEEDS=50 runs more of them, AT_MOST=3 fewer.
 SEEDS ?=
 AT_MOST ?=
-test-slow: .venv/installed-for-development
+test-slow: test-storms test-seeds
+
+test-storms: .venv/installed-for-development
 	@PADDOCK_SIM_SEEDS=$(SEEDS) PADDOCK_SIM_AT_MOST=$(AT_MOST) $(PYTEST) -m slow
+
+test-seeds: .venv/installed-for-development
 	@PADDOCK_SIM_SEEDS=$(SEEDS) PADDOCK_SIM_AT_MOST=$(AT_MOST) $(PYTEST) -m "not slow" tests/simulation tests/incidents
 
 test-all: check test test-slow test-kube test-browser
 
-# AGAIN=--last-failed runs only what failed the last time.
-AGAIN ?=
 test-kube: .venv/installed-for-development
 	@$(BIN)/pytest tests/kube -q $(AGAIN)
 

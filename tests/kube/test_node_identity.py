@@ -258,6 +258,12 @@ async def test_a_mac_renews_by_itself_and_one_that_was_given_back_does_nothing_a
     await world.admin.delete(Node, "real-4")
     await refused(mac.create(Node(metadata=ObjectMeta(name="real-4"))), "given back")
     await refused(mac.create(lease("real-4")), "given back")
+    # Another Mac is made the node of that name: by an account, and whoever has the key of the first is refused as before.
+    given = await world.access().first("real-4", HOME)
+    assert "client-certificate-data" not in given.kubeconfig.reveal()
+    await world.admin.create(Node(metadata=ObjectMeta(name="real-4")))
+    await refused(mac.merge_patch(Node, "real-4", {"metadata": {"labels": {"a": "b"}}}), "given back")
+    await refused(mac.create(request("renewal-6", "real-4"), CSR), "given back")
 
 
 async def test_an_account_is_tied_to_objects_of_its_own_name(world: World):

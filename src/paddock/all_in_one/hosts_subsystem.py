@@ -87,7 +87,7 @@ async def _first_hosts(application: Application, cloud: Cloud) -> None:
 def _bootstrapper(application: Application, cloud: Cloud, ssh: Ssh, fleet: FleetConfig) -> Bootstrapper:
     settings, client, clock, rng = application.options.settings, application.client, application.clock, application.rng
     endpoint = ApiEndpoint(application.options.api_server_url or client.config.server, client.config.ca)
-    identities = NodeAccessSettings(cluster_role=NODE_ROLE, own_namespace=settings.namespace)
+    identities = NodeAccessSettings(cluster_role=NODE_ROLE, own_namespace=settings.namespace, judges_machines=True)
     access = NodeAccess(client, clock, rng, endpoint, identities)
     return FleetBootstrapper(
         BootstrapContext(client=client, cloud=cloud, ssh=ssh, clock=clock, rng=rng, access=access),

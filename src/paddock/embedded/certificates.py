@@ -38,8 +38,10 @@ class Certificates:
         authority_key_file = folder / "ca.key"
         if not made.authority.exists() or not authority_key_file.exists():
             key = ec.generate_private_key(ec.SECP256R1())
+            # Without its key a certificate is made anew, so it comes first: died in between, no pair is left that does not fit.
+            authority_key_file.unlink(missing_ok=True)
+            private_file(made.authority, _authority(key, now).public_bytes(serialization.Encoding.PEM))
             private_file(authority_key_file, _pem(key))
-            made.authority.write_bytes(_authority(key, now).public_bytes(serialization.Encoding.PEM))
         authority_key = serialization.load_pem_private_key(authority_key_file.read_bytes(), None)
         assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
         authority = x509.load_pem_x509_certificate(made.authority.read_bytes())

@@ -53,9 +53,21 @@ def _revoked() -> dict[str, Any]:
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
         "matchConstraints": {
             "resourceRules": [
-                _about("", "nodes", "nodes/status", "pods", "pods/status", "serviceaccounts/token", "events"),
+                _about(
+                    "",
+                    "nodes",
+                    "nodes/status",
+                    "pods",
+                    "pods/status",
+                    "pods/eviction",
+                    "serviceaccounts/token",
+                    "events",
+                ),
+                _about("events.k8s.io", "events"),
                 _about("coordination.k8s.io", "leases"),
                 _about("certificates.k8s.io", "certificatesigningrequests"),
+                _about("storage.k8s.io", "csinodes"),
+                _about("resource.k8s.io", "resourceslices"),
             ]
         },
         "matchConditions": [{"name": "a-node", "expression": "'system:nodes' in request.userInfo.groups"}],

@@ -200,7 +200,7 @@ OPERATOR_NAMESPACE_RULES: Final = (
         "Nodes of Macs that were given back, which are refused until their last certificate has ended.",
         "",
         ("configmaps",),
-        ("list", "create", "delete"),
+        ("get", "list", "create", "patch", "delete"),
     ),
     Rule("What happened to a Machine or a Host.", "", ("events",), ("create", "patch")),
     Rule("Of several operators one leads.", "coordination.k8s.io", ("leases",), ("get", "create", "update")),

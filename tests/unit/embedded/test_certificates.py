@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from paddock.embedded import certificates
 from paddock.embedded.certificates import Certificates, private_file
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -38,6 +39,32 @@ def test_the_authority_stays_and_the_serving_certificate_is_renewed_at_every_sta
     assert second.certificate.read_bytes() != served
     assert read(second.certificate).not_valid_after_utc > NOW + timedelta(days=600)
     read(second.certificate).verify_directly_issued_by(read(second.authority))
+
+
+@pytest.mark.parametrize("died_before", ["ca.crt", "ca.key"])
+def test_a_start_that_died_while_the_authority_was_written_is_made_good_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, died_before: str
+) -> None:
+    write = certificates.private_file
+
+    def dies(path: Path, content: bytes) -> None:
+        if path.name == died_before:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(certificates, "private_file", dies)
+        Certificates.ensure(tmp_path, NOW)
+    made = Certificates.ensure(tmp_path, NOW)
+    read(made.certificate).verify_directly_issued_by(read(made.authority))
+
+
+def test_an_authority_whose_key_is_lost_is_made_anew(tmp_path: Path) -> None:
+    before = Certificates.ensure(tmp_path, NOW).authority.read_bytes()
+    (tmp_path / "ca.key").unlink()
+    made = Certificates.ensure(tmp_path, NOW)
+    assert made.authority.read_bytes() != before
+    read(made.certificate).verify_directly_issued_by(read(made.authority))
 
 
 def test_what_is_served_is_good_for_loopback_and_for_nothing_else(tmp_path: Path) -> None:

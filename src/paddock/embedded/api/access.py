@@ -11,12 +11,13 @@ from paddock.embedded.api.node_authorizer import NodeAuthorizer, node_name_of
 from paddock.embedded.api.rbac import MASTERS, Attributes, Authorizer
 from paddock.embedded.api.representation import decode
 from paddock.embedded.api.tokens import StaticTokens, TokenIssuer, VerifiedToken, user_info
-from paddock.embedded.store import Key, Store
+from paddock.embedded.store import Key, Record, Store
 from paddock.hosts.api import IDENTITY_SINCE
 
 __all__ = ["ADMIN", "API_AUDIENCE", "Access"]
 
 API_AUDIENCE = "https://kubernetes.default.svc"
+_GAINED = ("serviceaccounts", "certificatesigningrequests")
 AUTHENTICATED = "system:authenticated"
 ADMIN = User("paddock-admin", (MASTERS, AUTHENTICATED))
 
@@ -30,7 +31,8 @@ class Access:
     A node's certificate counts, where `machines` names the kind that nodes are made from, only while a Machine of the
     node's name lives that is not younger than the certificate: so the certificate of a Mac that was given back is worthless
     at once, too, and no namesake inherits it. A Machine that was forced away leaves Pods on its Mac: until these have ended,
-    the node may go on, because only it can say how they end, and the Mac would wait for its wipe for ever.
+    the node may go on, because only it can say how they end, and the Mac would wait for its wipe for ever; it gets no token
+    and no other certificate meanwhile.
     """
 
     def __init__(
@@ -105,18 +107,29 @@ class Access:
 
     async def _as_node(self, user: User, asked: Attributes) -> bool:
         node = node_name_of(user)
-        return bool(node) and await self._nodes.allows(node, asked)
+        if not node or not await self._nodes.allows(node, asked):
+            return False
+        if asked.verb == "create" and asked.resource in _GAINED and self._machines:
+            # A node without a Machine says how its Pods end, and gets nothing more: not for whom it is, nor for how long.
+            return await self._machine(node) is not None
+        return True
 
     async def _lives(self, shown: CertifiedUser) -> bool:
         node = node_name_of(shown.user)
         if not node or not self._machines:
             return True
-        for record in (await self._store.list(self._machines)).records:
-            if record.key.name == node:
-                meta = decode(record)["metadata"]
-                since = (meta.get("annotations") or {}).get(IDENTITY_SINCE) or meta["creationTimestamp"]
-                return parse_rfc3339(since) <= shown.since
-        return await self._has_unfinished_pods(node)
+        machine = await self._machine(node)
+        if machine is None:
+            return await self._has_unfinished_pods(node)
+        meta = decode(machine)["metadata"]
+        if ended := (meta.get("annotations") or {}).get(IDENTITY_SINCE):
+            # Both are whole seconds: a certificate of the same second may be from before it.
+            return parse_rfc3339(ended) < shown.since
+        return parse_rfc3339(meta["creationTimestamp"]) <= shown.since
+
+    async def _machine(self, node: str) -> Record | None:
+        records = (await self._store.list(self._machines)).records
+        return next((record for record in records if record.key.name == node), None)
 
     async def _has_unfinished_pods(self, node: str) -> bool:
         if await self._store.get(Key("nodes", "", node)) is None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +43,7 @@ _ISSUER_PATHS = frozenset({"/openid/v1/jwks", "/.well-known/openid-configuration
 _ISSUER_HEADERS = {"Cache-Control": "public, max-age=3600"}
 
 log = get_logger("api")
+_KNOWN_FOR = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,12 @@ class ApiServer:
         headers = _headers(scope["headers"])
         query = ApiCall.parse_query(scope.get("query_string", b""))
         call = ApiCall(scope["method"], scope["path"], query, headers, b"", User(""))
+        certificate = (scope.get("state") or {}).get("client_certificate") or b""
         unread = promises_body(headers)
         try:
             answer = self._health(call.path)
             if answer is None:
-                call = await self._introduced(call, (scope.get("state") or {}).get("client_certificate") or b"")
+                call = await self._introduced(call, certificate)
                 body, unread = await read_body(receive), False
                 answer = await self._answer(replace(call, body=body))
         except ApiFailure as failure:
@@ -109,7 +112,8 @@ class ApiServer:
             log.exception("request failed", method=scope["method"], path=scope["path"])
             answer = _refusal(status.internal("see the log of paddock"))
         if answer.stream is not None:
-            await self._stream(answer, receive, send)
+            refused = self._refused_later(headers.get("authorization", ""), certificate) if certificate else None
+            await self._stream(answer, receive, send, refused)
         else:
             await _finish(answer, send, receive if unread else None)
 
@@ -282,8 +286,10 @@ class ApiServer:
 
     # Streams
 
-    async def _stream(self, answer: HttpResponse, receive: Receive, send: Send) -> None:
-        """Send frames until they end, the client leaves, or the server stops."""
+    async def _stream(
+        self, answer: HttpResponse, receive: Receive, send: Send, refused: Coroutine[Any, Any, None] | None
+    ) -> None:
+        """Send frames until they end, the client leaves or is `refused`, or the server stops."""
         assert answer.stream is not None
         await send(
             {"type": "http.response.start", "status": 200, "headers": [(b"content-type", answer.content_type.encode())]}
@@ -291,17 +297,25 @@ class ApiServer:
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         pump = asyncio.ensure_future(_pump(answer.stream, send))
         leave = asyncio.ensure_future(_left(receive))
+        others = [leave, asyncio.ensure_future(refused)] if refused is not None else [leave]
         self._streams.add(pump)
         try:
-            await asyncio.wait({pump, leave}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({pump, *others}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._streams.discard(pump)
-            for task in (pump, leave):
+            for task in (pump, *others):
                 task.cancel()
-            ended, _ = await asyncio.gather(pump, leave, return_exceptions=True)
+            ended, *_ = await asyncio.gather(pump, *others, return_exceptions=True)
         if isinstance(ended, Exception):
             log.warning("a watch ended early", error=str(ended))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _refused_later(self, authorization: str, certificate: bytes) -> None:
+        """Until whoever was known when its watch began is not known any more: a Mac that was given back sees no more Pods."""
+        with suppress(ApiFailure):
+            while True:
+                await self._clock.sleep(_KNOWN_FOR)
+                await self._access.authenticate(authorization, certificate)
 
     def end_streams(self) -> None:
         """End every watch, so that a stopping server does not wait for clients that never leave."""

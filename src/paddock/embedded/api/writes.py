@@ -103,6 +103,8 @@ class Writes:
         applied = decode_body(call)
         if not applied.get("apiVersion") or not applied.get("kind"):
             raise status.bad_request("an applied object must name its apiVersion and kind")
+        if kind.resource == CSRS:
+            applied = _signed_by(call.user, applied)
         return await self._objects.apply(
             kind,
             target.namespace,

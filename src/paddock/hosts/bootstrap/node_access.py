@@ -2,7 +2,8 @@
 
 `Certificate` is tried first and left for the account only when the cluster approved a request and signed nothing, which
 is remembered for an hour. A cluster that answers anything else, such as that we may not ask, is a mistake to be mended and
-not a reason to hand out something weaker: that is raised.
+not a reason to hand out something weaker: that is raised. And a Mac that is made a node within a day of the last one of that
+name gets an account until the certificates of that one have ended: by a certificate the two could not be told apart.
 """
 
 import random
@@ -31,7 +32,8 @@ class IdentityKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAccessSettings:
     """Which identity nodes get, and what an account may do: `cluster_role`, and Pods of `pods_namespace` (empty: of the
-    machine's own). `own_namespace` is the operator's. A certificate must be signed within `timeout` seconds.
+    machine's own). `own_namespace` is the operator's. A certificate must be signed within `timeout` seconds. With
+    `judges_machines` the API server itself refuses certificates that are older than their Machine's identity (`paddock up`).
     """
 
     kind: IdentityKind = IdentityKind.CERTIFICATE
@@ -39,6 +41,7 @@ class NodeAccessSettings:
     pods_namespace: str = ""
     own_namespace: str = "default"
     timeout: float = 30.0
+    judges_machines: bool = False
 
 
 class NodeAccess:
@@ -59,26 +62,47 @@ class NodeAccess:
 
     async def first(self, machine: str, namespace: str) -> NodeIdentity:
         """For a Mac that is being made a node: whatever spoke for this name before, this is another one."""
-        await self._revoked.lift(machine)
-        return await self._certificate(machine, namespace) or await self._accounts(namespace).ensure(machine)
+        return await self._identity(machine, namespace)
 
     async def next(self, machine: str, namespace: str) -> NodeIdentity | None:
         """For a node that lives: what it needs from us, or None when it has what it needs and renews it by itself."""
         certificates = self._certificates(namespace)
         if await certificates.has(machine) and not await certificates.due(machine):
             return None
-        return await self._certificate(machine, namespace) or await self._accounts(namespace).ensure(machine)
+        return await self._identity(machine, namespace)
 
     async def due(self, machine: str, namespace: str) -> bool:
         if await self._certificates(namespace).has(machine):
             return await self._certificates(namespace).due(machine)
-        return await self._accounts(namespace).due(machine)
+        return await self._may_be_certified_again(machine) or await self._accounts(namespace).due(machine)
 
     async def remove(self, machine: str, namespace: str) -> None:
         """This Mac has no identity any more. The refusal comes first: died after it, what is left opens nothing."""
         await self._revoked.add(machine)
         await self._certificates(namespace).remove(machine)
         await self._accounts(namespace).remove(machine)
+
+    async def _identity(self, machine: str, namespace: str) -> NodeIdentity:
+        if await self._has_a_living_predecessor(machine):
+            return await self._accounts(namespace).ensure(machine)
+        return await self._certificate(machine, namespace) or await self._accounts(namespace).ensure(machine)
+
+    async def _has_a_living_predecessor(self, machine: str) -> bool:
+        """Whether somebody may still hold a certificate of a Mac that was this node before. Died before the mark: it is
+        made by the next bootstrap. Died before the lift: the certificate that follows is refused, and the next is not.
+        """
+        known = await self._revoked.find(machine)
+        if known is None:
+            return False
+        if self._settings.judges_machines or known.until <= self._clock.now():
+            await self._revoked.lift(machine)
+            return False
+        await self._revoked.replace(machine)
+        return True
+
+    async def _may_be_certified_again(self, machine: str) -> bool:
+        known = await self._revoked.find(machine)
+        return known is not None and known.replaced and known.until <= self._clock.now()
 
     async def _certificate(self, machine: str, namespace: str) -> NodeIdentity | None:
         if self._settings.kind is not IdentityKind.CERTIFICATE or self._clock.monotonic() < self._unsigned_until:

@@ -15,7 +15,7 @@ from paddock.hosts.first_contact import Believe, Known, first_contact
 from paddock.kube.client import Client
 from paddock.kube.errors import ConflictError, NotFoundError
 
-__all__ = ["HostKeys"]
+__all__ = ["HostKeys", "pin_host_key"]
 
 Host = ScalewayAppleSiliconHost
 _log = get_logger("host keys")
@@ -44,25 +44,27 @@ class HostKeys:
     async def _look(self, host: Host) -> None:
         match first_contact(host, self._clock.now()):
             case Known(host_key):
-                await self._pin(host, host_key, "a person vouched for it")
+                await pin_host_key(self._client, self._clock, host, host_key, "a person vouched for it")
             case Believe():
                 host_key = await self._bootstrapper.host_key(host)
                 # Asked again: the answer may have taken longer than the window lasts.
                 if host_key and isinstance(first_contact(host, self._clock.now()), Believe):
-                    await self._pin(host, host_key, "first seen within the window")
+                    await pin_host_key(self._client, self._clock, host, host_key, "first seen within the window")
             case _:
                 pass  # the machine that gets it says so
 
-    async def _pin(self, host: Host, host_key: str, why: str) -> None:
-        """In the version that was judged: a key of an install that was wiped meanwhile must not be pinned."""
-        meta, now = host.metadata, self._clock.now()
-        status = {"hostKey": host_key, "firstContact": {"seenAt": rfc3339(now)}}
-        patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
-        try:
-            await self._client.merge_patch(Host, meta.name, patch, namespace=meta.namespace, subresource="status")
-        except (ConflictError, NotFoundError):
-            return  # it moved on: the next cycle looks at what it is then
-        _log.info("a host key is pinned", host=meta.name, key=host_key, why=why)
+
+async def pin_host_key(client: Client, clock: Clock, host: Host, host_key: str, why: str) -> bool:
+    """In the version that was judged: a key of an install that was wiped meanwhile must not be pinned. False: it moved on."""
+    meta = host.metadata
+    status = {"hostKey": host_key, "firstContact": {"seenAt": rfc3339(clock.now())}}
+    patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
+    try:
+        await client.merge_patch(Host, meta.name, patch, namespace=meta.namespace, subresource="status")
+    except (ConflictError, NotFoundError):
+        return False  # whoever looks next sees what it is then
+    _log.info("a host key is pinned", host=meta.name, key=host_key, why=why)
+    return True
 
 
 def _worth_a_look(host: Host) -> bool:

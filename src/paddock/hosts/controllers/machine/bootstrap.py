@@ -12,6 +12,7 @@ from paddock.hosts.breaker import HALTED, remembered
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.disruption import DisruptionGate
+from paddock.hosts.controllers.host_keys import pin_host_key
 from paddock.hosts.controllers.machine.verify import forget_host
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.fenced_cloud import LeaseTooShortError
@@ -71,10 +72,17 @@ class BootstrapHost:
             case Refuse(why):
                 return await self._blocked(machine, "FirstContactExpired", why, _WHEN_UNKNOWN_KEY)
             case Known(host_key):
-                await self._pin(host, host_key)
+                if not await self._pin(host, host_key, "a person vouched for it"):
+                    return RequeueAfter(_AT_THE_GATES)
                 host = replace(host, status=replace(host.status, host_key=host_key))
             case Believe():
-                pass
+                # Pinned before anything secret is on its way: died in between, the next pass believes no other key. One that
+                # shows none now is dialled all the same, so that it counts as a host that cannot be reached.
+                if host_key := await context.bootstrapper.host_key(host):
+                    believed = isinstance(first_contact(host, context.clock.now()), Believe)
+                    if not believed or not await self._pin(host, host_key, "first seen within the window"):
+                        return RequeueAfter(_AT_THE_GATES)
+                    host = replace(host, status=replace(host.status, host_key=host_key))
         credentials = await self.credentials(machine, host)
         if isinstance(credentials, RequeueAfter):
             return credentials
@@ -95,8 +103,8 @@ class BootstrapHost:
         outcome = await context.on_host(
             context.bootstrapper.bootstrap, machine, host, credentials, ShownSteps(context, machine, "Bootstrapping")
         )
-        if outcome.host_key:
-            await self._pin(host, outcome.host_key)
+        if outcome.host_key and not host.status.host_key:
+            await self._pin_seen(host, outcome.host_key)
         machine = await context.again(machine)
         if _withdrawn(machine, host):
             return RequeueAfter(_AT_THE_GATES)
@@ -139,16 +147,17 @@ class BootstrapHost:
             with suppress(NotFoundError):
                 await context.client.delete(Node, name, uid=node.metadata.uid)
 
-    async def _pin(self, host: Host, host_key: str) -> None:
-        """The key is pinned from its first sight after an install, also when the rest of the bootstrap failed."""
-        if host.status.host_key != host_key:
-            await self._context.client.merge_patch(
-                Host,
-                host.metadata.name,
-                {"status": {"hostKey": host_key}},
-                namespace=host.metadata.namespace,
-                subresource="status",
-            )
+    async def _pin(self, host: Host, host_key: str, why: str) -> bool:
+        if host.status.host_key == host_key:
+            return True
+        return await pin_host_key(self._context.client, self._context.clock, host, host_key, why)
+
+    async def _pin_seen(self, host: Host, host_key: str) -> None:
+        """Of a host that showed no key before its bootstrap, also when the rest of that failed; not if it was wiped since."""
+        now = await self._context.fresh_host(host.metadata.name)
+        if now is None or now.status.host_key or now.status.first_contact != host.status.first_contact:
+            return
+        await self._pin(now, host_key, "first seen by the bootstrap")
 
     async def _succeeded(self, machine: Machine, host: Host, outcome: Bootstrapped) -> Machine:
         context, now = self._context, self._context.clock.now()
