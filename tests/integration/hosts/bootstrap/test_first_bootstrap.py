@@ -103,6 +103,17 @@ async def test_a_run_that_is_cancelled_in_the_middle_of_a_script_is_finished_by_
     assert rig.mac.wrong_passwords.get("m1", 0) == 0
 
 
+@pytest.mark.parametrize("written", ["", "name agent\ninstall-to /"], ids=["nothing", "half of it"])
+async def test_a_record_that_a_dead_run_left_half_written_is_removed_and_nothing_else(rig: Rig, written: str):
+    await rig.ready()
+    draft = rig.mac.disk.at("/usr/local/share/paddock/payloads/agent.new")
+    draft.write_text(written)
+    rig.mac.disk.look()
+    await rig.ready()
+    assert not draft.exists()
+    assert rig.mac.disk.at("/Users/m1").is_dir()
+
+
 @pytest.mark.slow
 async def test_a_host_that_was_rebooted_after_its_bootstrap_needs_nothing(rig: Rig):
     await rig.ready()

@@ -2,6 +2,12 @@
 # Removes what an earlier configuration installed and this one no longer names. Arguments: the names to keep.
 folder="${ROOT:-}/usr/local/share/paddock/payloads"
 for record in $(as_root ls "$folder" 2>/dev/null || true); do
+    # What `put` had begun to write when it died: what it says may be cut off anywhere, so nothing is removed because of it.
+    case "$record" in *.new)
+        as_root rm -f "$folder/$record"
+        continue
+        ;;
+    esac
     kept=no
     for name in "$@"; do
         if [ "$name" = "$record" ]; then

@@ -64,10 +64,14 @@ put_secret() {
     [ "$PUT" = 0 ] || changed "$1"
 }
 
-# absent PATH…: none of these files is there.
+# absent PATH…: none of these files is there. A path that is empty, or a folder at the top of the disk, is somebody's mistake.
 absent() {
     local path
     for path in "$@"; do
+        case "$path" in
+            /*/*/?*) ;;
+            *) fail 70 "refused to remove '$path'" ;;
+        esac
         if as_root test -e "${ROOT:-}$path"; then
             as_root rm -rf "${ROOT:-}$path"
             changed "removed $path"
