@@ -112,9 +112,8 @@ class Goldens:
         """A Pod was cloned from this image just now."""
         name = golden_name(image)
         known = self._kept.get(name)
-        if known is None or self._clock.now() - known.used_at > timedelta(minutes=5):
-            self._kept[name] = Kept(image, self._clock.now())
-            await self._files.write(self._book, msgspec.json.encode(self._kept))
+        if known is None or not known.image or self._clock.now() - known.used_at > timedelta(minutes=5):
+            await self._remember(image)
 
     # The work
 
@@ -164,6 +163,8 @@ class Goldens:
             # Both can be repeated: a pull finds its parts again, and a clone that died replaces itself.
             await self._tart.pull(image)
             await self._tart.clone(image, golden_name(image))
+            # At once: whoever looks the golden through before its first Pod would not know what it holds.
+            await self._remember(image)
             await self.refresh()
         except (TartError, OSError) as error:
             count = self._failures[image].count + 1 if image in self._failures else 1
@@ -217,8 +218,20 @@ class Goldens:
         await self._tart.delete(name)
         if (kept := self._kept.pop(name, None)) is not None:
             # A golden shares its blocks with the cached image: only both together free anything.
-            await self._tart.delete(kept.image)
+            if kept.image:
+                await self._tart.delete(kept.image)
+            await self._write_book()
+
+    async def _remember(self, image: str) -> None:
+        self._kept[golden_name(image)] = Kept(image, self._clock.now())
+        await self._write_book()
+
+    async def _write_book(self) -> None:
+        """The book saves work and decides nothing: a disk that is full must not hold up a pull, a Pod or making room."""
+        try:
             await self._files.write(self._book, msgspec.json.encode(self._kept))
+        except OSError as error:
+            log.warning("the book of the goldens is not written", why=str(error))
 
     async def _look(self) -> Disk:
         self.disk = await self._host.disk()

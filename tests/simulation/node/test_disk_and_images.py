@@ -1,11 +1,14 @@
 """Images, disks, sessions and hostile guests: each a condition or a reason, never a loop, never another Pod's loss."""
 
+from datetime import timedelta
+
 import pytest
 from simulation.node.node_world import DATA, IMAGE, NodeWorld
 
+from paddock.node import goldens
 from paddock.node.names import golden_name
 from paddock.simulator.process import World, simulate
-from paddock.simulator.tart.machines import _Machine
+from paddock.simulator.tart.machines import TartPace, _Machine
 
 OTHER = "images.test/macos:2"
 
@@ -314,4 +317,50 @@ def test_an_idle_agent_writes_little() -> None:
         writes = [c for c in calls if c.method in ("POST", "PUT", "PATCH", "DELETE") and "/internal/" not in c.path]
         assert len(writes) <= 100, f"{len(writes) / 10} a minute"
 
+    simulate(scenario, seed=5)
+
+
+def test_a_golden_knows_its_image_from_its_pull_on_and_both_go_when_nobody_used_it(monkeypatch) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world, held=False)
+        mac.tart._pace = TartPace(pull=400.0, clone=1.0)
+        await mac.pod("p1")
+        await mac.is_ready("p1", within=900.0)
+        asked: list[str] = []
+        real = mac.tart.delete
+
+        async def delete(name: str) -> None:
+            asked.append(name)
+            await real(name)
+
+        mac.tart.delete = delete
+        await mac.delete("p1")
+        await mac.phase_is("p1", "gone")
+        await world.clock.sleep(2 * 3600.0)
+        assert golden_name(IMAGE) not in mac.tart.vms
+        assert IMAGE not in mac.tart.cache, (
+            "the cached image stays, and so do the blocks that it shares with the golden"
+        )
+        assert "" not in asked
+
+    monkeypatch.setattr(goldens, "KEPT_FOR", timedelta(hours=1))
+    simulate(scenario, seed=5)
+
+
+def test_a_golden_whose_image_nobody_remembers_is_let_go_without_it(monkeypatch) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        asked: list[str] = []
+        real = mac.tart.delete
+
+        async def delete(name: str) -> None:
+            asked.append(name)
+            await real(name)
+
+        mac.tart.delete = delete
+        await mac.eventually("it is let go", lambda: golden_name(IMAGE) not in mac.tart.vms, within=7200.0)
+        await world.clock.sleep(600.0)
+        assert asked == [golden_name(IMAGE)]
+
+    monkeypatch.setattr(goldens, "KEPT_FOR", timedelta(hours=1))
     simulate(scenario, seed=5)
