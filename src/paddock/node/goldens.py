@@ -147,10 +147,13 @@ class Goldens:
         return machines
 
     def _next(self) -> str | None:
-        now = self._clock.monotonic()
+        now, (needed, _) = self._clock.monotonic(), self._in_use()
         for image in list(self._wanted):
-            if self._held is not None and golden_name(image) in self._held:
+            name = golden_name(image)
+            # Whoever comes back to an image asks for it again, and waits for no failure of before.
+            if name not in needed or (self._held is not None and name in self._held):
                 del self._wanted[image]
+                self._failures.pop(image, None)
             elif (failure := self._failures.get(image)) is None or failure.next_at <= now:
                 return image
         return None

@@ -364,3 +364,35 @@ def test_a_golden_whose_image_nobody_remembers_is_let_go_without_it(monkeypatch)
 
     monkeypatch.setattr(goldens, "KEPT_FOR", timedelta(hours=1))
     simulate(scenario, seed=5)
+
+
+def test_an_image_that_no_pod_names_any_more_is_not_pulled_again() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.tart.pull_problems[OTHER] = ["404 Not Found"] * 1000
+        await mac.pod("bad", image=OTHER)
+        await mac.eventually("it was tried", lambda: len(mac.tart.ledger.pulls) > 1)
+        await mac.delete("bad")
+        await mac.phase_is("bad", "gone")
+        await world.clock.sleep(1.0)
+        before = len(mac.tart.ledger.pulls)
+        await world.clock.sleep(3600.0)
+        assert len(mac.tart.ledger.pulls) == before, "pulled for nobody"
+        mac.tart.pull_problems.clear()
+        await mac.pod("good", image=OTHER)
+        await mac.is_ready("good", within=60.0)
+
+    simulate(scenario, seed=5)
+
+
+def test_a_pod_that_has_ended_wants_no_image_any_more() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        await mac.pod("p1", image=OTHER)
+        await mac.is_ready("p1", within=120.0)
+        mac.dispatch.jobs.append("job-1")
+        await mac.phase_is("p1", "Succeeded")
+        assert mac.running is not None
+        assert golden_name(OTHER) not in mac.running._images_in_use()[0]
+
+    simulate(scenario, seed=5)
