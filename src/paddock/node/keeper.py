@@ -168,7 +168,7 @@ class Keeper:
                 self._observer.run_is_over()
                 self._pause = 5.0 * entry.attempt
                 await self._put(replace(entry, stage=Stage.CLONING))
-                self._note_leak(facts)
+                await self._note_leak(facts)
             case Do.END:
                 await self._attendance.close()
                 await self._put(replace(entry, stage=Stage.ENDED, end=action.end))
@@ -260,9 +260,14 @@ class Keeper:
         )
         context.metrics.adopted.inc()
 
-    def _note_leak(self, facts: Facts) -> None:
+    async def _note_leak(self, facts: Facts) -> None:
+        """Say that macOS counts VMs that are gone, where nobody's VM runs. A guest that is ready takes it back."""
         others = [each for each in self._context.journal.entries() if each.holds_seat and each.uid != self._uid]
-        if "exceeds the system limit" in facts.complaint and not others and not self._context.orphans:
+        if "exceeds the system limit" not in facts.complaint or others or self._context.orphans:
+            return
+        with suppress(TartError):
+            if any(vm.running for vm in await self._context.tart.machines()):
+                return
             self._context.slots_leaked = "macOS refuses a VM although none runs: reboot the Mac when it is idle"
 
     async def _finish_deletion(self, pod: Pod) -> None:

@@ -1,5 +1,6 @@
 """Images, disks, sessions and hostile guests: each a condition or a reason, never a loop, never another Pod's loss."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -394,5 +395,39 @@ def test_a_pod_that_has_ended_wants_no_image_any_more() -> None:
         await mac.phase_is("p1", "Succeeded")
         assert mac.running is not None
         assert golden_name(OTHER) not in mac.running._images_in_use()[0]
+
+    simulate(scenario, seed=5)
+
+
+def test_slots_that_macos_grants_again_are_no_leak_any_more() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.tart.leaked_slots = 2
+        await mac.pod("p1")
+        await mac.phase_is("p1", "Failed")
+        await world.clock.sleep(60.0)
+        assert (await condition(mac, "VMSlotsLeaked")).status == "True"
+        mac.tart.leaked_slots = 0
+        await mac.pod("p2")
+        await mac.is_ready("p2")
+        await world.clock.sleep(60.0)
+        assert (await condition(mac, "VMSlotsLeaked")).status == "False"
+
+    simulate(scenario, seed=5)
+
+
+def test_a_vm_of_somebody_else_is_no_leaked_slot() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.tart.leaked_slots = 1
+        stranger = _Machine("somebody-elses", IMAGE)
+        stranger.task = asyncio.get_running_loop().create_task(world.clock.sleep(86400.0))
+        mac.tart.vms[stranger.name] = stranger
+        await mac.pod("p1")
+        pod = await mac.phase_is("p1", "Failed")
+        assert pod is not None
+        assert pod.status.reason == "VMStartFailed"
+        await world.clock.sleep(60.0)
+        assert (await condition(mac, "VMSlotsLeaked")).status == "False"
 
     simulate(scenario, seed=5)
