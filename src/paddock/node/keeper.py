@@ -179,7 +179,9 @@ class Keeper:
             case Do.CLEAR:
                 await context.tart.delete(entry.vm)
                 await self._keep_log()
-                await self._shares.remove()
+                # The VM is gone, and the sweep removes what stays: what a job left behind must not hold up its Pod.
+                with suppress(OSError):
+                    await self._shares.remove()
                 await self._put(replace(entry, stage=Stage.CLEARED))
             case Do.FORGET:
                 await self._shares.remove()

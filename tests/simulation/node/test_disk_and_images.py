@@ -1,6 +1,7 @@
 """Images, disks, sessions and hostile guests: each a condition or a reason, never a loop, never another Pod's loss."""
 
 import asyncio
+import errno
 from datetime import timedelta
 
 import pytest
@@ -429,5 +430,36 @@ def test_a_vm_of_somebody_else_is_no_leaked_slot() -> None:
         assert pod.status.reason == "VMStartFailed"
         await world.clock.sleep(60.0)
         assert (await condition(mac, "VMSlotsLeaked")).status == "False"
+
+    simulate(scenario, seed=5)
+
+
+def test_a_share_that_cannot_be_removed_holds_up_no_pod_and_goes_when_it_can() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uid, other = await mac.pod("p1"), await mac.pod("p2")
+        await mac.is_ready("p1")
+        await mac.is_ready("p2")
+        stuck = {DATA / "vms" / each / "status" for each in (uid, other)}
+        real = mac.disk.remove
+
+        async def remove(path) -> None:
+            if any(each == path or path in each.parents for each in stuck):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            await real(path)
+
+        mac.disk.remove = remove
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("one has a job", lambda: bool(mac.dispatch.answered))
+        done, deleted = ("p1", "p2") if mac.dispatch.answered == [uid] else ("p2", "p1")
+        await mac.delete(deleted)
+        await mac.phase_is(deleted, "gone")
+        await mac.phase_is(done, "Succeeded")
+        await world.clock.sleep(60.0)
+        assert stuck <= mac.disk.folders
+        shares = set(stuck)
+        stuck.clear()
+        await mac.eventually("the shares go", lambda: not shares & mac.disk.folders, within=120.0)
+        assert mac.entries() == mac.dispatch.answered, "the entry of a Pod that is there stays"
 
     simulate(scenario, seed=5)
