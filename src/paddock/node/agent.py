@@ -286,6 +286,7 @@ class Agent:
 
     async def _sweep(self, sweep: Sweep) -> None:
         while True:
+            await self.context.journal.keep_ballast()
             try:
                 await sweep.once()
             except KubeError as error:

@@ -157,8 +157,7 @@ class Keeper:
                 await self._put(replace(entry, stop=action.stop))
             case Do.ASK_TO_HALT:
                 await self._attendance.close()
-                await self._shares.ask_to_halt()
-                self._halt_asked = True
+                await self._ask_to_halt(entry, facts)
             case Do.POWER_OFF:
                 await context.tart.stop(entry.vm)
                 self._pause = 1.0
@@ -189,6 +188,15 @@ class Keeper:
                 context.gone.discard(self._uid)
             case _:
                 raise AssertionError(f"{action.do} is not for an entry")
+
+    async def _ask_to_halt(self, entry: Entry, facts: Facts) -> None:
+        try:
+            await self._shares.ask_to_halt()
+        except OSError:
+            # A guest that cannot be asked has the same time as any other, and no more.
+            if entry.stop is None or facts.since_stop < entry.stop.grace:
+                raise
+        self._halt_asked = True
 
     async def _keep_log(self) -> None:
         """The end of the log outlives the share, for whoever asks before the Pod is deleted. Optional: it may fail."""
