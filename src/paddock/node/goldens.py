@@ -22,6 +22,7 @@ from paddock.node.machines import Tart, TartError, Vm
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import GOLDEN_LABEL, golden_name, is_golden
 from paddock.node.pods import Refusal
+from paddock.node.pulling import pull_beside_vms
 
 __all__ = ["LOW", "PRESSURE", "Goldens", "reclaim_order"]
 
@@ -29,7 +30,7 @@ log = get_logger("goldens")
 LOW: Final = 0.15
 """Below this share of free space goldens are reclaimed."""
 PRESSURE: Final = 0.10
-"""Below this share of free space the Node has DiskPressure and nothing is pulled."""
+"""Below this share of free space the Node has DiskPressure and no pull begins."""
 KEPT_FOR: Final = timedelta(hours=24)
 _BACKOFF: Final = Backoff(base=10.0, cap=300.0)
 _LOOK_EVERY: Final = 300.0
@@ -164,7 +165,7 @@ class Goldens:
         try:
             await self._make_room()
             # Both can be repeated: a pull finds its parts again, and a clone that died replaces itself.
-            await self._tart.pull(image)
+            await pull_beside_vms(self._tart, image, self._look)
             await self._tart.clone(image, golden_name(image))
             # At once: whoever looks the golden through before its first Pod would not know what it holds.
             await self._remember(image)
