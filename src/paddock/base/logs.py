@@ -7,7 +7,8 @@ hold one, should a plain string ever arrive in them.
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any, TextIO
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -26,8 +27,31 @@ def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mut
     return event
 
 
+class _Unfailing:
+    """A stream whose lines may be lost and never fail the speaker: a full disk must not end the work that tells of it.
+
+    Nothing is kept for later; as soon as the stream takes lines again, they are written again.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        # ValueError is what a closed stream says.
+        with suppress(OSError, ValueError):
+            self._out.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._out.flush()
+
+
 def set_up(*, level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
-    """Configure logging once, at the start of a process; `json=None` means JSON unless the stream is a terminal."""
+    """Configure logging once, at the start of a process; `json=None` means JSON unless the stream is a terminal.
+
+    No log call fails because its line cannot be written.
+    """
     out = stream if stream is not None else sys.stderr
     as_json = json if json is not None else not out.isatty()
     renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
@@ -41,7 +65,7 @@ def set_up(*, level: str = "info", json: bool | None = None, stream: TextIO | No
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(out),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Unfailing(out))),
         cache_logger_on_first_use=False,
     )
 

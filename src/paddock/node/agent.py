@@ -200,11 +200,14 @@ class Agent:
             keeper.wake()
 
     def _images_in_use(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The goldens that Pods name, and those under VMs that may run."""
+        """The goldens that Pods name which have not ended, and those under VMs that may run."""
         context = self.context
         entries = context.journal.entries()
         named = {golden_name(entry.image) for entry in entries if not entry.over}
-        named |= {golden_name(c.image) for pod in context.pods.values() for c in pod.spec.containers}
+        over = {entry.uid for entry in entries if entry.over}
+        for uid, pod in context.pods.items():
+            if uid not in over and pod.status.phase not in ("Succeeded", "Failed"):
+                named |= {golden_name(c.image) for c in pod.spec.containers}
         return frozenset(named), frozenset(golden_name(each.image) for each in entries if each.holds_seat)
 
     def find(self, namespace: str, pod: str) -> GuestLog | None:
@@ -283,6 +286,7 @@ class Agent:
 
     async def _sweep(self, sweep: Sweep) -> None:
         while True:
+            await self.context.journal.keep_ballast()
             try:
                 await sweep.once()
             except KubeError as error:

@@ -1,7 +1,7 @@
 """The agent's client certificate, renewed before a third of its life is left.
 
-Certificates cannot be taken back, so they live for a day. The old one is used until the new one is on the disk; whatever
-dies in between, one of the two is complete, and a request that nobody fetched expires by itself.
+Certificates cannot be taken back, so they live for a day. The new one is used from its arrival on, and is written until the
+disk has it; whatever dies in between, the old one is complete on the disk, and a request that nobody fetched expires by itself.
 """
 
 import asyncio
@@ -100,6 +100,7 @@ class CertificateRenewal:
         self._clock = clock
         self._rng = rng
         self._metrics = metrics
+        self._unsaved: tuple[str, Secret] | None = None
 
     async def run(self) -> None:
         """Renew for ever; an agent without a certificate (a ServiceAccount's token) has nothing to renew."""
@@ -109,11 +110,16 @@ class CertificateRenewal:
             try:
                 if await self.due():
                     await self.renew()
+                elif self._unsaved is not None:
+                    await self._save()
                 failures = 0
             except (KubeError, RenewalError, OSError) as error:
                 failures += 1
                 wait = _BACKOFF.delay(failures, self._rng)
-                log.warning("the certificate is not renewed yet", why=await self._why(error), again_in=round(wait))
+                late = "the certificate is not renewed yet"
+                if self._unsaved is not None:
+                    late = "the certificate is in use, and not written to the kubeconfig yet"
+                log.warning(late, why=await self._why(error), again_in=round(wait))
             await self._clock.sleep(wait)
 
     async def _why(self, error: Exception) -> str:
@@ -140,7 +146,10 @@ class CertificateRenewal:
         return renewal_due(certificate.not_valid_before_utc, certificate.not_valid_after_utc, self._clock.now())
 
     async def renew(self) -> None:
-        """A new key, a request, its certificate, the kubeconfig, and only then the client."""
+        """A new key, a request, its certificate, the client, and the kubeconfig.
+
+        OSError where the kubeconfig cannot be written: the certificate is in use by then, and only the write is repeated.
+        """
         request, key = await asyncio.to_thread(_new_request, self._node_name)
         name = f"node-{self._node_name[:40]}-{kube_suffix(self._rng, 10)}"
         spec = {
@@ -153,12 +162,19 @@ class CertificateRenewal:
         certificate = await self._signed(name)
         if not _fits(certificate, key):
             raise RenewalError("the certificate that was issued does not belong to the key")
+        # Before the disk, which may be full for longer than the old one lives.
+        self._identity.replace(Identity(None, certificate, key))
+        self._unsaved = (certificate, key)
+        log.info("the certificate is renewed")
+        await self._save()
+
+    async def _save(self) -> None:
+        assert self._unsaved is not None
         text = await self._files.read(self._kubeconfig, 1 << 20)
         if text is None:
             raise OSError(f"{self._kubeconfig} is gone")
-        await self._files.write(self._kubeconfig, with_identity(text.decode(), certificate, key).encode())
-        self._identity.replace(Identity(None, certificate, key))
-        log.info("the certificate is renewed")
+        await self._files.write(self._kubeconfig, with_identity(text.decode(), *self._unsaved).encode())
+        self._unsaved = None
 
     async def _signed(self, name: str) -> str:
         deadline = self._clock.monotonic() + _WAIT

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from paddock.node.removal import remove_tree
+
 __all__ = ["DiskFiles", "Files"]
 
 T = TypeVar("T")
@@ -94,7 +96,7 @@ class DiskFiles:
         def act() -> None:
             with contextlib.suppress(FileNotFoundError):
                 if stat.S_ISDIR(os.lstat(path).st_mode):
-                    shutil.rmtree(path)
+                    remove_tree(path)
                 else:
                     path.unlink()
 

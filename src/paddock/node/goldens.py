@@ -22,6 +22,7 @@ from paddock.node.machines import Tart, TartError, Vm
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import GOLDEN_LABEL, golden_name, is_golden
 from paddock.node.pods import Refusal
+from paddock.node.pulling import pull_beside_vms
 
 __all__ = ["LOW", "PRESSURE", "Goldens", "reclaim_order"]
 
@@ -29,7 +30,7 @@ log = get_logger("goldens")
 LOW: Final = 0.15
 """Below this share of free space goldens are reclaimed."""
 PRESSURE: Final = 0.10
-"""Below this share of free space the Node has DiskPressure and nothing is pulled."""
+"""Below this share of free space the Node has DiskPressure and no pull begins."""
 KEPT_FOR: Final = timedelta(hours=24)
 _BACKOFF: Final = Backoff(base=10.0, cap=300.0)
 _LOOK_EVERY: Final = 300.0
@@ -112,9 +113,8 @@ class Goldens:
         """A Pod was cloned from this image just now."""
         name = golden_name(image)
         known = self._kept.get(name)
-        if known is None or self._clock.now() - known.used_at > timedelta(minutes=5):
-            self._kept[name] = Kept(image, self._clock.now())
-            await self._files.write(self._book, msgspec.json.encode(self._kept))
+        if known is None or not known.image or self._clock.now() - known.used_at > timedelta(minutes=5):
+            await self._remember(image)
 
     # The work
 
@@ -148,10 +148,13 @@ class Goldens:
         return machines
 
     def _next(self) -> str | None:
-        now = self._clock.monotonic()
+        now, (needed, _) = self._clock.monotonic(), self._in_use()
         for image in list(self._wanted):
-            if self._held is not None and golden_name(image) in self._held:
+            name = golden_name(image)
+            # Whoever comes back to an image asks for it again, and waits for no failure of before.
+            if name not in needed or (self._held is not None and name in self._held):
                 del self._wanted[image]
+                self._failures.pop(image, None)
             elif (failure := self._failures.get(image)) is None or failure.next_at <= now:
                 return image
         return None
@@ -162,8 +165,10 @@ class Goldens:
         try:
             await self._make_room()
             # Both can be repeated: a pull finds its parts again, and a clone that died replaces itself.
-            await self._tart.pull(image)
+            await pull_beside_vms(self._tart, image, self._look)
             await self._tart.clone(image, golden_name(image))
+            # At once: whoever looks the golden through before its first Pod would not know what it holds.
+            await self._remember(image)
             await self.refresh()
         except (TartError, OSError) as error:
             count = self._failures[image].count + 1 if image in self._failures else 1
@@ -217,8 +222,20 @@ class Goldens:
         await self._tart.delete(name)
         if (kept := self._kept.pop(name, None)) is not None:
             # A golden shares its blocks with the cached image: only both together free anything.
-            await self._tart.delete(kept.image)
+            if kept.image:
+                await self._tart.delete(kept.image)
+            await self._write_book()
+
+    async def _remember(self, image: str) -> None:
+        self._kept[golden_name(image)] = Kept(image, self._clock.now())
+        await self._write_book()
+
+    async def _write_book(self) -> None:
+        """The book saves work and decides nothing: a disk that is full must not hold up a pull, a Pod or making room."""
+        try:
             await self._files.write(self._book, msgspec.json.encode(self._kept))
+        except OSError as error:
+            log.warning("the book of the goldens is not written", why=str(error))
 
     async def _look(self) -> Disk:
         self.disk = await self._host.disk()

@@ -4,8 +4,10 @@ One folder a VM. The entry in `pod.json` names the step; the effect of the step 
 the next agent finds the intent, looks at the world, and goes on.
 """
 
+import errno
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -17,6 +19,14 @@ __all__ = ["End", "Entry", "Exit", "Journal", "Stage", "Stop", "StopReason"]
 
 log = get_logger("node journal")
 _LARGEST_ENTRY = 256 * 1024
+_BALLAST = ".ballast"
+_BALLAST_BYTES = 4 * 1024 * 1024
+
+
+@cache
+def _ballast() -> bytes:
+    """No zeros: a file system may keep those without taking any room."""
+    return b"\xa5" * _BALLAST_BYTES
 
 
 class Stage(StrEnum):
@@ -132,6 +142,8 @@ class Journal:
         self._entries.clear()
         self.unreadable.clear()
         for uid in await self._files.names(self._root):
+            if uid == _BALLAST:
+                continue
             text = await self._files.read(self._root / uid / "pod.json", _LARGEST_ENTRY)
             if text is None:
                 continue  # a folder without an entry: the agent died before its first write, and nothing began
@@ -164,12 +176,34 @@ class Journal:
         return tuple(self._entries.values())
 
     async def put(self, entry: Entry) -> Entry:
-        """Record the entry. The caller performs the effect that it names only after this returns."""
+        """Record the entry. The caller performs the effect that it names only after this returns.
+
+        A step towards the end of a VM finds room on a full disk, too: its end may be what frees the disk.
+        """
+        try:
+            await self._write(entry)
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            if not full or (entry.stop is None and not entry.over):
+                raise
+            log.warning("the disk is full; what was kept for this is given up", uid=entry.uid)
+            await self._files.remove(self._root / _BALLAST)
+            await self._write(entry)
+        self._entries[entry.uid] = entry
+        return entry
+
+    async def _write(self, entry: Entry) -> None:
         folder = self._root / entry.uid
         await self._files.make_folder(folder)
         await self._files.write(folder / "pod.json", msgspec.json.encode(entry))
-        self._entries[entry.uid] = entry
-        return entry
+
+    async def keep_ballast(self) -> None:
+        """A file of a few MiB is there, to be given up when the disk is full. Where there is no room now, the next call tries."""
+        try:
+            if not await self._files.exists(self._root / _BALLAST):
+                await self._files.write(self._root / _BALLAST, _ballast())
+        except OSError as error:
+            log.warning("nothing can be kept for a full disk", why=str(error))
 
     async def forget(self, uid: str) -> None:
         """Remove the folder. The entry's file goes first, so that a crash leaves no entry whose shares are gone."""

@@ -157,8 +157,7 @@ class Keeper:
                 await self._put(replace(entry, stop=action.stop))
             case Do.ASK_TO_HALT:
                 await self._attendance.close()
-                await self._shares.ask_to_halt()
-                self._halt_asked = True
+                await self._ask_to_halt(entry, facts)
             case Do.POWER_OFF:
                 await context.tart.stop(entry.vm)
                 self._pause = 1.0
@@ -168,7 +167,7 @@ class Keeper:
                 self._observer.run_is_over()
                 self._pause = 5.0 * entry.attempt
                 await self._put(replace(entry, stage=Stage.CLONING))
-                self._note_leak(facts)
+                await self._note_leak(facts)
             case Do.END:
                 await self._attendance.close()
                 await self._put(replace(entry, stage=Stage.ENDED, end=action.end))
@@ -179,7 +178,9 @@ class Keeper:
             case Do.CLEAR:
                 await context.tart.delete(entry.vm)
                 await self._keep_log()
-                await self._shares.remove()
+                # The VM is gone, and the sweep removes what stays: what a job left behind must not hold up its Pod.
+                with suppress(OSError):
+                    await self._shares.remove()
                 await self._put(replace(entry, stage=Stage.CLEARED))
             case Do.FORGET:
                 await self._shares.remove()
@@ -187,6 +188,15 @@ class Keeper:
                 context.gone.discard(self._uid)
             case _:
                 raise AssertionError(f"{action.do} is not for an entry")
+
+    async def _ask_to_halt(self, entry: Entry, facts: Facts) -> None:
+        try:
+            await self._shares.ask_to_halt()
+        except OSError:
+            # A guest that cannot be asked has the same time as any other, and no more.
+            if entry.stop is None or facts.since_stop < entry.stop.grace:
+                raise
+        self._halt_asked = True
 
     async def _keep_log(self) -> None:
         """The end of the log outlives the share, for whoever asks before the Pod is deleted. Optional: it may fail."""
@@ -260,9 +270,14 @@ class Keeper:
         )
         context.metrics.adopted.inc()
 
-    def _note_leak(self, facts: Facts) -> None:
+    async def _note_leak(self, facts: Facts) -> None:
+        """Say that macOS counts VMs that are gone, where nobody's VM runs. A guest that is ready takes it back."""
         others = [each for each in self._context.journal.entries() if each.holds_seat and each.uid != self._uid]
-        if "exceeds the system limit" in facts.complaint and not others and not self._context.orphans:
+        if "exceeds the system limit" not in facts.complaint or others or self._context.orphans:
+            return
+        with suppress(TartError):
+            if any(vm.running for vm in await self._context.tart.machines()):
+                return
             self._context.slots_leaked = "macOS refuses a VM although none runs: reboot the Mac when it is idle"
 
     async def _finish_deletion(self, pod: Pod) -> None:

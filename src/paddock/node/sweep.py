@@ -8,7 +8,7 @@ from paddock.kube.client import Client
 from paddock.kube.errors import ForbiddenError, NotFoundError
 from paddock.node.cluster import cluster_uid
 from paddock.node.context import Context
-from paddock.node.journal import Entry
+from paddock.node.journal import Entry, Stage
 from paddock.node.machines import Liveness, TartError
 from paddock.node.names import uid_of
 
@@ -52,7 +52,17 @@ class Sweep:
                 self._absences.pop(entry.uid, None)
             elif entry.uid not in context.gone:
                 await self._missing(entry)
+        await self._leftovers()
         await self._orphans(present)
+
+    async def _leftovers(self) -> None:
+        """Shares that could not be removed with their VM. The entry stays until they are gone, also over restarts."""
+        for entry in self._context.journal.entries():
+            if entry.stage is Stage.CLEARED:
+                try:
+                    await self._context.shares(entry.uid).remove()
+                except OSError as error:
+                    log.warning("the shares of a VM that is gone cannot be removed", uid=entry.uid, why=str(error))
 
     async def _missing(self, entry: Entry) -> None:
         context = self._context

@@ -1,11 +1,16 @@
 """Images, disks, sessions and hostile guests: each a condition or a reason, never a loop, never another Pod's loss."""
 
+import asyncio
+import errno
+from datetime import timedelta
+
 import pytest
 from simulation.node.node_world import DATA, IMAGE, NodeWorld
 
+from paddock.node import goldens
 from paddock.node.names import golden_name
 from paddock.simulator.process import World, simulate
-from paddock.simulator.tart.machines import _Machine
+from paddock.simulator.tart.machines import TartPace, _Machine
 
 OTHER = "images.test/macos:2"
 
@@ -313,5 +318,148 @@ def test_an_idle_agent_writes_little() -> None:
         calls = world.faults.calls[before:]
         writes = [c for c in calls if c.method in ("POST", "PUT", "PATCH", "DELETE") and "/internal/" not in c.path]
         assert len(writes) <= 100, f"{len(writes) / 10} a minute"
+
+    simulate(scenario, seed=5)
+
+
+def test_a_golden_knows_its_image_from_its_pull_on_and_both_go_when_nobody_used_it(monkeypatch) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world, held=False)
+        mac.tart._pace = TartPace(pull=400.0, clone=1.0)
+        await mac.pod("p1")
+        await mac.is_ready("p1", within=900.0)
+        asked: list[str] = []
+        real = mac.tart.delete
+
+        async def delete(name: str) -> None:
+            asked.append(name)
+            await real(name)
+
+        mac.tart.delete = delete
+        await mac.delete("p1")
+        await mac.phase_is("p1", "gone")
+        await world.clock.sleep(2 * 3600.0)
+        assert golden_name(IMAGE) not in mac.tart.vms
+        assert IMAGE not in mac.tart.cache, (
+            "the cached image stays, and so do the blocks that it shares with the golden"
+        )
+        assert "" not in asked
+
+    monkeypatch.setattr(goldens, "KEPT_FOR", timedelta(hours=1))
+    simulate(scenario, seed=5)
+
+
+def test_a_golden_whose_image_nobody_remembers_is_let_go_without_it(monkeypatch) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        asked: list[str] = []
+        real = mac.tart.delete
+
+        async def delete(name: str) -> None:
+            asked.append(name)
+            await real(name)
+
+        mac.tart.delete = delete
+        await mac.eventually("it is let go", lambda: golden_name(IMAGE) not in mac.tart.vms, within=7200.0)
+        await world.clock.sleep(600.0)
+        assert asked == [golden_name(IMAGE)]
+
+    monkeypatch.setattr(goldens, "KEPT_FOR", timedelta(hours=1))
+    simulate(scenario, seed=5)
+
+
+def test_an_image_that_no_pod_names_any_more_is_not_pulled_again() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.tart.pull_problems[OTHER] = ["404 Not Found"] * 1000
+        await mac.pod("bad", image=OTHER)
+        await mac.eventually("it was tried", lambda: len(mac.tart.ledger.pulls) > 1)
+        await mac.delete("bad")
+        await mac.phase_is("bad", "gone")
+        await world.clock.sleep(1.0)
+        before = len(mac.tart.ledger.pulls)
+        await world.clock.sleep(3600.0)
+        assert len(mac.tart.ledger.pulls) == before, "pulled for nobody"
+        mac.tart.pull_problems.clear()
+        await mac.pod("good", image=OTHER)
+        await mac.is_ready("good", within=60.0)
+
+    simulate(scenario, seed=5)
+
+
+def test_a_pod_that_has_ended_wants_no_image_any_more() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        await mac.pod("p1", image=OTHER)
+        await mac.is_ready("p1", within=120.0)
+        mac.dispatch.jobs.append("job-1")
+        await mac.phase_is("p1", "Succeeded")
+        assert mac.running is not None
+        assert golden_name(OTHER) not in mac.running._images_in_use()[0]
+
+    simulate(scenario, seed=5)
+
+
+def test_slots_that_macos_grants_again_are_no_leak_any_more() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.tart.leaked_slots = 2
+        await mac.pod("p1")
+        await mac.phase_is("p1", "Failed")
+        await world.clock.sleep(60.0)
+        assert (await condition(mac, "VMSlotsLeaked")).status == "True"
+        mac.tart.leaked_slots = 0
+        await mac.pod("p2")
+        await mac.is_ready("p2")
+        await world.clock.sleep(60.0)
+        assert (await condition(mac, "VMSlotsLeaked")).status == "False"
+
+    simulate(scenario, seed=5)
+
+
+def test_a_vm_of_somebody_else_is_no_leaked_slot() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.tart.leaked_slots = 1
+        stranger = _Machine("somebody-elses", IMAGE)
+        stranger.task = asyncio.get_running_loop().create_task(world.clock.sleep(86400.0))
+        mac.tart.vms[stranger.name] = stranger
+        await mac.pod("p1")
+        pod = await mac.phase_is("p1", "Failed")
+        assert pod is not None
+        assert pod.status.reason == "VMStartFailed"
+        await world.clock.sleep(60.0)
+        assert (await condition(mac, "VMSlotsLeaked")).status == "False"
+
+    simulate(scenario, seed=5)
+
+
+def test_a_share_that_cannot_be_removed_holds_up_no_pod_and_goes_when_it_can() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uid, other = await mac.pod("p1"), await mac.pod("p2")
+        await mac.is_ready("p1")
+        await mac.is_ready("p2")
+        stuck = {DATA / "vms" / each / "status" for each in (uid, other)}
+        real = mac.disk.remove
+
+        async def remove(path) -> None:
+            if any(each == path or path in each.parents for each in stuck):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            await real(path)
+
+        mac.disk.remove = remove
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("one has a job", lambda: bool(mac.dispatch.answered))
+        done, deleted = ("p1", "p2") if mac.dispatch.answered == [uid] else ("p2", "p1")
+        await mac.delete(deleted)
+        await mac.phase_is(deleted, "gone")
+        await mac.phase_is(done, "Succeeded")
+        await world.clock.sleep(60.0)
+        assert stuck <= mac.disk.folders
+        shares = set(stuck)
+        stuck.clear()
+        await mac.eventually("the shares go", lambda: not shares & mac.disk.folders, within=120.0)
+        assert mac.entries() == mac.dispatch.answered, "the entry of a Pod that is there stays"
 
     simulate(scenario, seed=5)

@@ -78,3 +78,32 @@ def test_what_is_below_the_level_is_not_said() -> None:
     set_up(stream=stream, level="warning")
     get_logger("test").info("nobody wants to know")
     assert stream.getvalue() == ""
+
+
+class FullDisk(io.StringIO):
+    """A stream on a disk that is full while `problem` is set."""
+
+    def __init__(self, problem: Exception | None) -> None:
+        super().__init__()
+        self.problem = problem
+
+    def write(self, text: str, /) -> int:
+        if isinstance(self.problem, ValueError):
+            raise self.problem
+        return super().write(text)
+
+    def flush(self) -> None:
+        if self.problem is not None:
+            raise self.problem
+
+
+@pytest.mark.parametrize(
+    "problem", [OSError(28, "No space left on device"), ValueError("I/O operation on closed file")]
+)
+def test_a_line_that_cannot_be_written_fails_nobody_and_the_next_one_is_said(problem: Exception) -> None:
+    stream = FullDisk(problem)
+    set_up(stream=stream, json=True)
+    get_logger("test").warning("nobody reads this")
+    stream.problem = None
+    get_logger("test").warning("there is room again")
+    assert lines(stream)[-1]["event"] == "there is room again"

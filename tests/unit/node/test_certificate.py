@@ -1,4 +1,4 @@
-"""The certificate is renewed in time, by a request of its own, and the old one is used until the new one is on the disk."""
+"""The certificate is renewed in time, by a request of its own, and is used at once, whatever the disk says."""
 
 import asyncio
 import base64
@@ -87,7 +87,7 @@ def test_a_certificate_is_due_when_less_than_a_third_is_left() -> None:
     assert renewal_due(begin, end, end + timedelta(hours=1))
 
 
-async def test_a_new_certificate_reaches_the_disk_and_then_the_client(tmp_path: Path) -> None:
+async def test_a_new_certificate_reaches_the_client_and_the_disk(tmp_path: Path) -> None:
     old = issue(CA_KEY.public_key(), begin=datetime.now(UTC) - timedelta(hours=20), life=timedelta(days=1))
     signer = Signer()
     made, identity = renewal(signer, tmp_path, old)
@@ -146,3 +146,38 @@ def test_a_token_in_the_kubeconfig_gives_way_to_the_certificate() -> None:
         "client-certificate-data",
         "client-key-data",
     }
+
+
+class FullDisk(DiskFiles):
+    """A disk on which the first `failures` writes fail."""
+
+    failures = 2
+
+    async def write(self, path: Path, content: bytes, *, mode: int = 0o600) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(28, "No space left on device", str(path))
+        await super().write(path, content, mode=mode)
+
+
+async def test_a_new_certificate_is_used_though_the_disk_is_full_and_only_its_write_is_repeated(tmp_path: Path) -> None:
+    old = issue(CA_KEY.public_key(), begin=datetime.now(UTC) - timedelta(hours=20), life=timedelta(days=1))
+    signer = Signer()
+    made, identity = renewal(signer, tmp_path, old)
+    made._files = FullDisk()
+    shown: list[str | None] = []
+
+    class Clock(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            shown.append((await identity.current()).certificate)
+            if len(shown) == 4:
+                raise asyncio.CancelledError
+
+    made._clock = Clock()
+    with pytest.raises(asyncio.CancelledError):
+        await made.run()
+    assert old not in shown
+    assert len(set(shown)) == 1
+    assert len(signer.requests) == 1, "one certificate is enough"
+    user = yaml.safe_load((tmp_path / "kubeconfig").read_text())["users"][0]["user"]
+    assert base64.b64decode(user["client-certificate-data"]).decode() == shown[0]

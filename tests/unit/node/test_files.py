@@ -1,6 +1,8 @@
 """Files are whole or not there; what a guest lays in our way is not followed, waited for or read without end."""
 
 import os
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,44 @@ def test_a_log_is_shown_as_kubectl_asks_for_it() -> None:
     assert selected("a\nb\nc\n", tail_lines=2) == "b\nc\n"
     assert selected("a\nb\nc\n", tail_lines=0) == ""
     assert selected("añb", limit_bytes=2) == "a"
+
+
+@pytest.fixture
+def _few_descriptors() -> Iterator[None]:
+    """As few open files as launchd gives to whoever asks for no more."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, before[1]), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("_few_descriptors")
+async def test_a_share_is_removed_however_deep_a_job_made_it(tmp_path: Path) -> None:
+    share = tmp_path / "share"
+    share.mkdir()
+    here = os.open(share, os.O_RDONLY)
+    for _ in range(3000):  # longer than any path may be
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+        os.mkdir("folder", dir_fd=here)
+        below = os.open("folder", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    for number in range(20):
+        (share / "wide" / str(number) / "deeper").mkdir(parents=True)
+    await FILES.remove(share)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_folders_that_a_job_closed_are_removed_and_what_a_link_in_them_names_stays(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_text("x")
+    closed = tmp_path / "share" / "closed" / "inner"
+    closed.mkdir(parents=True)
+    (closed / "link").symlink_to(tmp_path / "kept")
+    (closed / "file").write_text("x")
+    for folder in (closed, closed.parent, closed.parent.parent):
+        folder.chmod(0)
+    await FILES.remove(tmp_path / "share")
+    assert not (tmp_path / "share").exists()
+    assert (tmp_path / "kept" / "file").read_text() == "x"

@@ -15,13 +15,17 @@ T = TypeVar("T")
 
 
 class SimulatedDisk:
-    """`Files` over a dict. Writes of the agent are effects that `faults` may disturb; `full` fails every write."""
+    """`Files` over a dict. Writes of the agent are effects that `faults` may disturb; `full` fails every write.
+
+    What is removed from a full disk makes room for as many bytes.
+    """
 
     def __init__(self, faults: Faults | None = None) -> None:
         self.files: dict[Path, bytes] = {}
         self.folders: set[Path] = set()
         self.unreadable: set[Path] = set()
         self.full = False
+        self._freed = 0
         self._faults = faults
         self._changed = asyncio.Event()
 
@@ -41,10 +45,13 @@ class SimulatedDisk:
         del mode
 
         async def act() -> None:
-            if self.full:
+            if not self.full:
+                self._freed = 0
+            elif len(content) > self._freed:
                 raise OSError(errno.ENOSPC, "No space left on device", str(path))
             if path.parent not in self.folders:
                 raise OSError(errno.ENOENT, "No such file or directory", str(path))
+            self._freed += (len(self.files.get(path, b"")) - len(content)) if self.full else 0
             self.put(path, content)
 
         await self._effect(f"disk write {path.name}", act)
@@ -98,6 +105,7 @@ class SimulatedDisk:
 
     def _drop(self, path: Path) -> None:
         for each in [each for each in self.files if each == path or path in each.parents]:
+            self._freed += len(self.files[each]) if self.full else 0
             del self.files[each]
         self.folders = {each for each in self.folders if each != path and path not in each.parents}
         self._tell()

@@ -14,7 +14,7 @@ from paddock.simulator.tart.machines import Ledger, SimulatedTart, _Machine
 
 __all__ = ["KeptDisk", "KeptTart"]
 
-_FLEETING: Final = frozenset({"guest.sh", "log", "mark"})
+_FLEETING: Final = frozenset({"guest.sh", "log", "mark", ".ballast"})
 """Rewritten at every start, or every few seconds: nothing is decided from them after a power cut."""
 
 _REMEMBERED: Final = 100
