@@ -302,7 +302,7 @@ async def test_an_expired_certificate_speaks_for_nobody(world: World):
 async def test_an_agent_that_slept_through_its_renewal_gets_a_new_certificate_and_a_lively_one_does_not(world: World):
     access = NodeAccess(world.admin, world.clock, seeded("access"), ENDPOINT)
     await world.mac("mac-1")
-    await access.first("mac-1", "default")
+    await access.delivered("mac-1", "default", await access.first("mac-1", "default"))
     world.clock.ahead = timedelta(hours=20)
     beat = {"type": "Ready", "status": "True", "lastHeartbeatTime": rfc3339(world.clock.now())}
     node = {"metadata": {"name": "mac-1"}, "status": {"conditions": [beat]}}
@@ -311,7 +311,10 @@ async def test_an_agent_that_slept_through_its_renewal_gets_a_new_certificate_an
     assert await access.next("mac-1", "default") is None
     world.clock.ahead = timedelta(hours=21)
     assert await access.due("mac-1", "default")
-    assert await access.next("mac-1", "default") is not None
+    given = await access.next("mac-1", "default")
+    assert given is not None
+    assert await access.due("mac-1", "default"), "it did not reach the Mac yet"
+    await access.delivered("mac-1", "default", given)
     assert not await access.due("mac-1", "default")
 
 

@@ -6,10 +6,12 @@ the host's turn, and says how it ended in the controller's words.
 
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from paddock.base.clock import Clock
+from paddock.base.secrets import Secret
 from paddock.clients.scaleway import Cloud, Credentials, ScalewayError
 from paddock.clients.ssh import BudgetedSsh, DialBudget, Ssh, SshError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
@@ -169,7 +171,9 @@ class FleetBootstrapper:
         async with self._sequencing.turn(host.metadata.name):
             try:
                 fleet = fleet_of(machine, self._fleet)
-                per_host = await self._per_host(machine, host, credentials, identify)
+                pair = await self._fleet_keys(machine).ensure(key_name(machine))
+                identity = None if identify is None else await identify(machine)
+                per_host = await self._per_host(machine, host, credentials, pair.private, identity)
             except (KubeError, ScalewayError, SshError, PlanError) as error:
                 # Not one word was said to the host, so nothing of this is its fault.
                 return BootstrapFailed(
@@ -184,6 +188,9 @@ class FleetBootstrapper:
                 outcome.kind.value,
                 blames_host=outcome.kind.blames_host,
             )
+        if identity is not None and self._access is not None:
+            with suppress(KubeError):  # what is not noted is given again
+                await self._access.delivered(machine.metadata.name, machine.metadata.namespace, identity)
         return Bootstrapped(outcome.host_key, outcome.config_hash)
 
     async def _per_host(
@@ -191,16 +198,15 @@ class FleetBootstrapper:
         machine: Machine,
         host: Host,
         credentials: Credentials,
-        identify: Callable[[Machine], Awaitable[NodeIdentity | None]] | None,
+        key: Secret,
+        identity: NodeIdentity | None,
     ) -> PerHost:
-        pair = await self._fleet_keys(machine).ensure(key_name(machine))
-        identity = None if identify is None else await identify(machine)
         return PerHost(
             address=host.status.ip,
             port=self._port,
             username=credentials.ssh_username,
             password=credentials.password,
-            key=pair.private,
+            key=key,
             node_name=machine.metadata.name,
             provider_id=machine.spec.provider_id,
             kubeconfig=None if identity is None else identity.kubeconfig,

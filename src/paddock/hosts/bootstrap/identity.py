@@ -51,11 +51,12 @@ class ApiEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """What goes to the host. `renewed` is True when the token is another than before."""
+    """What goes to the host. `renewed` is True when it is another than before, `certified` when it is a certificate."""
 
     kubeconfig: Secret
     expires: datetime | None
     renewed: bool
+    certified: bool = False
 
 
 def renewal_due(issued: datetime, expires: datetime, now: datetime) -> bool:

@@ -76,6 +76,12 @@ class NodeAccess:
             return await self._certificates(namespace).due(machine)
         return await self._may_be_certified_again(machine) or await self._accounts(namespace).due(machine)
 
+    async def delivered(self, machine: str, namespace: str, identity: NodeIdentity) -> None:
+        """The Mac has this identity: what it had before goes, and not sooner. Died before this: it is given another one."""
+        if identity.certified:
+            await self._certificates(namespace).delivered(machine)
+            await self._accounts(namespace).remove(machine)
+
     async def remove(self, machine: str, namespace: str) -> None:
         """This Mac has no identity any more. The refusal comes first: died after it, what is left opens nothing."""
         await self._revoked.add(machine)
@@ -109,7 +115,6 @@ class NodeAccess:
             return None
         issued = await self._certificates(namespace).issue(machine)
         if isinstance(issued, NodeIdentity):
-            await self._accounts(namespace).remove(machine)  # what it had before, and needs no more
             return issued
         self._unsigned_until = self._clock.monotonic() + _REMEMBERED
         _log.warning(

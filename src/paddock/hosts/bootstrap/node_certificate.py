@@ -54,6 +54,7 @@ _USAGES = ["client auth", "digital signature"]
 _MACHINE = "tuist.dev/machine"
 _ISSUED = "tuist.dev/certificate-issued"
 _EXPIRES = "tuist.dev/certificate-expires"
+_DELIVERED = "tuist.dev/certificate-delivered"
 _EVERY = 0.5
 _SILENT: Final = timedelta(minutes=15)
 
@@ -181,27 +182,38 @@ class NodeCertificates:
             return answered
         certificate = x509.load_pem_x509_certificate(answered)
         issued, expires = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-        notes = {_ISSUED: rfc3339(issued), _EXPIRES: rfc3339(expires)}
+        notes = {_ISSUED: rfc3339(issued), _EXPIRES: rfc3339(expires), _DELIVERED: "false"}
         meta = ObjectMeta(
             name=self.record_name(machine), namespace=self._namespace, labels=MANAGED_BY, annotations=notes
         )
         await self._client.apply(SecretObject(metadata=meta, type="Opaque"), force=True)
         return NodeIdentity(
-            certificate_kubeconfig(self._endpoint, machine, answered.decode(), key), expires, renewed=True
+            certificate_kubeconfig(self._endpoint, machine, answered.decode(), key),
+            expires,
+            renewed=True,
+            certified=True,
         )
+
+    async def delivered(self, machine: str) -> None:
+        """The Mac has the last one. Until this is said, it needs another: the key of that one is gone with us."""
+        patch = {"metadata": {"annotations": {_DELIVERED: "true"}}}
+        with contextlib.suppress(NotFoundError):
+            await self._client.merge_patch(SecretObject, self.record_name(machine), patch, self._namespace)
 
     async def has(self, machine: str) -> bool:
         """Whether this machine's node was given a certificate before."""
         return await self._record(machine) is not None
 
     async def due(self, machine: str) -> bool:
-        """Whether the node needs a certificate from us: the last one we made is at its end, and no agent speaks.
+        """Whether the node needs a certificate from us: the last one we made did not reach it, or is at its end and no agent speaks.
 
         An agent renews by itself, and its renewals are not recorded here; so a Node that is alive has its own.
         """
         record = await self._record(machine)
         if record is None:
             return False
+        if record.metadata.annotations.get(_DELIVERED) == "false":
+            return True
         try:
             issued = parse_rfc3339(record.metadata.annotations.get(_ISSUED, ""))
             expires = parse_rfc3339(record.metadata.annotations.get(_EXPIRES, ""))
