@@ -88,6 +88,7 @@ async def test_a_claimed_host_becomes_a_node_with_an_identity_of_its_own(world: 
     assert world.steps[-1] == "payload-tart-kubelet"
     kubeconfig = yaml.safe_load(mac.read("/etc/tart-kubelet/kubeconfig"))
     assert kubeconfig["users"][0]["name"] == "system:node:mac-1"
+    assert not await world.bootstrapper.identity_due(MACHINE)
     async with cluster.node(Secret(yaml.safe_dump(kubeconfig))) as node:
         assert (await node.create(Node(metadata=ObjectMeta(name="mac-1")))).metadata.name == "mac-1"
         with pytest.raises(ForbiddenError):
@@ -109,6 +110,7 @@ async def test_a_host_installed_before_the_key_was_registered_is_blamed_and_says
     outcome = await world.bootstrapper.bootstrap(MACHINE, host, world.credentials, world.progress)
     assert isinstance(outcome, BootstrapFailed)
     assert (outcome.step, outcome.reason, outcome.blames_host) == ("reach-ssh", "SSHAuthRefused", True)
+    assert await world.bootstrapper.identity_due(MACHINE), "the certificate that was made for it did not reach it"
 
 
 async def test_what_is_missing_in_the_cluster_is_not_the_hosts_fault(world: World):
