@@ -2,9 +2,11 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from doubles.clocks import ShiftedClock
 from integration.roles.deployed import OPERATOR_ROLES, files
 from integration.roles.recording import Requests, Right, install
 from simulation.hosts.interrupting import quick
@@ -199,9 +201,16 @@ async def _bootstrap_of_a_mac(fleet: RecordedFleet) -> None:
     assert not await identities.due("m-1")
     await identities.remove("m-1")
     access = NodeAccess(client, fleet.clock, seeded("access"), ApiEndpoint("https://api"))
-    await access.first("m-1", "default")
+    await access.delivered("m-1", "default", await access.first("m-1", "default"))
     assert await access.next("m-1", "default") is None
     assert not await access.due("m-1", "default")
+    await access.remove("m-1", "default")
+    # Another Mac has its name within the day, and its certificate the day after.
+    await access.first("m-1", "default")
+    tomorrow = ShiftedClock(fleet.clock, ahead=timedelta(hours=26))
+    access = NodeAccess(client, tomorrow, seeded("tomorrow"), ApiEndpoint("https://api"))
+    assert await access.due("m-1", "default")
+    assert await access.next("m-1", "default") is not None
     await access.remove("m-1", "default")
 
 
