@@ -25,8 +25,6 @@ __all__ = ["REVOKED", "RevokedNode", "RevokedNodes"]
 REVOKED: Final = "tuist.dev/revoked-node"
 _KEPT: Final = LIFETIME + timedelta(hours=1)
 _REPLACED: Final = "replaced"
-
-
 _FORGOTTEN: Final = timedelta(days=30)
 """So long after its end the entry of a node that got an account is kept: that it may have a certificate again is read from it."""
 

@@ -110,12 +110,18 @@ async def test_a_deleting_pod_on_a_living_node_keeps_its_finalizers(world: World
     assert pod.metadata.uid in {each.metadata.uid for each in pools.pods(living=False)}
 
 
-@simulated(2)
-async def test_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_starve(world: World) -> None:
+async def _with_a_bad_node(world: World) -> PoolWorld:
+    """Three Nodes, nine Pods, and none of them starts on `lin-0`."""
     pools = PoolWorld(world, linux=3)
     pools.broken.add("lin-0")
     quick = Provisioning(max_concurrent_per_node=6, start_timeout_seconds=60)
     await pools.pool("lin", 9, os="linux", provisioning=quick)
+    return pools
+
+
+@simulated(2)
+async def test_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_starve(world: World) -> None:
+    pools = await _with_a_bad_node(world)
     await pools.eventually("the others start", lambda: len(pools.warm("lin")) >= 6)
     await pools.eventually("the Node is named", lambda: "lin-0 (" in pools.ready_condition("lin").message, within=600)
     newest = max(pools.pods("lin"), key=lambda pod: pod.metadata.creation_timestamp or world.clock.now())
@@ -128,10 +134,7 @@ async def test_a_bad_node_is_named_and_avoided_and_the_fleet_does_not_starve(wor
 
 @simulated(2)
 async def test_a_bad_node_gets_no_pod_while_it_is_avoided(world: World) -> None:
-    pools = PoolWorld(world, linux=3)
-    pools.broken.add("lin-0")
-    quick = Provisioning(max_concurrent_per_node=6, start_timeout_seconds=60)
-    await pools.pool("lin", 9, os="linux", provisioning=quick)
+    pools = await _with_a_bad_node(world)
     await pools.eventually("the Node is named", lambda: "lin-0 (" in pools.ready_condition("lin").message, within=600)
     await world.clock.sleep(900)
     failed = [each for each in pools.store.present(Event) if each.reason == "RunnerDidNotStart"]

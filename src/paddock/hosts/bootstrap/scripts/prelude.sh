@@ -69,7 +69,7 @@ absent() {
     local path
     for path in "$@"; do
         case "$path" in
-            /*/*/?*) ;;
+            /?*/?*) ;;
             *) fail 70 "refused to remove '$path'" ;;
         esac
         if as_root test -e "${ROOT:-}$path"; then
