@@ -1,6 +1,7 @@
 """The ledger's way to its database: a pool of connections on one schema, and errors in the ledger's own words."""
 
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, LiteralString, TypeVar, cast
@@ -48,6 +49,25 @@ def _check_conninfo(conninfo: str) -> None:
         raise InvalidEntryError(problem)
 
 
+class _Stack(deque[Connection]):
+    """What is put back last is taken first."""
+
+    def append(self, x: Connection, /) -> None:
+        self.appendleft(x)
+
+
+class _WarmFirst(AsyncConnectionPool[Connection]):
+    """Takes the connection that was given back last: its server process has its plans and its pages at hand.
+
+    psycopg's own pool takes them in turns, so that under little load each statement meets a process that has slept longest: a
+    claim takes a fifth longer then. (Of connections that nobody needs any more it closes the warmest one, every ten minutes.)
+    """
+
+    def __init__(self, conninfo: str, **options: Any) -> None:
+        super().__init__(conninfo, **options)
+        self._pool = _Stack()  # it is not open yet: nothing is in it
+
+
 def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.0) -> Pool:
     """A closed pool whose connections work in `schema`; open it with `async with`.
 
@@ -61,7 +81,7 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.
         # Admission counts after it locked, and must see who came before: whatever the server's own default may be.
         await connection.execute("SET default_transaction_isolation TO 'read committed'")
 
-    return AsyncConnectionPool(
+    return _WarmFirst(
         conninfo,
         min_size=min(2, size),
         max_size=size,

@@ -110,6 +110,20 @@ async def test_a_database_that_is_not_there_is_said_to_be_away(bench: Bench):
         await pool.close()
 
 
+async def test_the_connection_that_was_given_back_last_is_taken_first(bench: Bench):
+    """Its server process has its plans at hand; psycopg's own pool would take the other one."""
+    async with make_pool(bench.dsn, schema=bench.schema, size=2) as pool:
+        await pool.wait()
+        async with pool.connection() as one, pool.connection() as other:
+            both = {one.info.backend_pid, other.info.backend_pid}
+        assert len(both) == 2
+        taken: list[int] = []
+        for _ in range(4):
+            async with pool.connection() as connection:
+                taken.append(connection.info.backend_pid)
+    assert len(set(taken)) == 1
+
+
 def _listener(bench: Bench, timeout: float = 20.0) -> Listener:
     return Listener(bench.dsn, schema=bench.schema, clock=bench.clock, rng=random.Random(1), timeout=timeout)
 
