@@ -56,7 +56,7 @@ class _Stack(deque[Connection]):
         self.appendleft(x)
 
 
-class _WarmFirst(AsyncConnectionPool[Connection]):
+class _LifoPool(AsyncConnectionPool[Connection]):
     """Takes the connection that was given back last: its server process has its plans and its pages at hand.
 
     psycopg's own pool takes them in turns, so that under little load each statement meets a process that has slept longest: a
@@ -81,7 +81,7 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.
         # Admission counts after it locked, and must see who came before: whatever the server's own default may be.
         await connection.execute("SET default_transaction_isolation TO 'read committed'")
 
-    return _WarmFirst(
+    return _LifoPool(
         conninfo,
         min_size=min(2, size),
         max_size=size,
