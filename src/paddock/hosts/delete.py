@@ -13,6 +13,7 @@ __all__ = [
     "ending",
     "gives_back",
     "may_end_jobs",
+    "terminates",
 ]
 
 RELEASE_POLICY = "tuist.dev/release-policy"
@@ -67,8 +68,7 @@ def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost 
     if host.spec.release is not None:
         return SkipRelease("ReleaseRecorded", "the host is being given back already")
     prefix = machine.spec.adopt_pool_prefix or default_prefix
-    terminate = machine.metadata.annotations.get(RELEASE_POLICY) == "terminate" or machine.spec.source == "Order"
-    if terminate:
+    if terminates(machine):
         return RecordRelease("terminate", prefix)
     if not prefix:
         return SkipRelease(
@@ -77,6 +77,13 @@ def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost 
             "it keeps running, and the sweep reports it",
         )
     return RecordRelease("pool", prefix)
+
+
+def terminates(machine: ScalewayAppleSiliconMachine) -> bool:
+    """Whether the host of this machine ends with it, however that comes: what was rented for one machine would lie in a pool
+    that nobody claims from, and be paid for.
+    """
+    return machine.metadata.annotations.get(RELEASE_POLICY) == "terminate" or machine.spec.source == "Order"
 
 
 def may_end_jobs(decided: Ending) -> bool:

@@ -1,5 +1,8 @@
 """A machine's life in virtual time: claimed, bootstrapped, ready, deleted, wiped, pooled again."""
 
+import pytest
+from simulation.hosts.interrupting import quick, small_fleet
+
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
@@ -49,3 +52,26 @@ async def test_a_machine_that_orders_its_host_pays_for_exactly_one_and_gives_it_
 
     await fleet.eventually("below its billing floor, its deletion is scheduled", scheduled, within=600)
     assert not await fleet.machines()
+
+
+@pytest.mark.parametrize("prefix", ["tuist-pool-", ""])
+@simulated(seeds=1)
+async def test_a_broken_mac_that_was_ordered_is_given_back_for_good_and_another_is_ordered(
+    world: World, prefix: str
+) -> None:
+    fleet = small_fleet(world, hosts=0, settings=quick(default_adopt_pool_prefix=prefix))
+    await fleet.machine("own", source="Order")
+
+    async def bound() -> bool:
+        return bool((await fleet.machines())[0].status.server_id)
+
+    await fleet.eventually("its server is delivered", bound, within=1800)
+    broken = (await fleet.machines())[0].status.server_id
+    fleet.macs.broken = {broken}
+    await fleet.all_ready(1, within=3600)
+    assert (await fleet.machines())[0].status.server_id != broken
+
+    async def scheduled() -> bool:
+        return fleet.cloud.host(broken).deletion_scheduled
+
+    await fleet.eventually("nobody pays for it after its billing floor", scheduled, within=600)

@@ -15,6 +15,7 @@ from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.host_keys import pin_host_key
 from paddock.hosts.controllers.machine.verify import forget_host
 from paddock.hosts.controllers.release import record_release
+from paddock.hosts.delete import terminates
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
@@ -254,7 +255,7 @@ class BootstrapHost:
         decision = after_failure(
             attempts,
             reboot_issued=machine.status.bootstrap_reboot_issued,
-            can_release=bool(prefix),
+            can_release=bool(prefix) or terminates(machine),
             tiers=tiers,
         )
         message = f"step {step}: {problem}; {decision.message}"
@@ -357,7 +358,7 @@ class BootstrapHost:
         await record_release(
             context,
             host,
-            policy="pool",
+            policy="terminate" if terminates(machine) else "pool",
             prefix=prefix,
             family=machine.spec.os,
             reason=reason,
@@ -370,10 +371,10 @@ class BootstrapHost:
         return RequeueAfter(1.0)
 
     async def give_back_in_trouble(self, machine: Machine, host: Host, why: str) -> RequeueAfter:
-        """The same for a host that ran, where there is a pool to give it to. The caller has asked the gate."""
+        """The same for a host that ran, where there is a pool to give it to, or it ends. The caller has asked the gate."""
         context = self._context
         prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
-        if not prefix:
+        if not prefix and not terminates(machine):
             context.say(machine, "Warning", "GiveBackImpossible", "no pool is set, so the host stays as it is")
             return RequeueAfter(_WITHOUT_A_POOL)
         return await self.give_back(machine, host, prefix, why, reason="HostInTrouble")
