@@ -75,3 +75,22 @@ async def test_a_broken_mac_that_was_ordered_is_given_back_for_good_and_another_
         return fleet.cloud.host(broken).deletion_scheduled
 
     await fleet.eventually("nobody pays for it after its billing floor", scheduled, within=600)
+
+
+@simulated(seeds=2)
+async def test_a_machine_that_is_deleted_before_its_server_is_delivered_gives_it_back_for_good(world: World) -> None:
+    fleet = small_fleet(world, hosts=0)
+    await fleet.machine("own", source="Order")
+
+    async def ordered() -> bool:
+        return bool(fleet.cloud.hosts())
+
+    await fleet.eventually("a server is ordered", ordered, within=300)
+    (server,) = fleet.cloud.hosts()
+    await fleet.api.delete(Machine, "own", "default")
+
+    async def scheduled() -> bool:
+        return fleet.cloud.host(server.id).deletion_scheduled
+
+    await fleet.eventually("it is not paid for after its billing floor", scheduled, within=1200)
+    assert not await fleet.machines()
