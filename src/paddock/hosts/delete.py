@@ -55,6 +55,11 @@ def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost 
     if host is None:
         return HostUnknown(f"server {machine.status.server_id or machine.status.claiming} is not in the inventory")
     claim = host.spec.claim
+    named = machine.status.server_id or machine.status.ordering
+    if claim is None and host.spec.release is None and named and not host.status.cloud_name:
+        # The inventory makes a Host first and writes what it saw after it: a name that is not there yet is nobody else's.
+        server = machine.status.server_id or machine.status.claiming
+        return HostUnknown(f"the inventory has not said yet under which name the cloud shows server {server}")
     mine = claim is not None and claim.machine_uid == machine.metadata.uid
     legacy = claim is None and bool(machine.status.server_id) and host.status.cloud_name == machine.metadata.name
     ordered = claim is None and bool(machine.status.ordering) and host.status.cloud_name == machine.status.ordering

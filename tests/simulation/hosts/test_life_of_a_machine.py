@@ -3,7 +3,9 @@
 import pytest
 from simulation.hosts.interrupting import quick, small_fleet
 
+from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.simulator.faults import EffectCall, Fail
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -75,6 +77,50 @@ async def test_a_broken_mac_that_was_ordered_is_given_back_for_good_and_another_
         return fleet.cloud.host(broken).deletion_scheduled
 
     await fleet.eventually("nobody pays for it after its billing floor", scheduled, within=600)
+
+
+def _writes_of_a_hosts_status(call: EffectCall) -> bool:
+    return call.method == "PATCH" and "scalewayapplesiliconhosts" in call.path and call.path.endswith("/status")
+
+
+@simulated(seeds=1)
+async def test_a_server_that_was_ordered_is_given_back_though_its_host_says_nothing_yet(world: World) -> None:
+    fleet = small_fleet(world, hosts=0)
+    await fleet.machine("own", source="Order")
+    # The inventory makes the Host first, and writes what it saw after it: here that fails for a while.
+    world.faults.inject(Fail(500), where=_writes_of_a_hosts_status, until=world.clock.monotonic() + 300)
+
+    async def listed() -> bool:
+        return bool(await fleet.hosts())
+
+    await fleet.eventually("its Host is made", listed, within=300)
+    ((server, host),) = (await fleet.hosts()).items()
+    assert not host.status.cloud_name
+    await fleet.api.delete(Machine, "own", "default")
+
+    async def scheduled() -> bool:
+        return fleet.cloud.host(server).deletion_scheduled
+
+    await fleet.eventually("it is not paid for after its billing floor", scheduled, within=1200)
+    assert not await fleet.machines()
+
+
+@simulated(seeds=1)
+async def test_a_deleted_machine_waits_for_what_the_inventory_says_of_a_host_that_was_forgotten(world: World) -> None:
+    fleet = small_fleet(world, hosts=1)
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=600)
+    (server,) = await fleet.hosts()
+    world.faults.inject(Fail(500), where=_writes_of_a_hosts_status, until=world.clock.monotonic() + 120)
+    await fleet.api.delete(Host, server, "default")
+    await fleet.api.delete(Machine, "m-1", "default")
+
+    async def free() -> bool:
+        states = [host.status.state for host in (await fleet.hosts()).values() if host.spec.claim is None]
+        return not await fleet.machines() and states == ["pooled"]
+
+    await fleet.eventually("the host is wiped and free", free, within=3600)
+    assert fleet.cloud.host(server).name.startswith("tuist-pool-")
 
 
 @simulated(seeds=2)

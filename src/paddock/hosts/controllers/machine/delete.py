@@ -96,9 +96,11 @@ class DeleteMachine:
         return Done()
 
     async def _gone(self, machine: Machine) -> bool:
-        if not machine.status.server_id:
+        status = machine.status
+        server = status.server_id or (status.claiming if status.ordering else "")
+        if not server:
             return True  # only an intent: the claim is written on the Host object, and there is none
-        found = await self._context.cloud.is_gone(server_zone(machine), machine.status.server_id)
+        found = await self._context.cloud.is_gone(server_zone(machine), server)
         return isinstance(found, Gone)
 
     async def _clean(self, machine: Machine, decided: Ending) -> None:
