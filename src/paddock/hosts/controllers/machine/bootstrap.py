@@ -17,7 +17,7 @@ from paddock.hosts.controllers.machine.verify import forget_host
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.delete import terminates
 from paddock.hosts.fenced_cloud import LeaseTooShortError
-from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
+from paddock.hosts.first_contact import EXPIRED, Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
 from paddock.hosts.verify import RESTORED, bootstrapped_before, server_in
 from paddock.kube.builtin import Node
@@ -66,12 +66,13 @@ class BootstrapHost:
         wait = seconds_until_retry(machine.status.bootstrap_failed_at, context.clock.now(), context.settings.tiers)
         if wait > 0:
             return RequeueAfter(wait)
-        halt = context.halt_of(machine)
+        contact, halt = first_contact(host, context.clock.now()), context.halt_of(machine)
+        if isinstance(contact, Refuse):
+            # Before the halt, which it outlasts: a host that cannot be dialled is never the one that a halted fleet tries.
+            return await self._blocked(machine, EXPIRED, contact.message, _WHEN_UNKNOWN_KEY)
         if halt is not None and halt.probe != machine.metadata.name:
             return await self._blocked(machine, HALTED, halt.message, _WHEN_HALTED)
-        match first_contact(host, context.clock.now()):
-            case Refuse(why):
-                return await self._blocked(machine, "FirstContactExpired", why, _WHEN_UNKNOWN_KEY)
+        match contact:
             case Known(host_key):
                 if not await self._pin(host, host_key, "a person vouched for it"):
                     return RequeueAfter(_AT_THE_GATES)
