@@ -5,7 +5,7 @@ from simulation.hosts.interrupting import quick, small_fleet
 
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.simulator.faults import EffectCall, Fail
+from paddock.simulator.faults import Delay, EffectCall, Fail, Late
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -140,3 +140,22 @@ async def test_a_machine_that_is_deleted_before_its_server_is_delivered_gives_it
 
     await fleet.eventually("it is not paid for after its billing floor", scheduled, within=1200)
     assert not await fleet.machines()
+
+
+@simulated(seeds=1)
+async def test_orders_that_waited_for_their_turn_in_an_outage_are_not_sent_twice(world: World) -> None:
+    fleet = FleetWorld(world, hosts=0)
+    outage = world.clock.monotonic() + 160
+    await fleet.ready.wait()
+    world.faults.inject(Delay(60), where=lambda call: call.method == "GET" and _of_servers(call), until=outage)
+    # The cloud comes back slowly: what it is asked for then, it does a minute later, and answers nobody.
+    slow = outage + 60
+    world.faults.inject(Late(60), where=lambda call: call.method == "POST" and _of_servers(call), until=slow)
+    for number in range(6):
+        await fleet.machine(f"own-{number}", source="Order")
+    await fleet.all_ready(6, within=7200)
+    assert len(fleet.cloud.hosts()) == 6, "each pays for one"
+
+
+def _of_servers(call: EffectCall) -> bool:
+    return call.path.startswith("/apple-silicon/") and call.path.endswith("/servers")
