@@ -438,3 +438,23 @@ async def test_a_mac_whose_long_uptime_ended_while_its_reboot_waited_takes_work_
     (machine,) = await fleet.machines()
     assert get_condition(machine.status.conditions, "Drained") is None
     assert machine.status.ready
+
+
+@simulated(seeds=1)
+async def test_a_host_that_cannot_be_given_back_is_told_once_and_not_in_an_ever_longer_sentence(world: World) -> None:
+    fleet = small_fleet(
+        world,
+        hosts=1,
+        settings=quick(expect_nodes=True, inventory_interval=60.0, default_adopt_pool_prefix=""),
+    )
+    await fleet.machine("m-1", adopt_pool_prefix="tuist-pool-")
+    await node_ready(fleet)
+    no_pool = {"spec": {"adoptPoolPrefix": ""}}
+    await fleet.api.merge_patch(Machine, "m-1", no_pool, namespace="default")
+    reinstalled = {"status": {"reinstalledAt": "2026-01-01T00:00:00Z"}}
+    await fleet.api.merge_patch(Machine, "m-1", reinstalled, namespace="default", subresource="status")
+    await node_says(fleet, "Unknown")
+    await fleet.clock.sleep(6 * 3600)
+    (machine,) = await fleet.machines()
+    assert machine.status.remediation is not None
+    assert [each.tier for each in machine.status.remediation.tried] == [1, 2, 3, 5]

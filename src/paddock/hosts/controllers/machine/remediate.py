@@ -208,7 +208,9 @@ class RemediateHost:
         """Write the tier, and with it the intent of a reinstall, in the version that was judged."""
         context, now = self._context, self._context.clock.now().replace(microsecond=0)
         before = machine.status.remediation or Remediation(since=trouble.since)
-        begun = replace(before, tier=tier, at=now, tried=(*before.tried, RemediationAttempt(tier=tier, at=now)))
+        # The last tier is repeated for as long as the host is there: told once, with its last time, or the status would grow.
+        earlier = tuple(each for each in before.tried if each.tier != tier)
+        begun = replace(before, tier=tier, at=now, tried=(*earlier, RemediationAttempt(tier=tier, at=now)))
         context.say(machine, "Warning", "HostInTrouble", message)
         status: MachineStatus = replace(machine.status, remediation=begun)
         if record is not None:
