@@ -142,6 +142,29 @@ async def test_a_bad_node_gets_no_pod_while_it_is_avoided(world: World) -> None:
 
 
 @simulated(2)
+async def test_a_pod_made_in_the_pass_that_proves_a_node_bad_avoids_it_already(world: World) -> None:
+    """The pass that lets the third Pod of a Node go has a Pod to make, too: it is made with what was learned a moment before."""
+    pools = await _with_a_bad_node(world)
+    await pools.eventually("the others start", lambda: len(pools.warm("lin")) == 6, within=50)
+    before = {pod.metadata.uid for pod in pools.pods("lin", living=False)}
+    await pools.operator.stop()
+    await pools.end(pools.warm("lin")[0])
+    await world.clock.sleep(90)
+    pools.operator.start()
+    made: dict[str, str] = {}
+
+    def seen() -> bool:
+        made.update(
+            (pod.metadata.uid, pod.metadata.name) for pod in pools.pods("lin") if pod.metadata.uid not in before
+        )
+        return bool(made)
+
+    await pools.eventually("the Pod that ended is replaced", seen)
+    first = await pools.api.get(Pod.RESOURCE, next(iter(made.values())), "default")
+    assert "lin-0" in str(first["spec"].get("affinity", {})), "it may be bound to the Node that just failed three Pods"
+
+
+@simulated(2)
 async def test_pods_without_room_are_replaced_and_only_one_keeps_asking(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     await pools.pool("big", 4, os="linux", pod_memory_mb=900_000)
