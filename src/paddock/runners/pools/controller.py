@@ -21,7 +21,7 @@ from paddock.runners.pools.messages import troubled
 from paddock.runners.pools.observation import PoolObservation
 from paddock.runners.pools.plan import GonePool, PoolPlan, plan
 from paddock.runners.pools.pod_names import POOL_UID
-from paddock.runners.pools.pod_predicates import deleting, of_pool
+from paddock.runners.pools.pod_predicates import deleting, failed_to_start, of_pool
 from paddock.runners.pools.retirement import RetirementUnavailableError
 
 __all__ = ["PoolCaches", "PoolContext", "PoolReconciler", "between_looks", "its_pool"]
@@ -169,7 +169,7 @@ class PoolReconciler:
             return
         self._remember_leaving(request.name, ours)
         gone = GonePool(name=request.name, pods=ours, held=self._memory.held())
-        stuck = await self._effects.reap(gone.reap, gone.name)
+        stuck = await self._effects.reap(gone.reap, gone)
         try:
             await self._effects.retire(gone.retire, gone)
         except RetirementUnavailableError as error:
@@ -190,7 +190,7 @@ class PoolReconciler:
         """Do what was decided; what to say about it. What cannot be reached raises, and is tried again soon."""
         effects = self._effects
         conditions = decided.conditions
-        stuck = await effects.reap(decided.reap, pool.metadata.name)
+        stuck = await effects.reap(decided.reap, pool)
         await effects.report_left(pool.metadata.name, listed)
         await effects.hand_over_left(accounts, pods)
         try:
@@ -201,9 +201,10 @@ class PoolReconciler:
         await effects.mark(decided.mark)
         try:
             if decided.create:
-                # Where no other pool is in the fleet, nobody can have taken a place meanwhile; and where nothing was let go,
-                # no Node has come to be avoided.
-                still = not decided.retire and not self._siblings(pool)
+                # Where no other pool is in the fleet, nobody can have taken a place meanwhile; and where nothing was let go
+                # and nothing failed to start, no Node has come to be avoided.
+                blamed = bool(decided.retire) or any(failed_to_start(pod) for pod in decided.reap)
+                still = not blamed and not self._siblings(pool)
                 await effects.create(pool, decided if still else plan(self._seen(pool, pods, gone, homeless)))
         except UnavailableError:
             raise

@@ -18,7 +18,7 @@ from paddock.runners.pools.memory import PoolMemory
 from paddock.runners.pools.observation import Retirement
 from paddock.runners.pools.plan import GonePool, PoolPlan
 from paddock.runners.pools.pod_names import DRAIN_SINCE, runner_name
-from paddock.runners.pools.pod_predicates import deleting, ending_of
+from paddock.runners.pools.pod_predicates import deleting, ending_of, failed_to_start
 from paddock.runners.pools.pod_template import owned_by_pod, pod_of, service_account_of
 from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
 from paddock.runners.pools.settings import PoolSettings
@@ -55,7 +55,7 @@ class PoolEffects:
 
     # What has ended
 
-    async def reap(self, pods: Sequence[Pod], pool: str) -> ApiError | None:
+    async def reap(self, pods: Sequence[Pod], pool: RunnerPool | GonePool) -> ApiError | None:
         """Keep the evidence, report the stop, delete: in this order, in one hand, for each Pod that has ended.
 
         A Pod that the server refuses to delete does not keep the others: the refusal is given back, to be raised later.
@@ -75,7 +75,7 @@ class PoolEffects:
                     raise result
         return stuck
 
-    async def _reap(self, pod: Pod, pool: str) -> None:
+    async def _reap(self, pod: Pod, pool: RunnerPool | GonePool) -> None:
         ending = ending_of(pod, self._clock.now())
         log.info(
             "a runner ended",
@@ -92,7 +92,7 @@ class PoolEffects:
         try:
             await self._retirement.stopped(_ref(pod), ending.at, why=f"the Pod {ending.sentence}")
         except RetirementUnavailableError as error:
-            self._memory.leaves(pool, pod, ending.at)  # and is reported when the ledger is back
+            self._memory.leaves(_name(pool), pod, ending.at)  # and is reported when the ledger is back
             log.warning(
                 "a stop could not be reported; the Pod goes all the same", pod=pod.metadata.name, why=str(error)
             )
@@ -100,6 +100,9 @@ class PoolEffects:
             self._memory.told(pod.metadata.uid)
         # The uid suffices: a Pod that has ended never begins again.
         await self._delete(pod)
+        # Behind the delete: a Pod that the server refuses to delete comes here again, and must not count again.
+        if isinstance(pool, RunnerPool) and failed_to_start(pod):
+            self._memory.failed(pool, pod.spec.node_name, self._clock.now())
 
     async def report_left(self, pool: str, present: Sequence[Pod]) -> None:
         """Report Pods that were being deleted and are gone: whatever the ledger still keeps for them ends. `present` are all
@@ -123,7 +126,7 @@ class PoolEffects:
         Dying after the fence leaves an idle Pod that gets no job: its next poll is answered 410, it ends, and is reaped.
         """
         refused = 0
-        name = pool.name if isinstance(pool, GonePool) else pool.metadata.name
+        name = _name(pool)
         by_reason: dict[str, list[Retirement]] = {}
         for each in retirements:
             by_reason.setdefault(each.why, []).append(each)
@@ -242,3 +245,7 @@ class PoolEffects:
 
 def _ref(pod: Pod) -> PodRef:
     return PodRef(pod.metadata.uid, pod.metadata.name)
+
+
+def _name(pool: RunnerPool | GonePool) -> str:
+    return pool.name if isinstance(pool, GonePool) else pool.metadata.name

@@ -86,7 +86,7 @@ def unready_since(node: Node) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class StartFailure:
-    """A Pod that got a Node and did not start there in time."""
+    """A Pod that got a Node and failed before it started there, or did not start in time."""
 
     node: str
     at: datetime

@@ -12,6 +12,7 @@ from simulation.runners.pools.pool_world import PoolWorld
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.errors import KubeError
 from paddock.runners.api import Provisioning
+from paddock.simulator.faults import Fail
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
@@ -179,3 +180,31 @@ async def test_one_linux_node_out_of_service_costs_one_node(world: World, lag: f
         await jobs.turn()
         await world.clock.sleep(1.0)
     await _holds(pools, jobs, 16, _not_the_first, 100)
+
+
+@pytest.mark.parametrize("os", ["darwin", "linux"])
+@simulated(2)
+async def test_a_node_on_which_every_pod_fails_at_once_costs_one_node(world: World, os: str) -> None:
+    """It is always the emptiest, so that the scheduler sends every replacement there, while good Nodes have room."""
+    name = "mac" if os == "darwin" else "lin"
+    pools = PoolWorld(world, nodes=4) if os == "darwin" else PoolWorld(world, linux=4)
+    pools.boot = 3.0
+    shape = {"os": os, "provisioning": _MANY, "pod_cpu_milli": 32_000}
+    await pools.pool(name, 6, **shape)
+    await pools.settled(name, 6)
+    pools.failing.add(f"{name}-0")
+    for pod in pools.warm():
+        if pod.spec.node_name == f"{name}-0":
+            await pools.end(pod)
+    await pools.settled(name, 6, within=120)
+    assert f"{name}-0 (" in pools.ready_condition(name).message
+
+
+@simulated(1)
+async def test_a_failed_pod_that_the_server_refuses_to_delete_does_not_count_again_and_again(world: World) -> None:
+    pools = PoolWorld(world, nodes=4, bound=None)
+    pools.failing.add("mac-0")
+    rule = world.faults.inject(Fail(status=403), method="DELETE", path="*/pods/*")
+    await pools.pool("mac", 1)
+    await pools.eventually("it was tried often", lambda: rule.fired > 5, within=900)
+    assert "mac-0 (" not in pools.ready_condition("mac").message
