@@ -389,6 +389,20 @@ async def test_one_pod_that_cannot_be_deleted_does_not_keep_the_others(healing_r
     assert await healing_rig.kinds() == {"orphaned_stamped_pod": 2}
 
 
+async def test_a_pod_that_cannot_be_deleted_does_not_take_the_turn_of_its_own_pool(healing_rig: HealingRig) -> None:
+    """A small pool may heal one Pod a pass: were the oldest leak always that one, it would be the only one ever tried."""
+    first, second = await healing_rig.leaked(age=0), await healing_rig.leaked()
+    healing_rig.wire.refuse = lambda request: (
+        httpx2.Response(403, json={"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"})
+        if request.method == "DELETE" and request.url.path.endswith(first.metadata.name)
+        else None
+    )
+    reports = [await healing_rig.heal() for _ in range(3)]
+    assert [heal.subject for report in reports for heal in report.healed] == [second.metadata.name]
+    assert [bool(report.failed) for report in reports] == [True, False, True], "and it is tried again, in its turn"
+    assert await healing_rig.there(first)
+
+
 async def test_evidence_is_kept_before_the_pod_goes(healing_rig: HealingRig) -> None:
     pod, job_id = await healing_rig.finished(linux=True)
     await healing_rig.containers(pod, runner="failed", poller="terminated")

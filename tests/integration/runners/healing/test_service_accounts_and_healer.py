@@ -73,6 +73,20 @@ async def test_a_failed_list_of_pods_deletes_no_account(healing_rig: HealingRig)
     assert "orphan" in await _accounts(healing_rig)
 
 
+async def test_an_account_that_cannot_be_deleted_does_not_take_the_turn_of_others(healing_rig: HealingRig) -> None:
+    healing_rig.start(cap=1)
+    for name in ("orphan-a", "orphan-b"):
+        await _account(healing_rig, name)
+    healing_rig.clock.advance(3600)
+    healing_rig.wire.refuse = lambda request: (
+        httpx2.Response(403, json={"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"})
+        if request.method == "DELETE" and request.url.path.endswith("orphan-a")
+        else None
+    )
+    assert (await _pass(healing_rig)).failed
+    assert [heal.subject for heal in (await _pass(healing_rig)).healed] == ["orphan-b"]
+
+
 async def test_accounts_are_only_reported_where_that_is_asked_for(healing_rig: HealingRig) -> None:
     healing_rig.start(report_only=frozenset({"orphan_service_account"}))
     await _account(healing_rig, "orphan")
