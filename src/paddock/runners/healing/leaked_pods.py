@@ -97,8 +97,9 @@ class LeakedPods:
                 reported.append(heal)
             else:
                 acting.append((each, verdict))
-        if not dry:
-            acting = self._attempts.in_order(acting, lambda pair: pair[0].uid)
+        if dry:
+            return tuple(reported), 0  # nothing is remembered of a look: the worker goes on as it would have
+        acting = self._attempts.in_order(acting, lambda pair: pair[0].uid)
         # In the middle of a burst the share is that of the pool as it was: what was reaped lately is being replaced.
         sizes = Counter(pool_of(pod) for pod in pods) | (self._sizes if self._burst else Counter())
         self._sizes = sizes

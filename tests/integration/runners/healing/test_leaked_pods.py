@@ -9,6 +9,7 @@ from integration.runners.ledger.rig import ACME, attempt, job
 
 from paddock.kube.builtin import Pod
 from paddock.runners.api.settings import HealingSettings
+from paddock.runners.healing.facts import LEFT_CLAIMS
 from paddock.runners.ledger import Outcome
 
 LOST = HealingSettings().lost_communication.total_seconds() + MINUTE
@@ -372,6 +373,18 @@ async def test_a_plan_says_what_a_pass_would_do_and_does_nothing(healing_rig: He
     assert [heal.subject for heal in plans["pods"].reported] == [pod.metadata.name]
     assert healing_rig.deletes() == []
     assert await healing_rig.ledger.heals.newest() == []
+
+
+async def test_a_plan_in_the_middle_of_a_burst_does_not_slow_it_down(healing_rig: HealingRig) -> None:
+    for _ in range(3):
+        _, claim = await healing_rig.claimed()
+        await healing_rig.ledger.claims.release(claim, by=LEFT_CLAIMS, why="its dispatcher died")
+    healing_rig.clock.advance(2 * MINUTE)
+    assert (await healing_rig.heal()).deferred == 2
+    hurried = healing_rig.pods.every
+    assert hurried == healing_rig.settings.burst_every
+    await healing_rig.healer.plan()
+    assert healing_rig.pods.every == hurried
 
 
 async def test_one_pod_that_cannot_be_deleted_does_not_keep_the_others(healing_rig: HealingRig) -> None:
