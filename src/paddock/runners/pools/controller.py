@@ -27,7 +27,7 @@ from paddock.runners.pools.retirement import RetirementUnavailableError
 __all__ = ["PoolCaches", "PoolContext", "PoolReconciler", "between_looks", "its_pool"]
 
 _NODES_ASKED = 10
-_CREATE_AGAIN = 30.0
+_REFUSED_AGAIN = 30.0
 _REST_PER_POD = 0.005
 _SHORTEST_REST, _LONGEST_REST = 1.0, 10.0
 log = get_logger("runner pool")
@@ -138,7 +138,8 @@ class PoolReconciler:
         # place.
         decided = plan(self._seen(pool, pods, gone, homeless))
         conditions = await self._act(pool, decided, pods, listed, accounts, gone, homeless)
-        await self._tidy(Request(meta.namespace, meta.name), [pod for pod in listed if not of_pool(pod, pool)])
+        orphans = [pod for pod in listed if not of_pool(pod, pool)]
+        conditions = _refused(conditions, await self._tidy(Request(meta.namespace, meta.name), orphans))
         ending = meta.deletion_timestamp is not None
         # A creation whose answer was lost may still arrive; it is waited for, or its Pod would outlive its pool.
         if ending and not pods and not self._memory.expects(meta.name):
@@ -146,36 +147,40 @@ class PoolReconciler:
             return Done()
         await self._tell(pool, decided, conditions)
         if conditions is not decided.conditions:
-            return RequeueAfter(_CREATE_AGAIN if conditions[0].reason == "CreateFailed" else self._settings.blocked)
+            reason = conditions[0].reason
+            later = reason == "CreateFailed" or (reason == "ChangeRefused" and not decided.blocked)
+            return RequeueAfter(_REFUSED_AGAIN if later else self._settings.blocked)
         return self._again(decided, ending=ending)
 
     async def _without_pool(self, request: Request) -> Result:
         """The pool is gone past its finalizer, which a person took off by hand, and Pods of it may be left."""
         selector = f"{POOL_LABEL}={request.name}"
         listed = (await self._fresh.list(Pod, request.namespace, label_selector=selector)).items
-        await self._tidy(request, listed)
+        stuck = await self._tidy(request, listed)
         await self._effects.report_left(request.name, listed)
+        if stuck is not None:
+            raise stuck
         if any(POOL_UID in pod.metadata.annotations for pod in listed):
             return RequeueAfter(self._settings.draining)
         self._memory.forget(request.name)
         return Done()
 
-    async def _tidy(self, request: Request, orphans: list[Pod]) -> None:
+    async def _tidy(self, request: Request, orphans: list[Pod]) -> ApiError | None:
         """See off Pods that we made for a pool that is no more, as a deleted pool does with its own: what has ended is
-        reported and deleted, what the ledger calls idle is let go, and what is busy goes on to its end.
+        reported and deleted, what the ledger calls idle is let go, and what is busy goes on to its end. Gives back what the
+        server refused.
         """
         ours = [pod for pod in orphans if POOL_UID in pod.metadata.annotations]
         if not ours:
-            return
+            return None
         self._remember_leaving(request.name, ours)
         gone = GonePool(name=request.name, pods=ours, held=self._memory.held())
         stuck = await self._effects.reap(gone.reap, gone)
         try:
-            await self._effects.retire(gone.retire, gone)
+            stuck = await self._effects.retire(gone.retire, gone) or stuck
         except RetirementUnavailableError as error:
             log.warning("Pods of a pool that is gone stay for now", pool=request.name, error=str(error))
-        if stuck is not None:
-            raise stuck
+        return stuck
 
     async def _act(
         self,
@@ -187,18 +192,21 @@ class PoolReconciler:
         gone: frozenset[str],
         homeless: frozenset[str],
     ) -> tuple[Condition, ...]:
-        """Do what was decided; what to say about it. What cannot be reached raises, and is tried again soon."""
+        """Do what was decided; what to say about it. What cannot be reached raises, and is tried again soon; what is refused
+        of one Pod keeps no other, and is said.
+        """
         effects = self._effects
         conditions = decided.conditions
         stuck = await effects.reap(decided.reap, pool)
         await effects.report_left(pool.metadata.name, listed)
         await effects.hand_over_left(accounts, pods)
         try:
-            await effects.retire(decided.retire, pool)
+            stuck = await effects.retire(decided.retire, pool) or stuck
         except RetirementUnavailableError as error:
             text = f"{len(decided.retire)} Pods should go and stay, because the ledger cannot be asked whether they are in use"
             conditions = (troubled(conditions[0], "LedgerUnavailable", f"{text}: {error}"), *conditions[1:])
-        await effects.mark(decided.mark)
+        stuck = await effects.mark(decided.mark) or stuck
+        conditions = _refused(conditions, stuck)
         try:
             if decided.create:
                 # Where no other pool is in the fleet, nobody can have taken a place meanwhile; and where nothing was let go
@@ -211,8 +219,6 @@ class PoolReconciler:
         except ApiError as error:
             text = f"a Pod could not be created: {error}"
             conditions = (troubled(conditions[0], "CreateFailed", text), *conditions[1:])
-        if stuck is not None:
-            raise stuck
         return conditions
 
     async def _absent_nodes(self, pods: list[Pod]) -> frozenset[str]:
@@ -310,3 +316,11 @@ class PoolReconciler:
         if decided.due is not None:
             wait = min(wait, max(1.0, decided.due.total_seconds()))
         return RequeueAfter(wait)
+
+
+def _refused(conditions: tuple[Condition, ...], stuck: ApiError | None) -> tuple[Condition, ...]:
+    """What to say where the server refuses to delete or change a Pod: until a person helps, it is tried again and again."""
+    if stuck is None:
+        return conditions
+    text = f"a Pod that should go could not be deleted or told to drain, and is tried again: {stuck}"
+    return (troubled(conditions[0], "ChangeRefused", text), *conditions[1:])

@@ -58,7 +58,7 @@ class PoolEffects:
     async def reap(self, pods: Sequence[Pod], pool: RunnerPool | GonePool) -> ApiError | None:
         """Keep the evidence, report the stop, delete: in this order, in one hand, for each Pod that has ended.
 
-        A Pod that the server refuses to delete does not keep the others: the refusal is given back, to be raised later.
+        A Pod that the server refuses to delete does not keep the others: the refusal is given back, to be told.
 
         Reported first, because the Pod is all that is left to report from. If the report fails, the Pod goes all the
         same, or an unreachable ledger would fill the cluster with dead Pods: its session and claim then end by reconciliation, which
@@ -118,14 +118,17 @@ class PoolEffects:
 
     # What is let go
 
-    async def retire(self, retirements: Sequence[Retirement], pool: RunnerPool | GonePool) -> int:
-        """Fence, then delete what was fenced; how many the ledger kept. RetirementUnavailableError: nothing was deleted.
+    async def retire(self, retirements: Sequence[Retirement], pool: RunnerPool | GonePool) -> ApiError | None:
+        """Fence, then delete what was fenced. RetirementUnavailableError: the ledger could not be asked, what is left stays.
+
+        As with `reap`, what the server refuses to delete does not keep the others: the refusal is given back. The Pod stays
+        fenced, gets no job, and is asked about again.
 
         The fence stays up over the delete: a Pod that is being deleted could still win a claim from a dispatcher whose
         watch is late. So the stop of these Pods is reported when they are gone, not before.
         Dying after the fence leaves an idle Pod that gets no job: its next poll is answered 410, it ends, and is reaped.
         """
-        refused = 0
+        stuck: ApiError | None = None
         name = _name(pool)
         by_reason: dict[str, list[Retirement]] = {}
         for each in retirements:
@@ -134,17 +137,23 @@ class PoolEffects:
             free = await self._retirement.retire([_ref(each.pod) for each in group], why=why)
             for each in group:
                 if each.pod.metadata.uid not in free:
-                    refused += 1
                     self._memory.hold(each.pod.metadata.uid)
                     log.info("kept: the ledger says that it is in use", pod=each.pod.metadata.name, wanted=why)
                     continue
                 log.info("let go", pod=each.pod.metadata.name, kind=each.kind, why=why)
-                if isinstance(pool, RunnerPool):
-                    self._blame(pool, each)
                 self._memory.leaves(name, each.pod, self._clock.now())
                 # The uid suffices here, too: the fence is on it, and whatever changes on the Pod now, it gets no job.
-                await self._delete(each.pod)
-        return refused
+                try:
+                    await self._delete(each.pod)
+                except UnavailableError:
+                    raise
+                except ApiError as error:
+                    stuck = error
+                    continue
+                # Behind the delete: what is refused comes here again, and must not be held against its Node again.
+                if isinstance(pool, RunnerPool):
+                    self._blame(pool, each)
+        return stuck
 
     def _blame(self, pool: RunnerPool, each: Retirement) -> None:
         if each.failed_on:
@@ -160,8 +169,12 @@ class PoolEffects:
         except (NotFoundError, ConflictError):
             return  # gone, or another Pod of that name, which was not judged
 
-    async def mark(self, pods: Sequence[Pod]) -> None:
-        """Tell idle, stale Pods to drain. Dispatch answers them 410 at their next poll, unless they win a job before."""
+    async def mark(self, pods: Sequence[Pod]) -> ApiError | None:
+        """Tell idle, stale Pods to drain. Dispatch answers them 410 at their next poll, unless they win a job before.
+
+        What the server refuses to change is given back, as with `reap`.
+        """
+        stuck: ApiError | None = None
         for pod in pods:
             patch = {
                 "metadata": {
@@ -174,6 +187,11 @@ class PoolEffects:
                 await self._client.merge_patch(Pod, pod.metadata.name, patch, pod.metadata.namespace)
             except (NotFoundError, ConflictError):
                 continue
+            except UnavailableError:
+                raise
+            except ApiError as error:
+                stuck = error
+        return stuck
 
     # What is made
 

@@ -12,6 +12,7 @@ from simulation.runners.pools.pool_world import PoolWorld
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.errors import KubeError
 from paddock.runners.api import Provisioning
+from paddock.runners.pools.pod_names import golden_label
 from paddock.simulator.faults import Fail
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -208,3 +209,53 @@ async def test_a_failed_pod_that_the_server_refuses_to_delete_does_not_count_aga
     await pools.pool("mac", 1)
     await pools.eventually("it was tried often", lambda: rule.fired > 5, within=900)
     assert "mac-0 (" not in pools.ready_condition("mac").message
+
+
+@pytest.mark.parametrize("refused", ["DELETE", "PATCH"])
+@simulated(1)
+async def test_a_pod_that_the_server_refuses_to_change_does_not_keep_the_pool_from_replacing_others(
+    world: World, refused: str
+) -> None:
+    """One that is to go, because it does not start; or one that is to be told to drain, because its image is old."""
+    pools = PoolWorld(world, nodes=4)
+    pools.boot = 3.0
+    if refused == "DELETE":
+        pools.broken.add("mac-0")
+    await pools.pool("mac", 7, provisioning=Provisioning(max_concurrent_per_node=2, start_timeout_seconds=60))
+    await pools.eventually("they have a Mac each", lambda: all(p.spec.node_name for p in pools.pods("mac")))
+    await world.clock.sleep(30)
+    stuck = next(pod for pod in pools.pods("mac") if pod.spec.node_name == "mac-0")
+    await pools.change("mac", replicas=len(pools.pods("mac")))
+    rule = world.faults.inject(Fail(status=403), method=refused, path=f"*/pods/{stuck.metadata.name}")
+    if refused == "PATCH":
+        await pools.change("mac", image="runner:2", rollout={"maxConcurrentPercent": 100})
+    else:
+        golden = {"metadata": {"labels": {golden_label("runner:1"): "true"}}}
+        await pools.api.merge_patch(Node, "mac-0", golden)
+    await pools.eventually("it is refused", lambda: rule.fired > 0)
+    before = {pod.metadata.uid for pod in pools.pods("mac")}
+    await pools.end(next(pod for pod in pools.warm() if pod.spec.node_name != "mac-0"))
+    await pools.eventually(
+        "what ended is replaced", lambda: any(p.metadata.uid not in before for p in pools.warm()), within=60
+    )
+    assert stuck.metadata.uid in {pod.metadata.uid for pod in pools.pods("mac")}
+    await pools.eventually("it is said", lambda: pools.ready_condition("mac").reason == "ChangeRefused", within=60)
+
+
+@simulated(1)
+async def test_an_ended_pod_that_the_server_refuses_to_delete_does_not_freeze_what_the_pool_says(world: World) -> None:
+    pools = PoolWorld(world, nodes=4)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    first, second = pools.warm("mac")
+    world.faults.inject(Fail(status=403), method="DELETE", path=f"*/pods/{first.metadata.name}")
+    await pools.end(first)
+    await pools.eventually("it is replaced", lambda: len(pools.warm("mac")) == 2)
+    await pools.take(second)
+
+    def counted() -> bool:
+        seen = pools.seen_pool("mac")
+        return seen is not None and (seen.status.busy, seen.status.idle) == (1, 1)
+
+    await pools.eventually("the busy one is counted", counted)
+    assert pools.ready_condition("mac").reason == "ChangeRefused"
