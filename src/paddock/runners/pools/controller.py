@@ -18,7 +18,7 @@ from paddock.runners.pools.admission import share_a_fleet
 from paddock.runners.pools.effects import PoolContext, PoolEffects
 from paddock.runners.pools.memory import PoolMemory
 from paddock.runners.pools.messages import troubled
-from paddock.runners.pools.observation import PoolObservation
+from paddock.runners.pools.observation import PoolObservation, looks_idle
 from paddock.runners.pools.plan import GonePool, PoolPlan, plan
 from paddock.runners.pools.pod_names import POOL_UID
 from paddock.runners.pools.pod_predicates import deleting, failed_to_start, of_pool
@@ -222,10 +222,14 @@ class PoolReconciler:
         return conditions
 
     async def _absent_nodes(self, pods: list[Pod]) -> frozenset[str]:
-        """The Nodes of these Pods that do not exist, each proven by a read of its own; a few at a time."""
-        unknown = sorted(
-            {pod.spec.node_name for pod in pods if pod.spec.node_name} - {n.metadata.name for n in self._nodes.list()}
-        )
+        """The Nodes of these Pods that do not exist, each proven by a read of its own; a few at a time.
+
+        Only of Pods that would be let go for it: a busy one, and one that is leaving, may stay for long, and its Node would be
+        asked for in every pass in place of others.
+        """
+        held = self._memory.held()
+        named = {pod.spec.node_name for pod in pods if pod.spec.node_name and looks_idle(pod, held)}
+        unknown = sorted(named - {n.metadata.name for n in self._nodes.list()})
         return frozenset([name for name in unknown[:_NODES_ASKED] if await self._fresh.get(Node, name) is None])
 
     def _seen(

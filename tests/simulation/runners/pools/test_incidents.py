@@ -316,3 +316,22 @@ async def test_a_pool_made_anew_under_the_same_name_leaves_the_jobs_of_its_names
     assert busy.metadata.uid in {pod.metadata.uid for pod in pools.pods("mac")}
     await pools.end(busy)
     await pools.eventually("nothing of it is left", lambda: len(pools.pods(living=False)) == 2)
+
+
+@simulated(1)
+async def test_pods_of_many_nodes_that_are_gone_are_let_go_although_none_of_them_can_end(world: World) -> None:
+    """Nodes are asked for a few at a time: those whose Pods are leaving already must not be asked for again and again."""
+    pools = PoolWorld(world, nodes=14, healing=None, bound=None)
+    await pools.pool("mac", 14, provisioning=Provisioning(max_concurrent_per_node=2))
+    await pools.settled("mac", 14)
+    held = {"metadata": {"finalizers": ["tart-kubelet.tuist.dev/vm-cleanup"]}}
+    for pod in pools.pods("mac"):
+        await pools.api.merge_patch(Pod, pod.metadata.name, held, "default")
+    gone = {f"mac-{number}" for number in range(1, 14)}
+    for name in gone:
+        await pools.api.delete(Node, name)
+    await pools.eventually(
+        "none of them counts any more",
+        lambda: not [p for p in pools.pods("mac") if p.spec.node_name in gone],
+        within=120,
+    )
