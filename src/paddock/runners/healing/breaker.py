@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from paddock.runners.api.settings import HealingSettings
 
-__all__ = ["PLAUSIBLE_FROM", "Streaks", "implausible", "within_caps"]
+__all__ = ["PLAUSIBLE_FROM", "Attempts", "Streaks", "implausible", "within_caps"]
 
 T = TypeVar("T")
 
@@ -43,6 +43,28 @@ def within_caps(
 def implausible(looked: int, gone: int, settings: HealingSettings) -> bool:
     """So many are gone that the read is more likely to be wrong than the world: change nothing."""
     return looked >= PLAUSIBLE_FROM and gone > looked * settings.breaker_share
+
+
+class Attempts:
+    """Who was tried lately. What was tried and is still there goes behind everything that was tried longer ago, or never:
+    a cap lets few of a pool through, and one that cannot be healed must not be the only one that is ever tried.
+
+    It is kept in memory alone: a new process tries in the given order.
+    """
+
+    def __init__(self) -> None:
+        self._tried: dict[str, int] = {}
+        self._number = 0
+
+    def in_order(self, items: Sequence[T], key_of: Callable[[T], str]) -> list[T]:
+        """All that is proven now, in the order in which it is tried; what is not among it any more is forgotten."""
+        keys = {key_of(each) for each in items}
+        self._tried = {key: number for key, number in self._tried.items() if key in keys}
+        return sorted(items, key=lambda each: self._tried.get(key_of(each), 0))
+
+    def tried(self, key: str) -> None:
+        self._number += 1
+        self._tried[key] = self._number
 
 
 class Streaks:

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.metrics import CollectorRegistry
+from paddock.base.tasks import cancelled_by_somebody
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.worker import Healed, Report, Worker
 from paddock.runners.ledger import Ledger, LedgerError
@@ -79,13 +80,21 @@ class Healer:
                     return None
                 report = await worker.heal()
                 await self.note(worker.name, report)
+        except asyncio.CancelledError as error:
+            # Not ours: something that the pass awaited was cancelled. A task group takes that for an end in order, so that the
+            # worker would be gone, and nobody would hear of it.
+            if cancelled_by_somebody():
+                raise
+            return self._failed(worker, error)
         except Exception as error:  # noqa: BLE001 - whatever it was, the next pass reads everything anew
-            self.metrics.failed.labels(worker.name).inc()
-            self.last_reports[worker.name] = Report(failed=(f"the pass failed: {error}",))
-            _LOG.exception("a pass of healing failed", worker=worker.name)
-            return None
+            return self._failed(worker, error)
         self.metrics.last_pass.labels(worker.name).set(self._clock.now().timestamp())
         return report
+
+    def _failed(self, worker: Worker, error: BaseException) -> None:
+        self.metrics.failed.labels(worker.name).inc()
+        self.last_reports[worker.name] = Report(failed=(f"the pass failed: {str(error) or type(error).__name__}",))
+        _LOG.error("a pass of healing failed", worker=worker.name, exc_info=error)
 
     async def pod_gone(self, pod_uid: str, *, name: str = "", ended_at: datetime | None = None) -> None:
         """A watch saw the Pod go: heal at once. Never raises; what fails is found by the sweep."""

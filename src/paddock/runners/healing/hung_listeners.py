@@ -18,7 +18,7 @@ from paddock.clients.github import Conflict, NotFound, RunnerPlace
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import FreshReader
 from paddock.runners.api.settings import HealingSettings
-from paddock.runners.healing.breaker import implausible, within_caps
+from paddock.runners.healing.breaker import Attempts, implausible, within_caps
 from paddock.runners.healing.facts import LISTENER_STAGES
 from paddock.runners.healing.observations import PodObservation, PodObserver, list_runner_pods, pool_of
 from paddock.runners.healing.pass_report import PassReport
@@ -59,6 +59,7 @@ class HungListeners:
         )
         self._reaper = Reaper(context, self._observer, settings)
         self._well: dict[str, datetime] = {}
+        self._attempts = Attempts()
         self.every = settings.listener_every
 
     async def heal(self) -> Report:
@@ -80,12 +81,14 @@ class HungListeners:
             )
             return pass_report.report()
         sizes = Counter(pool_of(pod) for pod in pods)
+        suspects = self._attempts.in_order(suspects, lambda pod: pod.metadata.uid)
         chosen, put_off = within_caps(suspects, pool_of, sizes, self._settings)
         if put_off:
             self._metrics.refused.labels("cap").inc(put_off)
         for pod in chosen:
             if pass_report.stopped:
                 break
+            self._attempts.tried(pod.metadata.uid)
             with pass_report.item(f"Pod {pod.metadata.name}"):
                 await self._look(pod, pass_report)
         return pass_report.report()

@@ -15,7 +15,7 @@ from paddock.kube.client import Client
 from paddock.kube.errors import ConflictError, NotFoundError
 from paddock.kube.reader import FreshReader
 from paddock.runners.api.settings import HealingSettings
-from paddock.runners.healing.breaker import within_caps
+from paddock.runners.healing.breaker import Attempts, within_caps
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.observations import list_runner_pods, pool_of
 from paddock.runners.healing.pass_report import PassReport
@@ -46,6 +46,7 @@ class ImmortalPods:
         self._clock = clock
         self._namespace = namespace
         self._metrics = metrics or HealingMetrics()
+        self._attempts = Attempts()
         self.every = settings.every
 
     async def heal(self) -> Report:
@@ -65,8 +66,10 @@ class ImmortalPods:
         if pass_report.only_reports(KIND):
             return replace(pass_report.report(), reported=tuple(self._heal(pod) for pod in immortal))
         sizes = Counter(pool_of(pod) for pod in pods)
+        immortal = self._attempts.in_order(immortal, lambda pod: pod.metadata.uid)
         chosen, put_off = within_caps(immortal, pool_of, sizes, self._settings)
         for pod in chosen:
+            self._attempts.tried(pod.metadata.uid)
             with pass_report.item(f"Pod {pod.metadata.name}"):
                 await self._let_go(pod, pass_report)
         return replace(pass_report.report(), deferred=put_off)

@@ -8,7 +8,7 @@ from paddock.base.logs import get_logger
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import FreshReader
 from paddock.runners.api.settings import HealingSettings
-from paddock.runners.healing.breaker import implausible, within_caps
+from paddock.runners.healing.breaker import Attempts, implausible, within_caps
 from paddock.runners.healing.observations import PodObservation, PodObserver, list_runner_pods, pool_of
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.reaping import BY, Kept, ReapContext, Reaper
@@ -45,6 +45,7 @@ class LeakedPods:
             context.ledger, self._reader, context.github, settings, context.clock, namespace=context.namespace
         )
         self._reaper = Reaper(context, self._observations, settings)
+        self._attempts = Attempts()
         self._burst = False
         self._sizes: Counter[str] = Counter()
 
@@ -96,6 +97,9 @@ class LeakedPods:
                 reported.append(heal)
             else:
                 acting.append((each, verdict))
+        if dry:
+            return tuple(reported), 0  # nothing is remembered of a look: the worker goes on as it would have
+        acting = self._attempts.in_order(acting, lambda pair: pair[0].uid)
         # In the middle of a burst the share is that of the pool as it was: what was reaped lately is being replaced.
         sizes = Counter(pool_of(pod) for pod in pods) | (self._sizes if self._burst else Counter())
         self._sizes = sizes
@@ -113,6 +117,7 @@ class LeakedPods:
         for each, verdict in chosen:
             if pass_report.stopped:
                 break
+            self._attempts.tried(each.uid)
             with pass_report.item(f"Pod {each.name}"):
                 result = await self._reaper.reap(each, verdict)
                 if isinstance(result, Kept):

@@ -16,7 +16,7 @@ from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.reader import FreshReader
 from paddock.runners.api.settings import HealingSettings
-from paddock.runners.healing.breaker import Streaks, implausible
+from paddock.runners.healing.breaker import Attempts, Streaks, implausible
 from paddock.runners.healing.dismissal import Dismissed, dismiss_claim
 from paddock.runners.healing.inquiry import Inquiry, Questions
 from paddock.runners.healing.metrics import HealingMetrics
@@ -62,6 +62,7 @@ class MissingPods:
         self._namespace = namespace
         self._metrics = metrics or HealingMetrics()
         self._ask = ask
+        self._attempts = Attempts()
         self._absent = Streaks(timedelta(seconds=3 * settings.every))
         self.every = settings.every
 
@@ -144,7 +145,7 @@ class MissingPods:
         if dry or pass_report.only_reports(CLAIM):
             return [self._claim_heal(claim, "missing from complete lists") for claim in missing], 0
         questions = self._inquiry.begin(pass_report, ())
-        chosen = missing[: self._settings.cap]
+        chosen = self._attempts.in_order(missing, lambda claim: claim.pod_uid)[: self._settings.cap]
         put_off = len(missing) - len(chosen)
         if put_off:
             self._metrics.refused.labels("cap").inc(put_off)
@@ -152,6 +153,7 @@ class MissingPods:
         for claim in chosen:
             if pass_report.stopped:
                 break
+            self._attempts.tried(claim.pod_uid)
             with pass_report.item(f"claim of Pod {claim.pod_name}"):
                 if await self._is_there(claim.pod_name, claim.pod_uid):
                     self._refuse(

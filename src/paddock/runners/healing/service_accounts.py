@@ -15,7 +15,7 @@ from paddock.kube.errors import ConflictError, NotFoundError
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import POOL_LABEL
 from paddock.runners.api.settings import HealingSettings
-from paddock.runners.healing.breaker import implausible
+from paddock.runners.healing.breaker import Attempts, implausible
 from paddock.runners.healing.metrics import HealingMetrics
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.worker import Healed, Report
@@ -45,6 +45,7 @@ class OrphanServiceAccounts:
         self._clock = clock
         self._namespace = namespace
         self._metrics = metrics or HealingMetrics()
+        self._attempts = Attempts()
         self.every = settings.every
 
     async def heal(self) -> Report:
@@ -76,7 +77,9 @@ class OrphanServiceAccounts:
         if pass_report.only_reports(KIND):
             there = [account for account in orphans if await self._is_there(account)]
             return replace(pass_report.report(), reported=tuple(self._heal(account) for account in there))
+        orphans = self._attempts.in_order(orphans, lambda account: account.metadata.uid)
         for account in orphans[: self._settings.cap]:
+            self._attempts.tried(account.metadata.uid)
             with pass_report.item(f"ServiceAccount {account.metadata.name}"):
                 await self._delete(account, pass_report)
         return replace(pass_report.report(), deferred=max(0, len(orphans) - self._settings.cap))

@@ -18,16 +18,16 @@ from paddock.runners.pools.admission import share_a_fleet
 from paddock.runners.pools.effects import PoolContext, PoolEffects
 from paddock.runners.pools.memory import PoolMemory
 from paddock.runners.pools.messages import troubled
-from paddock.runners.pools.observation import PoolObservation
+from paddock.runners.pools.observation import PoolObservation, looks_idle
 from paddock.runners.pools.plan import GonePool, PoolPlan, plan
 from paddock.runners.pools.pod_names import POOL_UID
-from paddock.runners.pools.pod_predicates import deleting, of_pool
+from paddock.runners.pools.pod_predicates import deleting, failed_to_start, of_pool
 from paddock.runners.pools.retirement import RetirementUnavailableError
 
 __all__ = ["PoolCaches", "PoolContext", "PoolReconciler", "between_looks", "its_pool"]
 
 _NODES_ASKED = 10
-_CREATE_AGAIN = 30.0
+_REFUSED_AGAIN = 30.0
 _REST_PER_POD = 0.005
 _SHORTEST_REST, _LONGEST_REST = 1.0, 10.0
 log = get_logger("runner pool")
@@ -138,7 +138,8 @@ class PoolReconciler:
         # place.
         decided = plan(self._seen(pool, pods, gone, homeless))
         conditions = await self._act(pool, decided, pods, listed, accounts, gone, homeless)
-        await self._tidy(Request(meta.namespace, meta.name), [pod for pod in listed if not of_pool(pod, pool)])
+        orphans = [pod for pod in listed if not of_pool(pod, pool)]
+        conditions = _refused(conditions, await self._tidy(Request(meta.namespace, meta.name), orphans))
         ending = meta.deletion_timestamp is not None
         # A creation whose answer was lost may still arrive; it is waited for, or its Pod would outlive its pool.
         if ending and not pods and not self._memory.expects(meta.name):
@@ -146,36 +147,40 @@ class PoolReconciler:
             return Done()
         await self._tell(pool, decided, conditions)
         if conditions is not decided.conditions:
-            return RequeueAfter(_CREATE_AGAIN if conditions[0].reason == "CreateFailed" else self._settings.blocked)
+            reason = conditions[0].reason
+            later = reason == "CreateFailed" or (reason == "ChangeRefused" and not decided.blocked)
+            return RequeueAfter(_REFUSED_AGAIN if later else self._settings.blocked)
         return self._again(decided, ending=ending)
 
     async def _without_pool(self, request: Request) -> Result:
         """The pool is gone past its finalizer, which a person took off by hand, and Pods of it may be left."""
         selector = f"{POOL_LABEL}={request.name}"
         listed = (await self._fresh.list(Pod, request.namespace, label_selector=selector)).items
-        await self._tidy(request, listed)
+        stuck = await self._tidy(request, listed)
         await self._effects.report_left(request.name, listed)
+        if stuck is not None:
+            raise stuck
         if any(POOL_UID in pod.metadata.annotations for pod in listed):
             return RequeueAfter(self._settings.draining)
         self._memory.forget(request.name)
         return Done()
 
-    async def _tidy(self, request: Request, orphans: list[Pod]) -> None:
+    async def _tidy(self, request: Request, orphans: list[Pod]) -> ApiError | None:
         """See off Pods that we made for a pool that is no more, as a deleted pool does with its own: what has ended is
-        reported and deleted, what the ledger calls idle is let go, and what is busy goes on to its end.
+        reported and deleted, what the ledger calls idle is let go, and what is busy goes on to its end. Gives back what the
+        server refused.
         """
         ours = [pod for pod in orphans if POOL_UID in pod.metadata.annotations]
         if not ours:
-            return
+            return None
         self._remember_leaving(request.name, ours)
         gone = GonePool(name=request.name, pods=ours, held=self._memory.held())
-        stuck = await self._effects.reap(gone.reap, gone.name)
+        stuck = await self._effects.reap(gone.reap, gone)
         try:
-            await self._effects.retire(gone.retire, gone)
+            stuck = await self._effects.retire(gone.retire, gone) or stuck
         except RetirementUnavailableError as error:
             log.warning("Pods of a pool that is gone stay for now", pool=request.name, error=str(error))
-        if stuck is not None:
-            raise stuck
+        return stuck
 
     async def _act(
         self,
@@ -187,38 +192,44 @@ class PoolReconciler:
         gone: frozenset[str],
         homeless: frozenset[str],
     ) -> tuple[Condition, ...]:
-        """Do what was decided; what to say about it. What cannot be reached raises, and is tried again soon."""
+        """Do what was decided; what to say about it. What cannot be reached raises, and is tried again soon; what is refused
+        of one Pod keeps no other, and is said.
+        """
         effects = self._effects
         conditions = decided.conditions
-        stuck = await effects.reap(decided.reap, pool.metadata.name)
+        stuck = await effects.reap(decided.reap, pool)
         await effects.report_left(pool.metadata.name, listed)
         await effects.hand_over_left(accounts, pods)
         try:
-            await effects.retire(decided.retire, pool)
+            stuck = await effects.retire(decided.retire, pool) or stuck
         except RetirementUnavailableError as error:
             text = f"{len(decided.retire)} Pods should go and stay, because the ledger cannot be asked whether they are in use"
             conditions = (troubled(conditions[0], "LedgerUnavailable", f"{text}: {error}"), *conditions[1:])
-        await effects.mark(decided.mark)
+        stuck = await effects.mark(decided.mark) or stuck
+        conditions = _refused(conditions, stuck)
         try:
             if decided.create:
-                # Where no other pool is in the fleet, nobody can have taken a place meanwhile; and where nothing was let go,
-                # no Node has come to be avoided.
-                still = not decided.retire and not self._siblings(pool)
+                # Where no other pool is in the fleet, nobody can have taken a place meanwhile; and where nothing was let go
+                # and nothing failed to start, no Node has come to be avoided.
+                blamed = bool(decided.retire) or any(failed_to_start(pod) for pod in decided.reap)
+                still = not blamed and not self._siblings(pool)
                 await effects.create(pool, decided if still else plan(self._seen(pool, pods, gone, homeless)))
         except UnavailableError:
             raise
         except ApiError as error:
             text = f"a Pod could not be created: {error}"
             conditions = (troubled(conditions[0], "CreateFailed", text), *conditions[1:])
-        if stuck is not None:
-            raise stuck
         return conditions
 
     async def _absent_nodes(self, pods: list[Pod]) -> frozenset[str]:
-        """The Nodes of these Pods that do not exist, each proven by a read of its own; a few at a time."""
-        unknown = sorted(
-            {pod.spec.node_name for pod in pods if pod.spec.node_name} - {n.metadata.name for n in self._nodes.list()}
-        )
+        """The Nodes of these Pods that do not exist, each proven by a read of its own; a few at a time.
+
+        Only of Pods that would be let go for it: a busy one, and one that is leaving, may stay for long, and its Node would be
+        asked for in every pass in place of others.
+        """
+        held = self._memory.held()
+        named = {pod.spec.node_name for pod in pods if pod.spec.node_name and looks_idle(pod, held)}
+        unknown = sorted(named - {n.metadata.name for n in self._nodes.list()})
         return frozenset([name for name in unknown[:_NODES_ASKED] if await self._fresh.get(Node, name) is None])
 
     def _seen(
@@ -309,3 +320,11 @@ class PoolReconciler:
         if decided.due is not None:
             wait = min(wait, max(1.0, decided.due.total_seconds()))
         return RequeueAfter(wait)
+
+
+def _refused(conditions: tuple[Condition, ...], stuck: ApiError | None) -> tuple[Condition, ...]:
+    """What to say where the server refuses to delete or change a Pod: until a person helps, it is tried again and again."""
+    if stuck is None:
+        return conditions
+    text = f"a Pod that should go could not be deleted or told to drain, and is tried again: {stuck}"
+    return (troubled(conditions[0], "ChangeRefused", text), *conditions[1:])

@@ -18,7 +18,7 @@ from paddock.runners.pools.memory import PoolMemory
 from paddock.runners.pools.observation import Retirement
 from paddock.runners.pools.plan import GonePool, PoolPlan
 from paddock.runners.pools.pod_names import DRAIN_SINCE, runner_name
-from paddock.runners.pools.pod_predicates import deleting, ending_of
+from paddock.runners.pools.pod_predicates import deleting, ending_of, failed_to_start
 from paddock.runners.pools.pod_template import owned_by_pod, pod_of, service_account_of
 from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
 from paddock.runners.pools.settings import PoolSettings
@@ -55,10 +55,10 @@ class PoolEffects:
 
     # What has ended
 
-    async def reap(self, pods: Sequence[Pod], pool: str) -> ApiError | None:
+    async def reap(self, pods: Sequence[Pod], pool: RunnerPool | GonePool) -> ApiError | None:
         """Keep the evidence, report the stop, delete: in this order, in one hand, for each Pod that has ended.
 
-        A Pod that the server refuses to delete does not keep the others: the refusal is given back, to be raised later.
+        A Pod that the server refuses to delete does not keep the others: the refusal is given back, to be told.
 
         Reported first, because the Pod is all that is left to report from. If the report fails, the Pod goes all the
         same, or an unreachable ledger would fill the cluster with dead Pods: its session and claim then end by reconciliation, which
@@ -75,7 +75,7 @@ class PoolEffects:
                     raise result
         return stuck
 
-    async def _reap(self, pod: Pod, pool: str) -> None:
+    async def _reap(self, pod: Pod, pool: RunnerPool | GonePool) -> None:
         ending = ending_of(pod, self._clock.now())
         log.info(
             "a runner ended",
@@ -92,7 +92,7 @@ class PoolEffects:
         try:
             await self._retirement.stopped(_ref(pod), ending.at, why=f"the Pod {ending.sentence}")
         except RetirementUnavailableError as error:
-            self._memory.leaves(pool, pod, ending.at)  # and is reported when the ledger is back
+            self._memory.leaves(_name(pool), pod, ending.at)  # and is reported when the ledger is back
             log.warning(
                 "a stop could not be reported; the Pod goes all the same", pod=pod.metadata.name, why=str(error)
             )
@@ -100,6 +100,9 @@ class PoolEffects:
             self._memory.told(pod.metadata.uid)
         # The uid suffices: a Pod that has ended never begins again.
         await self._delete(pod)
+        # Behind the delete: a Pod that the server refuses to delete comes here again, and must not count again.
+        if isinstance(pool, RunnerPool) and failed_to_start(pod):
+            self._memory.failed(pool, pod.spec.node_name, self._clock.now())
 
     async def report_left(self, pool: str, present: Sequence[Pod]) -> None:
         """Report Pods that were being deleted and are gone: whatever the ledger still keeps for them ends. `present` are all
@@ -115,15 +118,18 @@ class PoolEffects:
 
     # What is let go
 
-    async def retire(self, retirements: Sequence[Retirement], pool: RunnerPool | GonePool) -> int:
-        """Fence, then delete what was fenced; how many the ledger kept. RetirementUnavailableError: nothing was deleted.
+    async def retire(self, retirements: Sequence[Retirement], pool: RunnerPool | GonePool) -> ApiError | None:
+        """Fence, then delete what was fenced. RetirementUnavailableError: the ledger could not be asked, what is left stays.
+
+        As with `reap`, what the server refuses to delete does not keep the others: the refusal is given back. The Pod stays
+        fenced, gets no job, and is asked about again.
 
         The fence stays up over the delete: a Pod that is being deleted could still win a claim from a dispatcher whose
         watch is late. So the stop of these Pods is reported when they are gone, not before.
         Dying after the fence leaves an idle Pod that gets no job: its next poll is answered 410, it ends, and is reaped.
         """
-        refused = 0
-        name = pool.name if isinstance(pool, GonePool) else pool.metadata.name
+        stuck: ApiError | None = None
+        name = _name(pool)
         by_reason: dict[str, list[Retirement]] = {}
         for each in retirements:
             by_reason.setdefault(each.why, []).append(each)
@@ -131,17 +137,23 @@ class PoolEffects:
             free = await self._retirement.retire([_ref(each.pod) for each in group], why=why)
             for each in group:
                 if each.pod.metadata.uid not in free:
-                    refused += 1
                     self._memory.hold(each.pod.metadata.uid)
                     log.info("kept: the ledger says that it is in use", pod=each.pod.metadata.name, wanted=why)
                     continue
                 log.info("let go", pod=each.pod.metadata.name, kind=each.kind, why=why)
-                if isinstance(pool, RunnerPool):
-                    self._blame(pool, each)
                 self._memory.leaves(name, each.pod, self._clock.now())
                 # The uid suffices here, too: the fence is on it, and whatever changes on the Pod now, it gets no job.
-                await self._delete(each.pod)
-        return refused
+                try:
+                    await self._delete(each.pod)
+                except UnavailableError:
+                    raise
+                except ApiError as error:
+                    stuck = error
+                    continue
+                # Behind the delete: what is refused comes here again, and must not be held against its Node again.
+                if isinstance(pool, RunnerPool):
+                    self._blame(pool, each)
+        return stuck
 
     def _blame(self, pool: RunnerPool, each: Retirement) -> None:
         if each.failed_on:
@@ -157,8 +169,12 @@ class PoolEffects:
         except (NotFoundError, ConflictError):
             return  # gone, or another Pod of that name, which was not judged
 
-    async def mark(self, pods: Sequence[Pod]) -> None:
-        """Tell idle, stale Pods to drain. Dispatch answers them 410 at their next poll, unless they win a job before."""
+    async def mark(self, pods: Sequence[Pod]) -> ApiError | None:
+        """Tell idle, stale Pods to drain. Dispatch answers them 410 at their next poll, unless they win a job before.
+
+        What the server refuses to change is given back, as with `reap`.
+        """
+        stuck: ApiError | None = None
         for pod in pods:
             patch = {
                 "metadata": {
@@ -171,6 +187,11 @@ class PoolEffects:
                 await self._client.merge_patch(Pod, pod.metadata.name, patch, pod.metadata.namespace)
             except (NotFoundError, ConflictError):
                 continue
+            except UnavailableError:
+                raise
+            except ApiError as error:
+                stuck = error
+        return stuck
 
     # What is made
 
@@ -242,3 +263,7 @@ class PoolEffects:
 
 def _ref(pod: Pod) -> PodRef:
     return PodRef(pod.metadata.uid, pod.metadata.name)
+
+
+def _name(pool: RunnerPool | GonePool) -> str:
+    return pool.name if isinstance(pool, GonePool) else pool.metadata.name

@@ -86,7 +86,7 @@ def unready_since(node: Node) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class StartFailure:
-    """A Pod that got a Node and did not start there in time."""
+    """A Pod that got a Node and failed before it started there, or did not start in time."""
 
     node: str
     at: datetime
@@ -107,8 +107,9 @@ def suspicion(
     """Three failures within half an hour, and no Pod that started since, make a Node suspect.
 
     A broken Node is the emptiest one, so the scheduler prefers it, and a fleet can starve on it. New Pods avoid suspects
-    only while they are fewer than half of the fleet: when most Nodes fail, it is not the Nodes, and avoiding
-    them would leave nothing. A suspicion lapses half an hour after the last failures, so that a repaired Node is tried.
+    only while they are fewer than half of the Nodes that take Pods: when most of those fail, it is not the Nodes, and
+    avoiding them would leave nothing. A suspicion lapses half an hour after the last failures, so that a repaired Node is
+    tried.
     """
     started: dict[str, datetime] = {}
     for pod in pods:
@@ -125,7 +126,8 @@ def suspicion(
     if not suspects:
         return Suspicion()
     listed = ", ".join(f"{name} ({recent[name]} Pods)" for name in suspects)
-    if 2 * len(suspects) < len(names):
+    serving = {node.metadata.name for node in nodes if healthy(node)} or names
+    if 2 * len(serving.intersection(suspects)) < len(serving):
         return Suspicion(
             suspects, suspects, f"Pods do not start on {listed}: new ones avoid it for 30 minutes; look at that Node"
         )

@@ -8,6 +8,7 @@ alone; that a Pod is idle is proven by the ledger alone (`RetirementApi.retire`)
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from paddock.kube.builtin import ContainerStateTerminated, ContainerStatus, Pod, PodCondition
 from paddock.kube.quantity import parse_quantity
@@ -32,6 +33,7 @@ __all__ = [
     "deleting",
     "drain_since",
     "ending_of",
+    "failed_to_start",
     "marked",
     "of_pool",
     "operator_drained",
@@ -47,6 +49,9 @@ __all__ = [
     "warm",
     "warm_since",
 ]
+
+_VM_START_FAILED: Final = "VMStartFailed"
+"""What a Mac's agent says of a VM that ended at once, again and again, or whose guest never got ready."""
 
 
 def of_pool(pod: Pod, pool: RunnerPool) -> bool:
@@ -145,6 +150,19 @@ def unready_since(pod: Pod) -> datetime | None:
 def starting(pod: Pod, os: str) -> bool:
     """On its way to being warm, bound or not: it holds a place among those that may start at once."""
     return alive(pod) and not busy(pod) and not warm(pod, os)
+
+
+def failed_to_start(pod: Pod) -> bool:
+    """Failed on its Node before it could wait for a job: the agent or the kubelet refused it there, or its VM did not come up.
+
+    What ran and ended badly says nothing about its Node, and a Pod that was taken had started.
+    """
+    labels = pod.metadata.labels
+    if pod.status.phase != "Failed" or not pod.spec.node_name or labels.get(OWNER_LABEL) or labels.get(ACCOUNT_LABEL):
+        return False
+    if pod.status.reason == _VM_START_FAILED:
+        return True
+    return all(_never_ran(status) for status in _statuses(pod))
 
 
 def stale(pod: Pod, pool: RunnerPool) -> bool:
@@ -256,6 +274,11 @@ def _told(pod: Pod) -> ContainerStateTerminated | None:
         if status is not None and status.state.terminated is not None:
             return status.state.terminated
     return None
+
+
+def _never_ran(status: ContainerStatus) -> bool:
+    now, before = status.state, status.last_state
+    return now.running is None and now.terminated is None and before.terminated is None
 
 
 def _statuses(pod: Pod) -> tuple[ContainerStatus, ...]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from integration.runners.healing.healing_rig import ACME, MINUTE, ORGANISATION, Crash, HealingRig, runner_of
 
-from paddock.clients.github import GitHubRunner, NotFound
+from paddock.clients.github import Forbidden, GitHubRunner, NotFound
 from paddock.kube.builtin import Pod
 from paddock.runners.healing.worker import Report
 
@@ -175,6 +175,23 @@ async def test_most_runners_standing_still_at_once_is_taken_for_githubs_trouble(
     report = await _pass(healing_rig)
     assert report.healed == ()
     assert "stand still at once" in report.refused[0]
+
+
+async def test_a_runner_that_github_will_not_remove_does_not_take_the_turn_of_its_own_pool(
+    healing_rig: HealingRig,
+) -> None:
+    first, _ = await _handed(healing_rig)
+    second, _ = await _handed(healing_rig)
+    listed = GitHubRunner(runner_id=8, name=runner_of(second), online=True, busy=False)
+    healing_rig.github.show(ORGANISATION, listed)
+    healing_rig.github.refusals[7] = Forbidden("Resource not accessible by integration", status=403)
+    await healing_rig.ledger.progress.note(first.metadata.uid, "1780000000 listening")
+    await _still(healing_rig, second)
+    await healing_rig.ledger.progress.note(first.metadata.uid, "1780000000 listening")
+    await _pass(healing_rig)
+    await _pass(healing_rig)
+    assert await healing_rig.there(first)
+    assert not await healing_rig.there(second)
 
 
 async def test_report_only_says_it_and_does_nothing(healing_rig: HealingRig) -> None:

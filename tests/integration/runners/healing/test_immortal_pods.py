@@ -1,5 +1,6 @@
 """Pods that cannot end because their Node is gone are let go; nobody else's finalizer is touched."""
 
+import httpx2
 from integration.runners.healing.healing_rig import MINUTE, NAMESPACE, HealingRig
 
 from paddock.kube.builtin import Container, Node, Pod, PodSpec
@@ -78,6 +79,21 @@ async def test_no_nodes_at_all_is_a_wrong_list(healing_rig: HealingRig) -> None:
     assert report.healed == ()
     assert any("wrong read" in sentence for sentence in report.refused)
     assert pod.metadata.name in await _listed(healing_rig)
+
+
+async def test_a_pod_that_cannot_be_let_go_does_not_take_the_turn_of_its_own_pool(healing_rig: HealingRig) -> None:
+    await _nodes(healing_rig, "other")
+    for name in ("runner-a", "runner-b"):
+        await _dying(healing_rig, "gone", name)
+    healing_rig.clock.advance(60 * MINUTE)
+    healing_rig.wire.refuse = lambda request: (
+        httpx2.Response(403, json={"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"})
+        if request.method == "PATCH" and request.url.path.endswith("runner-a")
+        else None
+    )
+    for _ in range(2):
+        assert await healing_rig.healer.once(healing_rig.immortal) is not None
+    assert await _listed(healing_rig) == ["runner-a"]
 
 
 async def test_the_census_tells_ended_pods_from_living_ones(healing_rig: HealingRig) -> None:

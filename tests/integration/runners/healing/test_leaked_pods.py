@@ -9,6 +9,7 @@ from integration.runners.ledger.rig import ACME, attempt, job
 
 from paddock.kube.builtin import Pod
 from paddock.runners.api.settings import HealingSettings
+from paddock.runners.healing.facts import LEFT_CLAIMS
 from paddock.runners.ledger import Outcome
 
 LOST = HealingSettings().lost_communication.total_seconds() + MINUTE
@@ -374,6 +375,18 @@ async def test_a_plan_says_what_a_pass_would_do_and_does_nothing(healing_rig: He
     assert await healing_rig.ledger.heals.newest() == []
 
 
+async def test_a_plan_in_the_middle_of_a_burst_does_not_slow_it_down(healing_rig: HealingRig) -> None:
+    for _ in range(3):
+        _, claim = await healing_rig.claimed()
+        await healing_rig.ledger.claims.release(claim, by=LEFT_CLAIMS, why="its dispatcher died")
+    healing_rig.clock.advance(2 * MINUTE)
+    assert (await healing_rig.heal()).deferred == 2
+    hurried = healing_rig.pods.every
+    assert hurried == healing_rig.settings.burst_every
+    await healing_rig.healer.plan()
+    assert healing_rig.pods.every == hurried
+
+
 async def test_one_pod_that_cannot_be_deleted_does_not_keep_the_others(healing_rig: HealingRig) -> None:
     first, second = await healing_rig.leaked(age=0), await healing_rig.leaked(pool="other")
     healing_rig.wire.refuse = lambda request: (
@@ -387,6 +400,20 @@ async def test_one_pod_that_cannot_be_deleted_does_not_keep_the_others(healing_r
     healing_rig.wire.refuse = lambda _: None
     assert len((await healing_rig.heal()).healed) == 1
     assert await healing_rig.kinds() == {"orphaned_stamped_pod": 2}
+
+
+async def test_a_pod_that_cannot_be_deleted_does_not_take_the_turn_of_its_own_pool(healing_rig: HealingRig) -> None:
+    """A small pool may heal one Pod a pass: were the oldest leak always that one, it would be the only one ever tried."""
+    first, second = await healing_rig.leaked(age=0), await healing_rig.leaked()
+    healing_rig.wire.refuse = lambda request: (
+        httpx2.Response(403, json={"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"})
+        if request.method == "DELETE" and request.url.path.endswith(first.metadata.name)
+        else None
+    )
+    reports = [await healing_rig.heal() for _ in range(3)]
+    assert [heal.subject for report in reports for heal in report.healed] == [second.metadata.name]
+    assert [bool(report.failed) for report in reports] == [True, False, True], "and it is tried again, in its turn"
+    assert await healing_rig.there(first)
 
 
 async def test_evidence_is_kept_before_the_pod_goes(healing_rig: HealingRig) -> None:

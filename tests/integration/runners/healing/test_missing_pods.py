@@ -132,6 +132,20 @@ async def test_at_most_twenty_five_claims_are_released_in_a_pass(healing_rig: He
     assert healing_rig.counted("paddock_heal_refused_total", reason="cap") == 2
 
 
+async def test_a_claim_that_is_rightly_held_does_not_take_the_turn_of_others(healing_rig: HealingRig) -> None:
+    healing_rig.start(cap=1)
+    await healing_rig.idle()
+    held, _ = await healing_rig.busy()
+    other, _ = await healing_rig.claimed()
+    await healing_rig.vanish(held)
+    healing_rig.clock.advance(10 * MINUTE)
+    await _passes(healing_rig, 1)
+    await healing_rig.vanish(other)
+    assert await _passes(healing_rig, 9) == ["pod_missing_claim"]
+    assert await healing_rig.ledger.claims.of_pod(other.metadata.uid) is None
+    assert await healing_rig.ledger.claims.of_pod(held.metadata.uid) is not None
+
+
 async def test_report_only_releases_nothing(healing_rig: HealingRig) -> None:
     healing_rig.start(report_only=frozenset({"pod_missing_claim", "orphaned_runner_session"}))
     await healing_rig.idle()

@@ -73,6 +73,20 @@ async def test_a_failed_list_of_pods_deletes_no_account(healing_rig: HealingRig)
     assert "orphan" in await _accounts(healing_rig)
 
 
+async def test_an_account_that_cannot_be_deleted_does_not_take_the_turn_of_others(healing_rig: HealingRig) -> None:
+    healing_rig.start(cap=1)
+    for name in ("orphan-a", "orphan-b"):
+        await _account(healing_rig, name)
+    healing_rig.clock.advance(3600)
+    healing_rig.wire.refuse = lambda request: (
+        httpx2.Response(403, json={"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"})
+        if request.method == "DELETE" and request.url.path.endswith("orphan-a")
+        else None
+    )
+    assert (await _pass(healing_rig)).failed
+    assert [heal.subject for heal in (await _pass(healing_rig)).healed] == ["orphan-b"]
+
+
 async def test_accounts_are_only_reported_where_that_is_asked_for(healing_rig: HealingRig) -> None:
     healing_rig.start(report_only=frozenset({"orphan_service_account"}))
     await _account(healing_rig, "orphan")
@@ -85,7 +99,7 @@ async def test_accounts_are_only_reported_where_that_is_asked_for(healing_rig: H
 
 
 class StubWorker:
-    def __init__(self, name: str, *reports: Report | Exception, every: float = 0.01) -> None:
+    def __init__(self, name: str, *reports: Report | BaseException, every: float = 0.01) -> None:
         self.name = name
         self.every = every
         self.reports = list(reports)
@@ -97,7 +111,7 @@ class StubWorker:
         if self.gate is not None:
             await self.gate.wait()
         result = self.reports.pop(0) if self.reports else Report()
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             raise result
         return result
 
@@ -157,6 +171,21 @@ async def test_a_pass_that_fails_ends_nothing(bench: Bench) -> None:
     (line,) = await bench.ledger.heals.newest()
     assert (line.kind, line.subject, line.job_id, line.seconds) == ("stale_claim", "runner-1", 7, 12.0)
     assert line.done_at is not None
+
+
+async def test_a_pass_that_somebody_elses_cancellation_ended_comes_again(bench: Bench) -> None:
+    """What it awaited was cancelled, and not the worker: task groups forget a task that ends so without a word."""
+    worker = StubWorker("cut off", asyncio.CancelledError())
+    healer = _healer(bench, worker)
+    task = asyncio.create_task(healer.run())
+    async with asyncio.timeout(20):
+        while worker.passes < 2:
+            bench.clock.advance(1.0)
+            await asyncio.sleep(0.01)
+    assert healer.metrics.failed.labels("cut off")._value.get() == 1
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_workers_of_one_name_are_refused(bench: Bench) -> None:

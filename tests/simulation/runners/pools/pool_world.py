@@ -198,6 +198,8 @@ class PoolWorld:
         self.healed: tuple[Healed, ...] = ()
         self.broken: set[str] = set()
         """Nodes on which no Pod ever starts."""
+        self.failing: set[str] = set()
+        """Nodes on which every Pod fails as soon as it is there."""
         self.plane = ControlPlane(
             self.store,
             self.clock,
@@ -300,7 +302,7 @@ class PoolWorld:
             self.store.present(RunnerPool),
             nodes,
             pods,
-            bad=frozenset(self.broken),
+            bad=frozenset(self.broken | self.failing),
             excused=excused,
             now=self.clock.monotonic(),
         )
@@ -312,6 +314,9 @@ class PoolWorld:
                 await client.delete(Pod, meta.name, meta.namespace, uid=uid, grace_period=0)
             return
         if phase in {"Succeeded", "Failed"} or pod.spec.node_name in self.broken:
+            return
+        if pod.spec.node_name in self.failing:
+            await self._fail(client, pod)
             return
         told_to_go = meta.labels.get(DRAIN_ELIGIBLE_LABEL) == "true" or uid in self.account.fences
         if self._is_warm(pod):
@@ -332,6 +337,18 @@ class PoolWorld:
             others = [msgspec.to_builtins(each) for each in pod.status.conditions if each.type != "Ready"]
             ready = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(self.clock.now())}
             status = {"phase": "Running", "containerStatuses": [runner], "conditions": [*others, ready]}
+        await client.merge_patch(
+            Pod, pod.metadata.name, {"status": status}, pod.metadata.namespace, subresource="status"
+        )
+
+    async def _fail(self, client: Client, pod: Pod) -> None:
+        """As the agent says it of a VM that does not start, and a kubelet of a Pod that it cannot take."""
+        status: dict[str, Any] = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
+        if not pod.spec.init_containers:
+            at = rfc3339(self.clock.now())
+            over = {"terminated": {"exitCode": 1, "reason": "VMStartFailed", "startedAt": at, "finishedAt": at}}
+            runner = {"name": RUNNER, "image": "r", "imageID": "", "ready": False, "restartCount": 0, "state": over}
+            status = {"phase": "Failed", "reason": "VMStartFailed", "containerStatuses": [runner]}
         await client.merge_patch(
             Pod, pod.metadata.name, {"status": status}, pod.metadata.namespace, subresource="status"
         )

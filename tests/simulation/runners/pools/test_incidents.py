@@ -142,6 +142,29 @@ async def test_a_bad_node_gets_no_pod_while_it_is_avoided(world: World) -> None:
 
 
 @simulated(2)
+async def test_a_pod_made_in_the_pass_that_proves_a_node_bad_avoids_it_already(world: World) -> None:
+    """The pass that lets the third Pod of a Node go has a Pod to make, too: it is made with what was learned a moment before."""
+    pools = await _with_a_bad_node(world)
+    await pools.eventually("the others start", lambda: len(pools.warm("lin")) == 6, within=50)
+    before = {pod.metadata.uid for pod in pools.pods("lin", living=False)}
+    await pools.operator.stop()
+    await pools.end(pools.warm("lin")[0])
+    await world.clock.sleep(90)
+    pools.operator.start()
+    made: dict[str, str] = {}
+
+    def seen() -> bool:
+        made.update(
+            (pod.metadata.uid, pod.metadata.name) for pod in pools.pods("lin") if pod.metadata.uid not in before
+        )
+        return bool(made)
+
+    await pools.eventually("the Pod that ended is replaced", seen)
+    first = await pools.api.get(Pod.RESOURCE, next(iter(made.values())), "default")
+    assert "lin-0" in str(first["spec"].get("affinity", {})), "it may be bound to the Node that just failed three Pods"
+
+
+@simulated(2)
 async def test_pods_without_room_are_replaced_and_only_one_keeps_asking(world: World) -> None:
     pools = PoolWorld(world, linux=1)
     await pools.pool("big", 4, os="linux", pod_memory_mb=900_000)
@@ -293,3 +316,22 @@ async def test_a_pool_made_anew_under_the_same_name_leaves_the_jobs_of_its_names
     assert busy.metadata.uid in {pod.metadata.uid for pod in pools.pods("mac")}
     await pools.end(busy)
     await pools.eventually("nothing of it is left", lambda: len(pools.pods(living=False)) == 2)
+
+
+@simulated(1)
+async def test_pods_of_many_nodes_that_are_gone_are_let_go_although_none_of_them_can_end(world: World) -> None:
+    """Nodes are asked for a few at a time: those whose Pods are leaving already must not be asked for again and again."""
+    pools = PoolWorld(world, nodes=14, healing=None, bound=None)
+    await pools.pool("mac", 14, provisioning=Provisioning(max_concurrent_per_node=2))
+    await pools.settled("mac", 14)
+    held = {"metadata": {"finalizers": ["tart-kubelet.tuist.dev/vm-cleanup"]}}
+    for pod in pools.pods("mac"):
+        await pools.api.merge_patch(Pod, pod.metadata.name, held, "default")
+    gone = {f"mac-{number}" for number in range(1, 14)}
+    for name in gone:
+        await pools.api.delete(Node, name)
+    await pools.eventually(
+        "none of them counts any more",
+        lambda: not [p for p in pools.pods("mac") if p.spec.node_name in gone],
+        within=120,
+    )

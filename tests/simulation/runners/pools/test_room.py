@@ -12,6 +12,8 @@ from simulation.runners.pools.pool_world import PoolWorld
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.errors import KubeError
 from paddock.runners.api import Provisioning
+from paddock.runners.pools.pod_names import golden_label
+from paddock.simulator.faults import Fail
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
@@ -179,3 +181,81 @@ async def test_one_linux_node_out_of_service_costs_one_node(world: World, lag: f
         await jobs.turn()
         await world.clock.sleep(1.0)
     await _holds(pools, jobs, 16, _not_the_first, 100)
+
+
+@pytest.mark.parametrize("os", ["darwin", "linux"])
+@simulated(2)
+async def test_a_node_on_which_every_pod_fails_at_once_costs_one_node(world: World, os: str) -> None:
+    """It is always the emptiest, so that the scheduler sends every replacement there, while good Nodes have room."""
+    name = "mac" if os == "darwin" else "lin"
+    pools = PoolWorld(world, nodes=4) if os == "darwin" else PoolWorld(world, linux=4)
+    pools.boot = 3.0
+    shape = {"os": os, "provisioning": _MANY, "pod_cpu_milli": 32_000}
+    await pools.pool(name, 6, **shape)
+    await pools.settled(name, 6)
+    pools.failing.add(f"{name}-0")
+    for pod in pools.warm():
+        if pod.spec.node_name == f"{name}-0":
+            await pools.end(pod)
+    await pools.settled(name, 6, within=120)
+    assert f"{name}-0 (" in pools.ready_condition(name).message
+
+
+@simulated(1)
+async def test_a_failed_pod_that_the_server_refuses_to_delete_does_not_count_again_and_again(world: World) -> None:
+    pools = PoolWorld(world, nodes=4, bound=None)
+    pools.failing.add("mac-0")
+    rule = world.faults.inject(Fail(status=403), method="DELETE", path="*/pods/*")
+    await pools.pool("mac", 1)
+    await pools.eventually("it was tried often", lambda: rule.fired > 5, within=900)
+    assert "mac-0 (" not in pools.ready_condition("mac").message
+
+
+@pytest.mark.parametrize("refused", ["DELETE", "PATCH"])
+@simulated(1)
+async def test_a_pod_that_the_server_refuses_to_change_does_not_keep_the_pool_from_replacing_others(
+    world: World, refused: str
+) -> None:
+    """One that is to go, because it does not start; or one that is to be told to drain, because its image is old."""
+    pools = PoolWorld(world, nodes=4)
+    pools.boot = 3.0
+    if refused == "DELETE":
+        pools.broken.add("mac-0")
+    await pools.pool("mac", 7, provisioning=Provisioning(max_concurrent_per_node=2, start_timeout_seconds=60))
+    await pools.eventually("they have a Mac each", lambda: all(p.spec.node_name for p in pools.pods("mac")))
+    await world.clock.sleep(30)
+    stuck = next(pod for pod in pools.pods("mac") if pod.spec.node_name == "mac-0")
+    await pools.change("mac", replicas=len(pools.pods("mac")))
+    rule = world.faults.inject(Fail(status=403), method=refused, path=f"*/pods/{stuck.metadata.name}")
+    if refused == "PATCH":
+        await pools.change("mac", image="runner:2", rollout={"maxConcurrentPercent": 100})
+    else:
+        golden = {"metadata": {"labels": {golden_label("runner:1"): "true"}}}
+        await pools.api.merge_patch(Node, "mac-0", golden)
+    await pools.eventually("it is refused", lambda: rule.fired > 0)
+    before = {pod.metadata.uid for pod in pools.pods("mac")}
+    await pools.end(next(pod for pod in pools.warm() if pod.spec.node_name != "mac-0"))
+    await pools.eventually(
+        "what ended is replaced", lambda: any(p.metadata.uid not in before for p in pools.warm()), within=60
+    )
+    assert stuck.metadata.uid in {pod.metadata.uid for pod in pools.pods("mac")}
+    await pools.eventually("it is said", lambda: pools.ready_condition("mac").reason == "ChangeRefused", within=60)
+
+
+@simulated(1)
+async def test_an_ended_pod_that_the_server_refuses_to_delete_does_not_freeze_what_the_pool_says(world: World) -> None:
+    pools = PoolWorld(world, nodes=4)
+    await pools.pool("mac", 2)
+    await pools.settled("mac", 2)
+    first, second = pools.warm("mac")
+    world.faults.inject(Fail(status=403), method="DELETE", path=f"*/pods/{first.metadata.name}")
+    await pools.end(first)
+    await pools.eventually("it is replaced", lambda: len(pools.warm("mac")) == 2)
+    await pools.take(second)
+
+    def counted() -> bool:
+        seen = pools.seen_pool("mac")
+        return seen is not None and (seen.status.busy, seen.status.idle) == (1, 1)
+
+    await pools.eventually("the busy one is counted", counted)
+    assert pools.ready_condition("mac").reason == "ChangeRefused"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from paddock.runners.api.settings import HealingSettings
-from paddock.runners.healing.breaker import Streaks, implausible, within_caps
+from paddock.runners.healing.breaker import Attempts, Streaks, implausible, within_caps
 from paddock.runners.healing.evidence import redacted
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -61,3 +61,16 @@ def test_streaks_of_what_is_gone_are_forgotten() -> None:
 def test_long_runs_are_blotted_out_of_what_is_kept() -> None:
     assert redacted("config eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9eyJhbGciOi end") == "config *** end"
     assert redacted("exit code 137: no space left on device") == "exit code 137: no space left on device"
+
+
+def test_what_was_tried_and_is_still_there_goes_behind_all_others() -> None:
+    attempts = Attempts()
+    assert attempts.in_order(["a", "b", "c"], str) == ["a", "b", "c"]
+    attempts.tried("a")
+    attempts.tried("b")
+    assert attempts.in_order(["a", "b", "c"], str) == ["c", "a", "b"]
+    attempts.tried("c")
+    attempts.tried("a")
+    assert attempts.in_order(["a", "b", "c"], str) == ["b", "c", "a"]
+    assert attempts.in_order(["c"], str) == ["c"], "what is gone is forgotten"
+    assert attempts.in_order(["a", "c"], str) == ["a", "c"]

@@ -356,6 +356,21 @@ def test_no_node_is_avoided_without_a_majority_that_works(failing, pods, nodes) 
     assert made.avoid == ()
 
 
+def test_a_node_that_takes_no_pods_is_no_majority_that_works() -> None:
+    """Were both avoided, no Node were left: the three others are closed, silent or under pressure."""
+    others = [node("n3", cordoned=True), node("n4", ready="Unknown"), node("n5", pressure="DiskPressure")]
+    failures = [StartFailure(name, ago(minutes=1)) for name in ("n1", "n2") for _ in range(3)]
+    made = planned(pool(replicas=1), [], node("n1"), node("n2"), *others, failures=failures)
+    assert made.avoid == ()
+    assert "look at the image first" in message(made)
+
+
+def test_a_suspect_that_takes_no_pods_now_is_avoided_for_when_it_does() -> None:
+    nodes = [node("n1", ready="Unknown"), node("n2"), node("n3")]
+    failures = [StartFailure("n1", ago(minutes=1)) for _ in range(3)]
+    assert planned(pool(replicas=1), [], *nodes, failures=failures).avoid == ("n1",)
+
+
 def test_a_pod_that_started_since_clears_its_node() -> None:
     failures = [StartFailure("n1", ago(minutes=5)) for _ in range(3)]
     nodes = [node(f"n{i}", os="linux") for i in (1, 2, 3)]

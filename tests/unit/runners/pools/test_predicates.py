@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 from unit.runners.pools.built import NOW, ago, pod, pool, starting, waiting
 
 from paddock.kube.builtin import ContainerState, ContainerStateTerminated
@@ -41,6 +42,32 @@ def test_a_pod_is_busy_by_its_stamp_or_by_a_poller_that_is_done(each, is_busy) -
 )
 def test_warm_is_a_vm_that_asks_for_a_job_or_a_running_poller(each, os, is_warm) -> None:
     assert pod_predicates.warm(each, os) is is_warm
+
+
+_RAN = ContainerState(terminated=ContainerStateTerminated(exit_code=1))
+
+
+def _because(each, why):
+    return replace(each, status=replace(each.status, reason=why))
+
+
+@pytest.mark.parametrize(
+    ("each", "to_blame"),
+    [
+        (pod("refused", phase="Failed"), True),
+        (pod("refused", phase="Failed", poller="waiting"), True),
+        (_because(pod("vm", phase="Failed", runner=_RAN), "VMStartFailed"), True),
+        (_because(pod("vm of a job", phase="Failed", runner=_RAN, owner="acme"), "VMStartFailed"), False),
+        (_because(pod("vm", phase="Failed", runner=_RAN), "HostRebooted"), False),
+        (pod("poller that was sent away", phase="Failed", poller="done"), False),
+        (pod("runner that failed", phase="Failed", runner=_RAN), False),
+        (pod("ended well", phase="Succeeded"), False),
+        (pod("nowhere", phase="Failed", node=""), False),
+        (starting("starts"), False),
+    ],
+)
+def test_a_node_is_to_blame_for_a_pod_that_failed_there_before_anything_ran(each, to_blame) -> None:
+    assert pod_predicates.failed_to_start(each) is to_blame
 
 
 def test_a_pod_of_another_image_or_runtime_class_revision_is_stale() -> None:
