@@ -175,3 +175,22 @@ async def test_the_line_of_a_pool_that_changes_to_a_scale_set_is_served_to_its_e
     dispatcher.pools = [of_scale_set(MAC)]
     assert await rerouter(dispatcher).look() == 0
     assert (await bench.claimed(1)).job_id == 7
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_line_is_routed_anew_however_long_it_is(bench: Bench, gone: bool):
+    """Each job that is moved has a lock of its own, and the locks of a whole line do not fit into the server's memory."""
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(1))
+    await bench.ask(
+        "INSERT INTO jobs (job_id, account_id, pool, platform, vcpus, memory_mb, status, repository, label, labels, enqueued_at,"
+        " changed_at, changed_by, changed_why) SELECT n, account_id, pool, platform, vcpus, memory_mb, status, repository, label,"
+        " labels, enqueued_at, changed_at, changed_by, changed_why FROM jobs, generate_series(2, 12000) n RETURNING job_id"
+    )
+    dispatcher.pools = [LINUX] if gone else [named("mac-m5"), LINUX]
+    assert await rerouter(dispatcher).look() == 12_000
+    assert await bench.ask("SELECT DISTINCT pool, status FROM jobs") == [
+        ("mac-m4", "unserved") if gone else ("mac-m5", "queued")
+    ]
+    assert await rerouter(dispatcher).look() == 0
