@@ -20,9 +20,10 @@ _MOST_AT_ONCE = 500
 """Jobs that are moved in one transaction, each under its own lock."""
 
 GROUPS = """
--- routed_groups: the jobs that no runner has, by where they were sent and why
-SELECT status, pool, label, labels, CASE WHEN status = 'unserved' THEN changed_why ELSE '' END AS why, count(*)::integer AS jobs
-FROM jobs WHERE status IN ('waiting', 'unserved', 'queued') GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+-- routed_groups: the jobs that no runner has, by where they were sent, as what they are counted, and why
+SELECT status, pool, label, labels, CASE WHEN status = 'unserved' THEN changed_why ELSE '' END AS why, platform, vcpus, memory_mb,
+       count(*)::integer AS jobs
+FROM jobs WHERE status IN ('waiting', 'unserved', 'queued') GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
 """
 FORMER = """
 -- former_labels: what the newest jobs of webhooks were dispatched by, and where to; numbers of GitHub's only grow. Only jobs that a
@@ -48,12 +49,14 @@ _BITE = """
 WITH line AS MATERIALIZED (
     SELECT job_id FROM jobs
     WHERE status = %(read_status)s AND pool = %(read_pool)s AND label = %(read_label)s AND labels = %(read_labels)s::text[]
+      AND platform = %(read_platform)s AND vcpus = %(read_vcpus)s AND memory_mb = %(read_memory_mb)s
 ), bite AS MATERIALIZED (
     SELECT job_id FROM line WHERE job_id > %(after)s ORDER BY job_id LIMIT %(most)s
 ), free AS MATERIALIZED (
     SELECT job_id FROM jobs
     WHERE job_id = ANY (ARRAY(SELECT bite.job_id FROM bite))
       AND status = %(read_status)s AND pool = %(read_pool)s AND label = %(read_label)s AND labels = %(read_labels)s::text[]
+      AND platform = %(read_platform)s AND vcpus = %(read_vcpus)s AND memory_mb = %(read_memory_mb)s
     ORDER BY job_id FOR UPDATE SKIP LOCKED
 ), ours AS MATERIALIZED (
     SELECT job_id FROM free WHERE pg_try_advisory_xact_lock(job_lock_key(job_id))
@@ -80,16 +83,26 @@ STRAND = f"""
     WHERE job_id = ANY (ARRAY(SELECT ours.job_id FROM ours)) AND status IN ('queued', 'unserved') RETURNING 1
 )
 {_TOLD}"""
+RESIZE = f"""
+-- resize_group: as above; each keeps its place and everything else
+{_BITE}, moved AS (
+    UPDATE jobs SET platform = %(platform)s, vcpus = %(vcpus)s, memory_mb = %(memory_mb)s
+    WHERE job_id = ANY (ARRAY(SELECT ours.job_id FROM ours)) RETURNING 1
+)
+{_TOLD}"""
 
 
 class Routed(Struct, frozen=True, kw_only=True):
-    """Jobs that were sent to one pool alike. `why` is why no pool runs them, where none does."""
+    """Jobs that were sent to one pool alike, and are counted alike. `why` is why no pool runs them, where none does."""
 
     status: Literal["waiting", "unserved", "queued"]
     pool: str
     label: str
     labels: list[str]
     why: str
+    platform: Platform
+    vcpus: int
+    memory_mb: int
     jobs: int
 
 
@@ -166,6 +179,14 @@ class Rerouting:
         }
         return await self._in_bites(MOVE, params, pool)
 
+    async def resize(self, read: Routed, *, platform: Platform, vcpus: int, memory_mb: int) -> int:
+        """Their pool has another size: they are counted as that from now on. Gives how many. Repeatable.
+
+        What a Pod holds already is counted as it was admitted.
+        """
+        size = {"platform": platform, "vcpus": vcpus, "memory_mb": memory_mb}
+        return await self._in_bites(RESIZE, {**_read(read), **size}, read.pool if read.status == "queued" else "")
+
     async def strand(self, read: Routed, *, why: str, unsure: bool = False) -> int:
         """No pool runs these jobs: they leave the line and say so, until one does. Gives how many.
 
@@ -194,4 +215,7 @@ def _read(read: Routed) -> dict[str, object]:
         "read_pool": read.pool,
         "read_label": read.label,
         "read_labels": read.labels,
+        "read_platform": read.platform,
+        "read_vcpus": read.vcpus,
+        "read_memory_mb": read.memory_mb,
     }
