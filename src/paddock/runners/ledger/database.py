@@ -121,16 +121,26 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection of the pool. A lost one is LedgerUnavailableError, a value that does not fit InvalidEntryError."""
+        """A connection of the pool. A lost one is LedgerUnavailableError, a value that does not fit InvalidEntryError.
+
+        So is one to a server that takes no writes any more, as after a failover: it is closed, and the pool makes another, which
+        reaches the server that does.
+        """
         try:
             async with self._pool.connection() as connection:
-                yield connection
+                try:
+                    yield connection
+                except psycopg.errors.ReadOnlySqlTransaction:
+                    await connection.close()
+                    raise
         except (PoolTimeout, PoolClosed) as error:
             raise LedgerUnavailableError(f"no connection to the ledger's database is free: {error}") from error
         except psycopg.errors.ForeignKeyViolation as error:
             raise UnknownAccountError(_primary(error)) from error
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise InvalidEntryError(_primary(error)) from error
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            raise LedgerUnavailableError(f"the ledger's database takes no writes: {error}") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise LedgerUnavailableError(f"the ledger's database went away: {error}") from error
 
