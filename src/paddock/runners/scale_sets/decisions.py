@@ -169,7 +169,7 @@ def failure(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> 
     if isinstance(error, github.Forbidden | github.Unauthenticated):
         sentence = f"GitHub refuses the App at {place.path}: grant it {right!r} there and accept it ({error.message})"
         return Failure("Refused", sentence, 300.0)
-    if isinstance(error, github.NotFound):
+    if isinstance(error, github.NotFound | github.OutOfReach):
         where = (
             "name its repositories in scaleSet.repositories" if not place.repository else "check the repository's name"
         )

@@ -70,6 +70,39 @@ def test_a_deleted_set_is_made_again() -> None:
     run(act)
 
 
+def test_a_set_is_not_taken_for_gone_because_the_app_is_not_shown_its_organisation() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.custom_labels_dropped = True  # nothing but the row says whose the set is
+        queue.start()
+        await listening(queue)
+        kept = queue.scale_set.id
+        queue.github.rename_account("acme", "apex")
+        queue.github.state.service_tokens.clear()
+        await queue.until("it is refused", lambda: queue.book.source.state == "Refused", within=300.0)
+        assert "GitHub shows no runners of orgs/acme to the App" in queue.book.source.sentence
+        assert queue.book.source.scale_set_id == kept
+        queue.github.rename_account("apex", "acme")
+        await succeeds(queue)
+        assert queue.scale_set.id == kept
+
+    run(act)
+
+
+def test_a_set_that_is_to_go_is_not_left_because_the_app_is_not_shown_its_organisation() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        queue.github.rename_account("acme", "apex")
+        queue.github.state.service_tokens.clear()
+        queue.pool = None
+        await queue.until("it is refused", lambda: queue.book.source.state == "Refused", within=300.0)
+        assert "the scale set is still at GitHub" in queue.book.source.sentence
+        queue.github.rename_account("apex", "acme")
+        await queue.until("the set is gone", lambda: not queue.github.state.scale_sets, within=900.0)
+
+    run(act)
+
+
 @pytest.mark.parametrize("kind", ["admin", "queue", "registration"])
 def test_a_token_that_ended_is_replaced(kind: str) -> None:
     async def act(queue: QueueWorld) -> None:
