@@ -76,7 +76,7 @@ class Listener:
         self._metrics = context.metrics
         self._name = context.name
         self._pace = context.pace
-        self._place = place
+        self.place: Final = place
         self._pool = pool
         self._clash = clash
         self._wanted = wanted
@@ -105,7 +105,7 @@ class Listener:
             except github.GitHubError as error:
                 # A session that worked for a while is a new beginning.
                 failures = 1 if self._clock.monotonic() - heard > 60 else failures + 1
-                await self._pause(decisions.failure(error, self._place, failures=failures))
+                await self._pause(decisions.failure(error, self.place, failures=failures))
             except RefusedError as refused:
                 await self._pause(Failure("Refused", str(refused), self._pace.refused))
             except LedgerUnavailableError as error:
@@ -182,7 +182,7 @@ class Listener:
             # Perhaps GitHub lets nobody close what another process opened. Whether it stands still, the opening of the next one says.
             log.info("a session could not be closed", pool=self._source.pool, why=error.message)
         try:
-            session = await self._github.open_session(self._place, number, self._name)
+            session = await self._github.open_session(self.place, number, self._name)
         except github.NotFound:
             # It was there a moment ago, so this is no refusal: the next round looks the set up, and makes it if it must.
             raise github.Unavailable("the scale set is gone; it is looked up again") from None
@@ -205,12 +205,12 @@ class Listener:
 
     async def _close_sessions(self, scale_set_id: int) -> None:
         for known in self._known_sessions():
-            await self._github.close_session(self._place, scale_set_id, known)
+            await self._github.close_session(self.place, scale_set_id, known)
         self._session = None
 
     async def _renew(self, scale_set_id: int, session: QueueSession) -> QueueSession:
         try:
-            self._session = await self._github.renew_session(self._place, scale_set_id, session.session_id)
+            self._session = await self._github.renew_session(self.place, scale_set_id, session.session_id)
         except github.NotFound:
             self._session = None
             raise github.Unavailable("GitHub gave the session up; a new one is opened") from None
@@ -223,7 +223,7 @@ class Listener:
         any point before the delete: the set is recorded and is listened to again, with nothing asked for. After it: see `delete`.
         """
         self._unused_looks, self._session = 0, None
-        await self._github.close_session(self._place, self._source.scale_set_id or 0, session.session_id)
+        await self._github.close_session(self.place, self._source.scale_set_id or 0, session.session_id)
         await self._set.record(session_id="")
         if await self._set.delete():
             log.info("a scale set was given up", pool=self._source.pool)
@@ -278,7 +278,7 @@ class Listener:
                 offers.append(entry.runner_request_id)
         if offers:
             with suppress(github.NotFound):  # where GitHub assigns by itself there is nothing to acquire
-                await self._github.acquire(self._place, scale_set_id, session, offers)
+                await self._github.acquire(self.place, scale_set_id, session, offers)
         try:
             await self._github.acknowledge(session, message.message_id)
         except (github.Unauthenticated, github.NotFound):

@@ -139,6 +139,9 @@ class Listeners:
         await self._wake()
         await self._abandon(out_of_reach)
         for key, place in {**retiring, **wanted}.items():
+            if key in self._tasks and self._tasks[key][0].place != place:
+                # The account was renamed, or has installed the App anew: the former place is refused for ever.
+                await self._end(key)
             if key not in self._tasks:
                 await self._try(key, place)
 
@@ -148,11 +151,8 @@ class Listeners:
         They are known by a `Starting` that is not the one which their lease was taken with: only `AppAccess` writes one.
         """
         for key, since in (await self._ledger.scale_sets.starting()).items():
-            listened = self._tasks.get(SourceKey(*key))
-            if listened is not None and self._known_since.get(SourceKey(*key)) != since:
-                self._tasks.pop(SourceKey(*key))
-                await _cancelled(listened[1])
-                await listened[0].close()
+            if SourceKey(*key) in self._tasks and self._known_since.get(SourceKey(*key)) != since:
+                await self._end(SourceKey(*key))
 
     async def _not_over(self) -> tuple[dict[SourceKey, RunnerPlace], dict[SourceKey, str]]:
         """Sources that no pool asks for any more and that are not retired yet, by their rows: no process need remember them.
@@ -239,6 +239,11 @@ class Listeners:
             with suppress(LeaseLostError):
                 await self._ledger.scale_sets.note(source, "Stopped", why)
             await self._ledger.scale_sets.give_back(source)
+
+    async def _end(self, key: SourceKey) -> None:
+        listener, task = self._tasks.pop(key)
+        await _cancelled(task)
+        await listener.close()
 
     async def _stop(self, keys: Sequence[SourceKey]) -> None:
         listeners = [self._tasks.pop(key) for key in keys]
