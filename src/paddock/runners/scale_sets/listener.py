@@ -158,10 +158,10 @@ class Listener:
                 # The queue's token ended. A session that GitHub gave up meanwhile is opened anew by the caller.
                 session, renewed = await self._renew(scale_set.scale_set_id, session), True
                 continue
-            except github.NotFound:
-                # Evicted, or the set is gone: the next round looks up both.
+            except (github.NotFound, github.Forbidden, github.Invalid) as error:
+                # Evicted, or the set is gone: the next round looks up both. A queue that refuses a session says nothing of the App.
                 self._session = None
-                raise github.Unavailable("the session is gone; a new one is opened") from None
+                raise github.Unavailable(f"the session is gone; a new one is opened ({error.message})") from None
             renewed = False
             if message is not None:
                 await self._take(scale_set.scale_set_id, session, message, pool)
@@ -277,8 +277,12 @@ class Listener:
             if entry.message_type == "JobAvailable" and entry.runner_request_id > 0:
                 offers.append(entry.runner_request_id)
         if offers:
-            with suppress(github.NotFound):  # where GitHub assigns by itself there is nothing to acquire
-                await self._github.acquire(self.place, scale_set_id, session, offers)
+            try:
+                with suppress(github.NotFound):  # where GitHub assigns by itself there is nothing to acquire
+                    await self._github.acquire(self.place, scale_set_id, session, offers)
+            except github.Unauthenticated:
+                # The queue's token, not the App's, ended while the poll was held: the offers come again to the next session.
+                raise github.Unavailable("the queue's token ended before the offered jobs were acquired") from None
         try:
             await self._github.acknowledge(session, message.message_id)
         except (github.Unauthenticated, github.NotFound):

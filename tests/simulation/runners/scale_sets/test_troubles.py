@@ -10,6 +10,7 @@ from simulation.runners.scale_sets.queue_world import LABEL, QueueWorld, pool, s
 
 from paddock.runners.ledger.scale_sets import Room
 from paddock.simulator.faults import Fail, LoseAnswer
+from paddock.simulator.github.requests import json_answer
 from paddock.simulator.github.scale_sets_api import ScaleSetsApi
 from paddock.simulator.github.state import WaitingMessage
 from paddock.simulator.process import simulate
@@ -112,6 +113,52 @@ def test_a_token_that_ended_is_replaced(kind: str) -> None:
         for text in [text for text, token in tokens.items() if token.kind == kind]:
             del tokens[text]
         await succeeds(queue)
+
+    run(act)
+
+
+def test_a_token_that_ends_before_the_offered_jobs_are_acquired_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = ScaleSetsApi.answer
+    ended: list[str] = []
+
+    async def act(queue: QueueWorld) -> None:
+        def answers(api: ScaleSetsApi, request: Any, operation: str, parts: dict[str, str], now: datetime) -> Any:
+            if operation == "acquire_jobs" and not ended:
+                tokens = queue.github.state.service_tokens
+                ended.extend(text for text, token in tokens.items() if token.kind == "queue")
+                for text in ended:
+                    del tokens[text]
+            return answered(api, request, operation, parts, now)
+
+        monkeypatch.setattr(ScaleSetsApi, "answer", answers)
+        queue.github.behaviour.acquire_flow = True
+        queue.start()
+        await listening(queue)
+        await succeeds(queue)
+        assert ended
+        assert "Refused" not in [state for _, state, _ in queue.book.states]
+
+    run(act)
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_session_that_the_queue_refuses_is_opened_anew(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    answered = ScaleSetsApi.answer
+    refused: set[str] = set()
+
+    async def act(queue: QueueWorld) -> None:
+        def answers(api: ScaleSetsApi, request: Any, operation: str, parts: dict[str, str], now: datetime) -> Any:
+            if operation == "poll_messages" and parts["session_id"] in refused:
+                return json_answer(status, {"errorKind": "SessionInvalid", "errorMessage": "the session is invalid"})
+            return answered(api, request, operation, parts, now)
+
+        monkeypatch.setattr(ScaleSetsApi, "answer", answers)
+        queue.start()
+        await listening(queue)
+        refused.add(queue.scale_set.session)
+        await succeeds(queue)
+        assert queue.scale_set.session not in refused
+        assert "Refused" not in [state for _, state, _ in queue.book.states]
 
     run(act)
 
