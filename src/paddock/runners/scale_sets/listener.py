@@ -35,6 +35,8 @@ __all__ = ["Listener", "ListenerContext"]
 log = get_logger("scale sets")
 _CLOSING: Final = 5.0
 _UNUSED_LOOKS: Final = 2
+_DEAF: Final = 2
+"""After so many polls in a row without an answer a session that opens is no sign that the queue is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,8 @@ class Listener:
         self._assigned = source.assigned
         self._said: tuple[SourceState, str] | None = None
         self._unused_looks = 0
+        self._unanswered = 0
+        self._why_unanswered = ""
         self._session: QueueSession | None = None
         self._counting = Counting(
             context.github, context.book, context.clock, context.metrics, context.pace, place, self._present_pool
@@ -244,14 +248,18 @@ class Listener:
                 if not polling.done() and await self._look_for_the_last_job(polling):
                     return None
             message = polling.result()
+            if message is None and self._clock.monotonic() - began < self._pace.at_once:
+                # Seen in outages. Asked again without a pause it would be asked for ever, so this counts as a failure.
+                raise github.Unavailable("GitHub answers at once and without a message")
+        except github.GitHubError as error:
+            self._unanswered, self._why_unanswered = self._unanswered + 1, error.message
+            raise
         finally:
             if not polling.done():
                 polling.cancel()
                 with suppress(asyncio.CancelledError, github.GitHubError):
                     await polling
-        if message is None and self._clock.monotonic() - began < self._pace.at_once:
-            # Seen in outages. Asked again without a pause it would be asked for ever, so this counts as a failure.
-            raise github.Unavailable("GitHub answers at once and without a message")
+        self._unanswered = 0
         if message is None:
             await self._heard(advertised=asked)
             await self._look_for_the_last_job(None)
@@ -303,8 +311,9 @@ class Listener:
     ) -> None:
         self._assigned = self._assigned if assigned is None else assigned
         self._said = state, sentence = self._standing()
+        heard = self._unanswered < _DEAF
         await self._book.note(
-            self._source, state, sentence, heard=True, assigned=assigned, running=running, advertised=advertised
+            self._source, state, sentence, heard=heard, assigned=assigned, running=running, advertised=advertised
         )
 
     async def _say_what_changed(self) -> None:
@@ -314,7 +323,12 @@ class Listener:
             self._said = standing
 
     def _standing(self) -> tuple[SourceState, str]:
-        if not self._serves_the_pool():
+        served = self._serves_the_pool()
+        if self._unanswered >= _DEAF:
+            # Sessions are opened, and each would pass for a new beginning.
+            why = decisions.unanswered(self._unanswered, self._why_unanswered)
+            return "Lost", why if served else decisions.not_retired(why)
+        if not served:
             return "Listening", decisions.retiring(self._assigned)
         state: SourceState = "Refused" if self._set.needs_a_person() else "Listening"
         return state, self._set.sentence(self._present_pool(), self._assigned)

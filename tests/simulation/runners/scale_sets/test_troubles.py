@@ -406,6 +406,29 @@ def test_a_lost_source_is_seen_within_a_minute_and_healed() -> None:
     run(act)
 
 
+def silent_for(queue: QueueWorld) -> float:
+    """As the gauge says it, which the alert looks at."""
+    source = queue.book.source
+    return (queue.world.clock.now() - (source.heard_at or source.since)).total_seconds()
+
+
+def test_a_queue_that_answers_no_poll_is_lost_although_it_opens_sessions() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        away = queue.world.faults.inject(Fail(), method="GET", path="/broker/queue/*")
+        await queue.world.clock.sleep(300.0)
+        assert silent_for(queue) > 200.0
+        for _ in range(120):
+            assert queue.book.source.state == "Lost"
+            await queue.world.clock.sleep(1.0)
+        queue.world.faults.rules.remove(away)
+        await listening(queue)
+        await succeeds(queue)
+
+    run(act)
+
+
 def test_two_processes_share_a_set_and_the_second_takes_over_within_a_minute() -> None:
     async def act(queue: QueueWorld) -> None:
         queue.start("a", restart_after=None)
