@@ -35,6 +35,8 @@ __all__ = ["Listener", "ListenerContext"]
 log = get_logger("scale sets")
 _CLOSING: Final = 5.0
 _UNUSED_LOOKS: Final = 2
+_LATELY: Final = 60.0
+"""A poll that says nothing takes up to fifty seconds: whoever is answered has been answered within this time."""
 _DEAF: Final = 2
 """After so many polls in a row without an answer a session that opens is no sign that the queue is read."""
 
@@ -91,6 +93,7 @@ class Listener:
         self._unused_looks = 0
         self._unanswered = 0
         self._why_unanswered = ""
+        self._answered_at = context.clock.monotonic()
         self._session: QueueSession | None = None
         self._counting = Counting(
             context.github, context.book, context.clock, context.metrics, context.pace, place, self._present_pool
@@ -241,8 +244,10 @@ class Listener:
         try:
             while not polling.done():
                 await asyncio.wait({polling}, timeout=self._pace.capacity)
-                if not polling.done() and (await self._capacity(self._present_pool()) != asked or self._set_is_due()):
-                    return None
+                if not polling.done():
+                    capacity = await self._capacity(self._present_pool())
+                    if self._is_broken_off(asked, capacity) or self._set_is_due():
+                        return None
                 if not polling.done():
                     await self._counting.look(self._source, polling)
                 if not polling.done() and await self._look_for_the_last_job(polling):
@@ -259,7 +264,7 @@ class Listener:
                 polling.cancel()
                 with suppress(asyncio.CancelledError, github.GitHubError):
                     await polling
-        self._unanswered = 0
+        self._unanswered, self._answered_at = 0, self._clock.monotonic()
         if message is None:
             await self._heard(advertised=asked)
             await self._look_for_the_last_job(None)
@@ -267,6 +272,15 @@ class Listener:
             counts = message.statistics
             await self._heard(counts.total_assigned_jobs, counts.total_running_jobs, advertised=asked)
         return message
+
+    def _is_broken_off(self, asked: int, capacity: int) -> bool:
+        """Whether a poll that asks for so many ends before its time. For fewer always: more would be promised than can start.
+
+        For more only while GitHub has answered lately: polls that all are broken off prove nothing, and a queue that does not
+        answer would never be found out. A poll that asks for none shows none.
+        """
+        lately = self._clock.monotonic() - self._answered_at < _LATELY
+        return capacity < asked or (capacity > asked and (lately or asked == 0))
 
     async def _take(self, scale_set_id: int, session: QueueSession, message: QueueMessage, pool: RunnerPool) -> None:
         """Everything into the ledger, then the offers, then the delete. Died in between: the message comes again."""

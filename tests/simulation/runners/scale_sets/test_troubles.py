@@ -429,6 +429,23 @@ def test_a_queue_that_answers_no_poll_is_lost_although_it_opens_sessions() -> No
     run(act)
 
 
+def test_a_capacity_that_changes_all_the_time_is_not_taken_for_silence() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        promised: set[int] = set()
+        for turn in range(120):
+            used = 6 * (turn % 2)
+            queue.book.room_ = Room(vcpus=12, memory_mb=28_672, elsewhere_vcpus=used, elsewhere_memory_mb=0, rivals=0)
+            await queue.world.clock.sleep(5.0)
+            promised.add(queue.scale_set.capacity)
+            assert silent_for(queue) <= 120.0
+        assert promised == {1, 2}
+        await succeeds(queue)
+
+    run(act)
+
+
 def test_two_processes_share_a_set_and_the_second_takes_over_within_a_minute() -> None:
     async def act(queue: QueueWorld) -> None:
         queue.start("a", restart_after=None)
