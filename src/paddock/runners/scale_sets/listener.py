@@ -15,6 +15,7 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.tasks import end
 from paddock.clients.github import errors as github
 from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSets
@@ -261,9 +262,9 @@ class Listener:
             raise
         finally:
             if not polling.done():
-                polling.cancel()
-                with suppress(asyncio.CancelledError, github.GitHubError):
-                    await polling
+                await end(polling)
+                if not polling.cancelled():
+                    polling.exception()  # it ended by itself at that moment
         self._unanswered, self._answered_at = 0, self._clock.monotonic()
         if message is None:
             await self._heard(advertised=asked)

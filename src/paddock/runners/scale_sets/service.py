@@ -16,6 +16,7 @@ from typing import NamedTuple
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.tasks import end
 from paddock.clients.github import GitHub, GitHubError, RateLimited, RunnerPlace, ScaleSets
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import InvalidEntryError, Ledger, LedgerError, LedgerUnavailableError
@@ -232,7 +233,7 @@ class Listeners:
         """
         for key, login in logins.items():
             if (listened := self._tasks.pop(key, None)) is not None:
-                await _cancelled(listened[1])
+                await end(listened[1])
             if (source := await self._take(key)) is None:
                 continue
             why = f"the App is not installed at {login} any more: the scale set is left there"
@@ -241,14 +242,15 @@ class Listeners:
             await self._ledger.scale_sets.give_back(source)
 
     async def _end(self, key: SourceKey) -> None:
-        listener, task = self._tasks.pop(key)
-        await _cancelled(task)
+        listener, task = self._tasks[key]
+        await end(task)
         await listener.close()
+        del self._tasks[key]  # cancelled before this, it is among those that are closed at the end
 
     async def _stop(self, keys: Sequence[SourceKey]) -> None:
         listeners = [self._tasks.pop(key) for key in keys]
         for _, task in listeners:
-            await _cancelled(task)
+            await end(task)
         await asyncio.gather(*(listener.close() for listener, _ in listeners), return_exceptions=True)
 
     async def _learn_installations(self) -> None:
@@ -295,9 +297,3 @@ class Listeners:
 
     def _standing(self) -> list[RunnerPool]:
         return [pool for pool in self._context.pools() or () if pool.metadata.deletion_timestamp is None]
-
-
-async def _cancelled(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

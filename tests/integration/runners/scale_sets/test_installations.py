@@ -8,6 +8,8 @@ from integration.runners.scale_sets.listeners_world import listeners_world
 from integration.schemas import Schemas
 
 from paddock.clients.github import Forbidden, scaleset_connection
+from paddock.clients.github.scaleset import QueueSession
+from paddock.clients.github.scaleset_client import ScaleSetClient
 from paddock.runners.scale_sets import decisions
 
 
@@ -64,3 +66,32 @@ async def test_an_account_that_is_renamed_is_listened_to_under_its_new_login(sch
         await world.reaches("Refused")
         await world.ledger.accounts.enrol(world.account.id, "apex", world.account.installation_id)
         await world.reaches("Listening")
+
+
+async def test_a_process_that_is_stopped_while_it_ends_a_listener_ends(
+    schemas: Schemas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poll = ScaleSetClient.poll
+    ending = asyncio.Event()
+
+    async def slow_to_end(client: ScaleSetClient, session: QueueSession, *, after: int, capacity: int) -> object:
+        try:
+            return await poll(client, session, after=after, capacity=capacity)
+        except asyncio.CancelledError:
+            ending.set()
+            await asyncio.sleep(0.5)  # until its connection is closed
+            raise
+
+    monkeypatch.setattr(ScaleSetClient, "poll", slow_to_end)
+    async with listeners_world(schemas) as world:
+        await world.start()
+        await world.reaches("Listening")
+        new = world.github.install("acme")
+        await world.ledger.accounts.enrol(new.id, "acme", new.installation_id)
+        await ending.wait()
+        stopping = asyncio.ensure_future(world.stop())
+        await asyncio.wait({stopping}, timeout=10.0)
+        assert stopping.done(), "it goes on"
+        source = await world.source()
+        assert source is not None
+        assert (source.session_id, source.dispatcher_id) == ("", None)
