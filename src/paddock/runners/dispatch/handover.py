@@ -252,7 +252,7 @@ class Handover:
             raise GivenUpError("forbidden", why, scope="account", retry_after=60.0) from error
         except github.Unauthenticated as error:
             raise GivenUpError("forbidden", f"GitHub refuses a runner: {error}", scope="account") from error
-        except github.NotFound as error:
+        except (github.NotFound, github.OutOfReach) as error:
             why = (
                 f"GitHub knows neither {claim.repository} nor its owner: {error}: if it was transferred or renamed, install the "
                 "App for its new owner and run the workflow again; if it is gone, its jobs are closed with it"
