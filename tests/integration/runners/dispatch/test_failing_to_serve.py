@@ -132,6 +132,26 @@ async def test_a_suspended_installation_is_none(rig: Rig):
     assert rig.github.minted == []
 
 
+async def test_where_github_cannot_be_asked_nobody_is_told_to_install_the_app(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+):
+    await rig.accounts(ACME)
+    await rig.ledger.accounts.enrol(ACME, "org1", installation_id=None)
+
+    async def away() -> list[Installation]:
+        raise github.Unavailable("503")
+
+    monkeypatch.setattr(rig.github, "installations", away)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=1)).status_code == 204
+    assert await clean(rig, pod)
+    waiting = await rig.ledger.overview.waiting(1)
+    assert waiting is not None
+    assert "GitHub cannot be asked whether the App is installed for org1: 503" in waiting.why
+    assert "install it there" not in waiting.why
+
+
 async def test_a_group_that_is_refused_is_one_sentence_with_its_remedy_and_no_loop(rig: Rig):
     await rig.accounts(ACME)
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
