@@ -96,6 +96,7 @@ class Listener:
         self._why_unanswered = ""
         self._answered_at = context.clock.monotonic()
         self._session: QueueSession | None = None
+        self._written: list[int] = []
         self._counting = Counting(
             context.github, context.book, context.clock, context.metrics, context.pace, place, self._present_pool
         )
@@ -150,6 +151,7 @@ class Listener:
             return False
         session = await self._ensure_session(scale_set)
         after, renewed = 0, False
+        self._written.clear()  # what is left of another session comes again in this one
         self._counting.heard_a_message()
         while True:
             self._refuse_a_clash()
@@ -179,6 +181,7 @@ class Listener:
                 await self._give_up_set(session)
                 return True
             else:
+                await self._delete_written(session)
                 await self._counting.look(self._source, None)
 
     async def _ensure_session(self, scale_set: ScaleSet) -> QueueSession:
@@ -306,11 +309,22 @@ class Listener:
             except github.Unauthenticated:
                 # The queue's token, not the App's, ended while the poll was held: the offers come again to the next session.
                 raise github.Unavailable("the queue's token ended before the offered jobs were acquired") from None
-        try:
-            await self._github.acknowledge(session, message.message_id)
-        except (github.Unauthenticated, github.NotFound):
-            # The session ended before the delete: the message comes again, changes nothing, and is deleted then.
-            log.info("a message comes again", pool=self._source.pool, message=message.message_id)
+        self._written.append(message.message_id)
+        await self._delete_written(session)
+
+    async def _delete_written(self, session: QueueSession) -> None:
+        """Delete what is in the ledger. What GitHub does not delete is tried again after the next poll, and comes again to the next
+        session, where it changes nothing. Asked for at once it would hide all behind it; if GitHub is away, the poll says so.
+        """
+        while self._written:
+            try:
+                await self._github.acknowledge(session, self._written[0])
+            except github.RateLimited:
+                raise
+            except github.GitHubError as error:
+                log.info("a message is not deleted yet", pool=self._source.pool, why=error.message)
+                return
+            del self._written[0]
 
     async def _set_aside(self, message: QueueMessage, digest: str, why: str, body: str) -> None:
         self._metrics.quarantined.inc()

@@ -406,6 +406,25 @@ def test_a_lost_source_is_seen_within_a_minute_and_healed() -> None:
     run(act)
 
 
+def test_messages_that_cannot_be_deleted_hold_up_none_behind_them() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        queue.world.faults.inject(Fail(), method="DELETE", path="/broker/queue/*")
+        for _ in range(2):
+            (job,) = queue.submit(1, seconds=30.0)
+            await queue.until("it is over", lambda job=job: job.status == "completed", within=120.0)
+            assert (job.conclusion, job.starts) == ("success", 1)
+        await queue.until("it is written", lambda: all(row.status == "over" for row in queue.book.rows.values()))
+        assert "Lost" not in [state for _, state, _ in queue.book.states]
+        assert queue.scale_set.messages
+        queue.world.faults.rules.clear()
+        await queue.until("all is settled", queue.settled, within=120.0)
+        assert len(queue.book.rows) == 2
+
+    run(act)
+
+
 def silent_for(queue: QueueWorld) -> float:
     """As the gauge says it, which the alert looks at."""
     source = queue.book.source
