@@ -15,6 +15,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from paddock.hosts.api import BootstrapFailure, MachineStatus, ScalewayAppleSiliconMachine
+from paddock.hosts.cluster_api import PAUSED
+from paddock.hosts.first_contact import EXPIRED
 from paddock.kube.conditions import get_condition
 
 __all__ = ["HALTED", "PROBE", "Halt", "fleet_halt", "remembered", "same_fleet", "signature"]
@@ -126,14 +128,17 @@ def _succeeded_since(machines: Iterable[Machine], moment: datetime) -> bool:
 
 
 def _probe(machines: Iterable[Machine]) -> str:
-    """The machine with a host that has waited longest."""
+    """The machine with a host that has waited longest, of those that can be tried: one that cannot would be next for ever."""
     waiting = [
         machine
         for machine in machines
         if machine.status.server_id
         and machine.metadata.deletion_timestamp is None
+        and PAUSED not in machine.metadata.annotations
+        and machine.status.reinstall is None
         and (said := get_condition(machine.status.conditions, "Bootstrapped")) is not None
         and said.status != "True"
+        and said.reason != EXPIRED
     ]
 
     def waited(machine: Machine) -> tuple[float, str]:

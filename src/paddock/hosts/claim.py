@@ -14,6 +14,7 @@ from paddock.clients.scaleway import Server
 from paddock.clients.scaleway.os_family import family_key
 from paddock.hosts import names
 from paddock.hosts.api import HostClaim, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.first_contact import Refuse, first_contact
 from paddock.hosts.names import NameKind, Rename
 from paddock.hosts.orphans import HostState
 
@@ -126,7 +127,8 @@ def choose(
     """The host to claim: the one with the best record, and of these the one that was free longest.
 
     Hosts that other machines already reach for are passed over. A host that failed before is chosen last, so that bad Macs
-    do not rotate through a fleet while good ones lie idle.
+    do not rotate through a fleet while good ones lie idle; after all others comes one that showed no SSH key in time, with
+    which its machine would wait for a person.
     """
     refusals: Counter[str] = Counter()
     fitting: list[ScalewayAppleSiliconHost] = []
@@ -141,7 +143,7 @@ def choose(
         else:
             fitting.append(host)
     if fitting:
-        return Candidate(min(fitting, key=lambda host: (failed_lives(host), _free_since(host), host.metadata.name)))
+        return Candidate(min(fitting, key=lambda host: _comes_last(host, now)))
     if not pooled:
         return NoneFits(
             f"no host in zone {spec.zone} has a name that starts with {pool_prefix}: order one, or wait for a release"
@@ -153,6 +155,11 @@ def choose(
 def failed_lives(host: ScalewayAppleSiliconHost) -> int:
     """In how many lives since its last success this host was given up: what its reputation is."""
     return host.status.history.failed_lives
+
+
+def _comes_last(host: ScalewayAppleSiliconHost, now: datetime) -> tuple[bool, int, float, str]:
+    unknown = isinstance(first_contact(host, now), Refuse)
+    return unknown, failed_lives(host), _free_since(host), host.metadata.name
 
 
 def _free_since(host: ScalewayAppleSiliconHost) -> float:

@@ -13,6 +13,7 @@ __all__ = [
     "ending",
     "gives_back",
     "may_end_jobs",
+    "terminates",
 ]
 
 RELEASE_POLICY = "tuist.dev/release-policy"
@@ -54,6 +55,11 @@ def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost 
     if host is None:
         return HostUnknown(f"server {machine.status.server_id or machine.status.claiming} is not in the inventory")
     claim = host.spec.claim
+    named = machine.status.server_id or machine.status.ordering
+    if claim is None and host.spec.release is None and named and not host.status.cloud_name:
+        # The inventory makes a Host first and writes what it saw after it: a name that is not there yet is nobody else's.
+        server = machine.status.server_id or machine.status.claiming
+        return HostUnknown(f"the inventory has not said yet under which name the cloud shows server {server}")
     mine = claim is not None and claim.machine_uid == machine.metadata.uid
     legacy = claim is None and bool(machine.status.server_id) and host.status.cloud_name == machine.metadata.name
     ordered = claim is None and bool(machine.status.ordering) and host.status.cloud_name == machine.status.ordering
@@ -67,8 +73,7 @@ def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost 
     if host.spec.release is not None:
         return SkipRelease("ReleaseRecorded", "the host is being given back already")
     prefix = machine.spec.adopt_pool_prefix or default_prefix
-    terminate = machine.metadata.annotations.get(RELEASE_POLICY) == "terminate" or machine.spec.source == "Order"
-    if terminate:
+    if terminates(machine):
         return RecordRelease("terminate", prefix)
     if not prefix:
         return SkipRelease(
@@ -77,6 +82,13 @@ def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost 
             "it keeps running, and the sweep reports it",
         )
     return RecordRelease("pool", prefix)
+
+
+def terminates(machine: ScalewayAppleSiliconMachine) -> bool:
+    """Whether the host of this machine ends with it, however that comes: what was rented for one machine would lie in a pool
+    that nobody claims from, and be paid for.
+    """
+    return machine.metadata.annotations.get(RELEASE_POLICY) == "terminate" or machine.spec.source == "Order"
 
 
 def may_end_jobs(decided: Ending) -> bool:

@@ -12,10 +12,12 @@ from typing import Final
 
 from paddock.hosts.api import FirstContact, ScalewayAppleSiliconHost
 
-__all__ = ["TRUSTED_KEY", "WINDOW", "Believe", "Known", "Refuse", "first_contact", "opened"]
+__all__ = ["EXPIRED", "TRUSTED_KEY", "WINDOW", "Believe", "Known", "Refuse", "first_contact", "opened"]
 
 Host = ScalewayAppleSiliconHost
 WINDOW: Final = timedelta(hours=2)
+EXPIRED: Final = "FirstContactExpired"
+"""The reason of a machine whose host is not dialled, because nobody knows its key."""
 TRUSTED_KEY: Final = "tuist.dev/trust-host-key"
 """On a Host: the fingerprint that a person vouches for (`SHA256:…`)."""
 

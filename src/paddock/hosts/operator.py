@@ -200,8 +200,12 @@ class HostOperator:
         ]
 
     def zones(self) -> set[str]:
-        """The zones of the flags and those of every machine: a host is found wherever it was claimed."""
-        return {*self._settings.zones, *(machine.spec.zone for machine in self.machines.reader.list())}
+        """The zones of the flags, of every machine and of every Host: a host is found wherever it was claimed, also when the
+        last machine there is gone.
+        """
+        named = (machine.spec.zone for machine in self.machines.reader.list())
+        known = (host.spec.zone for host in self.hosts.reader.list() if host.spec.zone)
+        return {*self._settings.zones, *named, *known}
 
 
 def _fits(machine: Machine, host: Host) -> bool:

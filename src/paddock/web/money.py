@@ -12,7 +12,7 @@ __all__ = ["Money", "Share", "money_of"]
 
 _SHARES = (
     ("busy", "busy", "a job runs", ("busy", "draining")),
-    ("ready", "ready", "warm, waits for a job", ("ready",)),
+    ("ready", "ready", "up, no job runs", ("ready",)),
     ("idle", "idle", "in the pool, no machine has it", ("free", "quarantined")),
     ("setup", "setting up", "claimed, not yet ready", ("setup", "claiming", "failing", "unknown")),
     ("wiping", "reinstalling", "being wiped for the next", ("wiping",)),

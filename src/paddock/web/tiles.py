@@ -15,6 +15,7 @@ from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL
 from paddock.runners.ledger.views import RunningJob
+from paddock.runners.pools.pod_predicates import alive, warm
 from paddock.web.page_data import PageData
 
 __all__ = ["STATES", "Group", "Tile", "TileState", "groups_of", "tile_states"]
@@ -96,6 +97,8 @@ class _Around:
     machines: Mapping[str, Machine]
     nodes: Mapping[str, Node]
     busy: Mapping[str, Pod]
+    idle: Mapping[str, str]
+    """By Node: what its runners without a job do."""
     jobs: Mapping[str, RunningJob]
 
 
@@ -105,6 +108,7 @@ def groups_of(seen: PageData) -> tuple[Group, ...]:
         machines={machine.metadata.uid: machine for machine in seen.machines},
         nodes={node.metadata.name: node for node in seen.nodes},
         busy={pod.spec.node_name: pod for pod in seen.pods if _works(pod)},
+        idle=_idle(seen.pods),
         jobs={job.pod_uid: job for job in (seen.ledger.running if seen.ledger else ()) if job.pod_uid},
     )
     by_group: dict[tuple[str, str], list[Tile]] = {}
@@ -138,7 +142,7 @@ def _tile(host: Host, around: _Around, now: datetime) -> Tile:
         state=state,
         zone=host.spec.zone or "no zone",
         fleet=_fleet(machine) if machine is not None else "",
-        doing=_doing(state, host, machine, pod),
+        doing=_doing(state, host, machine, pod, around.idle),
         job=f"{job.repository} · {job.job_name or job.workflow_name}" if job is not None else "",
         step=_STEPS.index(step) + 1 if step in _STEPS else 0,
         steps=len(_STEPS) if step else 0,
@@ -175,8 +179,10 @@ def _state(host: Host, machine: Machine | None, node: Node | None, pod: Pod | No
     return "setup" if machine.status.phase == "Bootstrapping" else "claiming"
 
 
-def _doing(state: str, host: Host, machine: Machine | None, pod: Pod | None) -> str:
+def _doing(state: str, host: Host, machine: Machine | None, pod: Pod | None, idle: Mapping[str, str]) -> str:
     match state:
+        case "ready" if machine is not None and not host.spec.quarantine:
+            return idle.get(machine.metadata.name, "no runner is on it")
         case "wiping":
             wipe = host.spec.release.wipe if host.spec.release is not None else ""
             return {"requested": "wipe asked for", "started": "being wiped"}.get(wipe, "being given back")
@@ -205,6 +211,20 @@ def _since(state: str, host: Host, machine: Machine | None, job: RunningJob | No
         case _:
             return None
     return ready.last_transition_time if ready is not None else None
+
+
+def _idle(pods: Sequence[Pod]) -> dict[str, str]:
+    """By Node, of Pods that are there: a Mac with two of them waits for a job as soon as one does."""
+    said: dict[str, str] = {}
+    for pod in pods:
+        node = pod.spec.node_name
+        if not node or pod.metadata.labels.get(RUNNER_LABEL) != "true" or not alive(pod):
+            continue
+        if warm(pod, "darwin"):
+            said[node] = "waits for a job"
+        else:
+            said.setdefault(node, "a runner starts")
+    return said
 
 
 def _works(pod: Pod) -> bool:

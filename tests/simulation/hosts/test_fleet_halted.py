@@ -6,6 +6,7 @@ import pytest
 from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
+from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.recovery import Tiers
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import ObjectMeta
@@ -97,3 +98,29 @@ async def test_no_more_are_ordered_in_a_day_than_the_cap_allows(world: World) ->
     assert len(fleet.cloud.hosts()) == 2
     waiting = [machine for machine in await fleet.machines() if not machine.status.ready]
     assert ["--order-cap allows 2" in c.message for c in waiting[0].status.conditions if c.type == "Ready"] == [True]
+
+
+@simulated(seeds=1)
+async def test_a_mac_that_cannot_be_tried_does_not_keep_a_halted_fleet_from_trying_another(world: World) -> None:
+    fleet = small_fleet(world, hosts=4, settings=quick(tiers=TIERS))
+    unknown, *others = (host.id for host in fleet.cloud.hosts())
+    fleet.macs.broken = set(others)
+
+    async def seen() -> bool:
+        return all(host.status.host_key for host in (await fleet.hosts()).values()) and len(await fleet.hosts()) == 4
+
+    await fleet.eventually("every key is pinned", seen, within=120)
+    past = {"openedAt": "2020-01-01T00:00:00Z", "until": "2020-01-01T02:00:00Z", "evidence": "its wipe ended"}
+    expired = {"status": {"hostKey": None, "firstContact": past}}
+    await fleet.api.merge_patch(Host, unknown, expired, namespace="default", subresource="status")
+    await _fleet(fleet, 4)
+    await fleet.clock.sleep(1200)
+    said = get_condition((await fleet.api.get(MacFleet, "mini", "default")).status.conditions, "Ready")
+    assert said is not None
+    assert said.reason == "FleetHalted"
+
+    fleet.macs.broken.clear()
+    await fleet.all_ready(3, within=1800)
+    (waits,) = [machine for machine in await fleet.machines() if not machine.status.ready]
+    assert waits.status.server_id == unknown
+    assert [c.reason for c in waits.status.conditions if c.type == "Ready"] == ["FirstContactExpired"]

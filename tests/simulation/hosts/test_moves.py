@@ -176,3 +176,53 @@ async def _deleted_at_once(world: World) -> None:
 
 def test_a_deletion_right_after_a_move_survives_every_crash() -> None:
     assert interrupt_everywhere(_deleted_at_once, kinds=CRASHES) >= 5
+
+
+def _reboots(fleet: FleetWorld) -> int:
+    return sum(1 for entry in fleet.cloud.audit if entry.path.endswith("/reboot") and entry.effect)
+
+
+@pytest.mark.parametrize("stale_node", [False, True])
+@simulated(seeds=1)
+async def test_a_mac_that_died_with_the_move_goes_through_the_tiers_as_any_other(
+    world: World, stale_node: bool
+) -> None:
+    fleet = await _moved(world, stale_node=stale_node)
+    (server,) = (host.id for host in fleet.cloud.hosts())
+    fleet.cloud.set_power(server, on=False)
+
+    async def rebooted() -> bool:
+        return _reboots(fleet) >= 1
+
+    await fleet.eventually("it is rebooted by the cloud", rebooted, within=2 * 3600)
+    await fleet.clock.sleep(120)
+    await _reports(fleet)
+    await fleet.all_ready(1, within=900)
+    assert len(fleet.macs.bootstraps) == 1, "it was told of this cluster, and not set up anew"
+
+
+@simulated(seeds=1)
+async def test_a_moved_mac_that_only_refuses_ssh_is_not_rebooted(world: World) -> None:
+    fleet = await _moved(world)
+    (server,) = (host.id for host in fleet.cloud.hosts())
+    fleet.macs.broken = {server}
+    await fleet.clock.sleep(4 * 3600)
+    assert (_reboots(fleet), fleet.macs.soft_reboots, _wiped(fleet)) == (0, [], 0), "it may be at work"
+
+
+@simulated(seeds=1)
+async def test_a_mac_that_died_after_it_was_told_of_this_cluster_is_not_waited_for_for_ever(world: World) -> None:
+    fleet = await _moved(world, stale_node=True)
+
+    async def told() -> bool:
+        return bool(fleet.macs.updates)
+
+    await fleet.eventually("it is told of this cluster", told, within=600)
+    await fleet.clock.sleep(30)
+    (server,) = (host.id for host in fleet.cloud.hosts())
+    fleet.cloud.set_power(server, on=False)
+
+    async def rebooted() -> bool:
+        return _reboots(fleet) >= 1
+
+    await fleet.eventually("it is rebooted by the cloud", rebooted, within=2 * 3600)

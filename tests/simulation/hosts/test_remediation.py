@@ -384,3 +384,77 @@ async def test_a_mac_that_was_proven_dead_and_came_back_with_a_job_is_not_asked_
 
     await fleet.eventually("it is reinstalled when its job has ended", installed, within=3600)
     assert not work.killed
+
+
+async def _waited_with_a_reboot(fleet: FleetWorld, work: Work) -> None:
+    """A machine whose limit is an hour, in trouble for hours, because the reboot that may help waits for a job."""
+    limit = {"spec": {"drainTimeoutSeconds": 3600}}
+    await fleet.api.merge_patch(Machine, "m-1", limit, namespace="default")
+    await work.pod("job-1", "m-1")
+    await node_says(fleet, "False", since=1200)
+    await fleet.clock.sleep(7200)
+    said = get_condition((await fleet.machines())[0].status.conditions, "Drained")
+    assert said is not None
+    assert said.message.startswith("reboot waits for 1 job")
+
+
+@simulated(seeds=1)
+async def test_the_limit_of_a_deletion_begins_with_the_deletion_and_not_with_an_earlier_wait(world: World) -> None:
+    fleet, work = await _running(world)
+    await _waited_with_a_reboot(fleet, work)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await fleet.clock.sleep(3000)
+    assert not work.seen, "its job has ten minutes left"
+    await fleet.clock.sleep(1200)
+    assert work.killed, "and then the machine's own limit is over"
+
+
+@simulated(seeds=1)
+async def test_a_mac_that_came_back_by_itself_waits_for_nobody_any_more(world: World) -> None:
+    fleet, work = await _running(world)
+    await _waited_with_a_reboot(fleet, work)
+    await node_says(fleet, "True")
+    await fleet.all_ready(1, within=600)
+    (machine,) = await fleet.machines()
+    assert get_condition(machine.status.conditions, "Drained") is None
+    assert not (await fleet.api.get(Node, "m-1")).spec.unschedulable
+    await fleet.clock.sleep(7200)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await fleet.clock.sleep(3000)
+    assert not work.seen, "the limit of an hour begins with the deletion"
+
+
+@simulated(seeds=1)
+async def test_a_mac_whose_long_uptime_ended_while_its_reboot_waited_takes_work_again(world: World) -> None:
+    fleet, work = await _running(world)
+    await work.pod("job-1", "m-1")
+    await node_says(fleet, "True", since=86_400, LongUptime="True")
+    await fleet.clock.sleep(1200)
+    assert (await fleet.api.get(Node, "m-1")).spec.unschedulable, "its reboot waits for a job"
+    await node_says(fleet, "True", LongUptime="False")
+    await fleet.clock.sleep(1800)
+    node = await fleet.api.get(Node, "m-1")
+    assert not node.spec.unschedulable
+    (machine,) = await fleet.machines()
+    assert get_condition(machine.status.conditions, "Drained") is None
+    assert machine.status.ready
+
+
+@simulated(seeds=1)
+async def test_a_host_that_cannot_be_given_back_is_told_once_and_not_in_an_ever_longer_sentence(world: World) -> None:
+    fleet = small_fleet(
+        world,
+        hosts=1,
+        settings=quick(expect_nodes=True, inventory_interval=60.0, default_adopt_pool_prefix=""),
+    )
+    await fleet.machine("m-1", adopt_pool_prefix="tuist-pool-")
+    await node_ready(fleet)
+    no_pool = {"spec": {"adoptPoolPrefix": ""}}
+    await fleet.api.merge_patch(Machine, "m-1", no_pool, namespace="default")
+    reinstalled = {"status": {"reinstalledAt": "2026-01-01T00:00:00Z"}}
+    await fleet.api.merge_patch(Machine, "m-1", reinstalled, namespace="default", subresource="status")
+    await node_says(fleet, "Unknown")
+    await fleet.clock.sleep(6 * 3600)
+    (machine,) = await fleet.machines()
+    assert machine.status.remediation is not None
+    assert [each.tier for each in machine.status.remediation.tried] == [1, 2, 3, 5]

@@ -210,3 +210,14 @@ def test_a_deposed_leader_exports_no_count_of_orphans() -> None:
     assert registry.get_sample_value("scaleway_orphan_servers") is None
     leads = True
     assert registry.get_sample_value("scaleway_orphan_servers") == 0, "what it saw before is over"
+
+
+@simulated(seeds=1)
+async def test_a_host_is_found_in_a_zone_that_no_flag_and_no_machine_names_any_more(world: World) -> None:
+    fleet = _sweeping(world, hosts=1, claim_name_prefix="", zones=("fr-par-3",))
+    servers = await _ready(fleet, ["m-1"])
+    await fleet.force_delete("m-1")
+    await world.clock.sleep(6 * CYCLE)
+    findings = fleet.running["operator-0"].sweep.findings
+    assert [(each.server.id, each.verdict.state) for each in findings] == [(servers["m-1"], "stranded")]
+    assert (await fleet.hosts())[servers["m-1"]].status.state == "stranded"

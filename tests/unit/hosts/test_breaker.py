@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from unit.hosts.made import NOW, machine
 
-from paddock.hosts.api import MachineStatus
+from paddock.hosts.api import MachineStatus, Reinstall
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.breaker import PROBE, Halt, fleet_halt, remembered, same_fleet, signature
 from paddock.kube.conditions import set_condition
@@ -113,3 +113,16 @@ def test_a_machine_without_a_fleet_is_alone_and_other_namespaces_are_other_fleet
     assert same_fleet(named[0], named) == named
     away = replace(named[1], metadata=replace(named[1].metadata, namespace="elsewhere"))
     assert same_fleet(named[0], [named[0], away]) == [named[0]]
+
+
+def test_a_machine_that_cannot_be_tried_is_never_the_next_one():
+    later, tried = NOW + PROBE, [failing(1), failing(2), failing(3)]
+    first = replace(tried[0], status=replace(tried[0].status, bootstrap_failed_at=None))
+    paused = replace(first, metadata=replace(first.metadata, annotations={"cluster.x-k8s.io/paused": "true"}))
+    unknown = Condition(type="Bootstrapped", status="False", reason="FirstContactExpired", message="no")
+    strange = replace(first, status=replace(first.status, conditions=set_condition((), unknown, NOW)))
+    wiped = replace(first, status=replace(first.status, reinstall=Reinstall(wipe="started")))
+    for each, expected in ((first, "m-1"), (paused, "m-2"), (strange, "m-2"), (wiped, "m-2")):
+        halt = halted(each, *tried[1:], now=later)
+        assert halt is not None
+        assert halt.probe == expected

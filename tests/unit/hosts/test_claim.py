@@ -22,7 +22,7 @@ from unit.hosts.made import (
     server,
 )
 
-from paddock.hosts.api import HostHistory, MachineSpec, OperatingSystem
+from paddock.hosts.api import FirstContact, HostHistory, MachineSpec, OperatingSystem
 from paddock.hosts.claim import (
     BackOut,
     Bind,
@@ -72,6 +72,13 @@ class TestChoosing:
         assert choose(SPEC, POOL, [worse, bad, good], NOBODY, NOW) == Candidate(good)
         assert choose(SPEC, POOL, [worse, bad], NOBODY, NOW) == Candidate(bad)
         assert choose(SPEC, POOL, [worse], NOBODY, NOW) == Candidate(worse), "better than none"
+
+    def test_a_host_that_is_not_dialled_any_more_is_chosen_after_all_others(self):
+        window = FirstContact(opened_at=later(hours=-9), until=later(hours=-7), evidence="its wipe ended")
+        silent = host(first_contact=window, spec={"not_before": later(hours=-9)})
+        failed = host(OTHER_ID, host_key="SHA256:x", history=HostHistory(failed_lives=2))
+        assert choose(SPEC, POOL, [silent, failed], NOBODY, NOW) == Candidate(failed)
+        assert choose(SPEC, POOL, [silent], NOBODY, NOW) == Candidate(silent), "it says then what a person can do"
 
     def test_between_equals_the_choice_is_the_same_for_everybody(self):
         one, two = host(), host(OTHER_ID)

@@ -55,6 +55,13 @@ class TestEnding:
         of = machine(server_id=SERVER_ID, annotations={"tuist.dev/release-policy": value})
         assert self.decided(of, self.mine, POOL) == RecordRelease("pool", POOL)
 
+    @pytest.mark.parametrize("status", [{"server_id": SERVER_ID}, {"claiming": SERVER_ID, "ordering": "pending-1"}])
+    def test_a_host_of_which_the_inventory_has_not_said_the_name_yet_is_waited_for(self, status: dict[str, Any]):
+        decided = self.decided(machine(**status), host(cloud_name=""), POOL)
+        assert decided == HostUnknown(
+            f"the inventory has not said yet under which name the cloud shows server {SERVER_ID}"
+        )
+
     def test_a_claim_that_was_only_just_written_is_given_back_too(self):
         of = machine(claiming=SERVER_ID)
         assert self.decided(of, host(spec={"claim": claim()}), POOL) == RecordRelease("pool", POOL)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 from unit.hosts.made import NOW, claim, host, machine, release
 from unit.web.page_fixture import page_data
 
-from paddock.kube.builtin import Node, NodeSpec, Pod, PodSpec, PodStatus
+from paddock.kube.builtin import Node, NodeSpec, Pod, PodCondition, PodSpec, PodStatus
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL
 from paddock.web.page_data import PageData
@@ -48,6 +49,19 @@ def test_a_ready_machine_is_busy_while_a_pod_works_on_it() -> None:
     assert one(mac, machines=[READY], pods=[pod()]).state == "busy"
     assert one(mac, machines=[READY], pods=[pod(owner="")]).state == "ready"
     assert one(mac, machines=[READY], pods=[pod(phase="Succeeded")]).state == "ready"
+
+
+def test_a_ready_mac_waits_for_a_job_only_where_a_runner_does() -> None:
+    mac = host("a", spec={"claim": claim(READY)}, state="owned")
+    starting, waiting = pod(owner=""), pod(owner="")
+    waiting = replace(waiting, status=replace(waiting.status, conditions=(PodCondition(type="Ready", status="True"),)))
+    assert one(mac, machines=[READY]).doing == "no runner is on it"
+    assert one(mac, machines=[READY], pods=[pod(owner="", phase="Failed")]).doing == "no runner is on it"
+    assert one(mac, machines=[READY], pods=[starting]).doing == "a runner starts"
+    for pods in ([waiting], [waiting, starting], [starting, waiting]):
+        assert one(mac, machines=[READY], pods=pods).doing == "waits for a job"
+    set_aside = host("a", spec={"claim": claim(READY), "quarantine": "broken fan"}, state="owned")
+    assert one(set_aside, machines=[READY], pods=[waiting]).doing == "", "that it is set aside later comes first"
 
 
 def test_a_cordoned_node_is_draining_whatever_runs_on_it() -> None:

@@ -10,6 +10,7 @@ __all__ = [
     "IncompleteList",
     "Invalid",
     "NotFound",
+    "OutOfReach",
     "RateLimited",
     "SettingsError",
     "Unauthenticated",
@@ -43,6 +44,13 @@ class Forbidden(GitHubError):
 
 class NotFound(GitHubError):
     """404: not there, or not to be seen by this installation. Alone it proves nothing about what was there before."""
+
+
+class OutOfReach(GitHubError):
+    """404 for the organisation or repository itself, before what was asked for was reached: that may be there as ever.
+
+    No NotFound, which would pass for proof that a scale set, a session or a runner is gone.
+    """
 
 
 class GroupRefused(GitHubError):

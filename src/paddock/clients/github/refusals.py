@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
+from paddock.base.readable import shown
 from paddock.base.secrets import Secret
 from paddock.clients.github.errors import (
     Conflict,
@@ -116,6 +117,8 @@ def _plain(body: bytes) -> str:
 
 
 def _shown(text: str, hidden: Iterable[Secret]) -> str:
+    # The sentence is kept beside jobs: a proxy's page in UTF-16 is full of zero characters, which no text of Postgres may hold.
+    text = shown(text)
     for secret in hidden:
         if secret.reveal():
             text = text.replace(secret.reveal(), "***")

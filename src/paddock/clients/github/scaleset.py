@@ -4,6 +4,7 @@
 
 - every method may raise any `GitHubError`, and returns or raises within its timeout;
 - NotFound, Conflict and Forbidden come from GitHub itself, never from a proxy's page;
+- NotFound is about what was asked for; where GitHub does not show the App the organisation or repository at all, it is OutOfReach;
 - tokens exist only inside the client and inside `QueueSession.token`, a Secret; no error shows a session's id or its queue's address.
 
 GitHub publishes no specification of the wire; `docs/design/scale-sets.md` says what is relied on.

@@ -18,7 +18,7 @@ from paddock.base.secrets import Secret
 from paddock.base.tls import default_tls
 from paddock.clients.github.connection import GitHubConnection
 from paddock.clients.github.contract import Priority, RunnerPlace
-from paddock.clients.github.errors import Forbidden, NotFound, Unauthenticated, Unavailable
+from paddock.clients.github.errors import Forbidden, NotFound, OutOfReach, Unauthenticated, Unavailable
 from paddock.clients.github.messages import Bearer, GitHubRequest
 from paddock.clients.github.refusals import advice, server_time
 from paddock.clients.github.scaleset_wire import (
@@ -135,7 +135,10 @@ class ScaleSetConnection:
         async with self._turns.setdefault(place, asyncio.Lock()):
             held = self._admins.get(place)
             if held is None or held.until <= self._clock.monotonic():
-                held = self._admins[place] = await self._connect(place)
+                try:
+                    held = self._admins[place] = await self._connect(place)
+                except NotFound as error:
+                    raise OutOfReach(error.message, status=error.status) from None
             return held
 
     async def _connect(self, place: RunnerPlace) -> _Admin:

@@ -186,9 +186,10 @@ def scale_set_refusal(
         return Unauthenticated(text, status=status)
     if said is None:
         return Unavailable(f"{text} (not GitHub's own answer)", status=status, effect_unknown=mutation)
-    if said.type_name.endswith(_NOT_FOUND) or status in (404, 410):
+    kind = said.type_name.partition(",")[0]  # .NET adds the assembly
+    if kind.endswith(_NOT_FOUND) or status in (404, 410):
         return NotFound(text, status=status)
-    if said.type_name.endswith(_CONFLICT) or status == 409:
+    if kind.endswith(_CONFLICT) or status == 409:
         return Conflict(text, status=status)
     kinds: dict[int, type[GitHubError]] = {400: Invalid, 403: Forbidden, 405: Invalid, 422: Invalid}
     return kinds.get(status, GitHubError)(text, status=status)

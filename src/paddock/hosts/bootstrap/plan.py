@@ -104,6 +104,11 @@ class Payload:
             raise PlanError(f"payload {self.name}.source", "expected a file or an https URL")
         if bool(self.command) != bool(self.program) or (self.program and self.form != "tarball"):
             raise PlanError(f"payload {self.name}.command", "command and program go together, for a tarball")
+        if self.command and (not self.command.startswith("/") or self.command.count("/") < 3):
+            raise PlanError(
+                f"payload {self.name}.command",
+                f"{self.command!r}: expected an absolute path below a folder of its own, such as /usr/local/bin/{self.name}",
+            )
         if self.agent and (self.job is None or not self.swap_under_vms):
             raise PlanError(f"payload {self.name}.agent", "the node agent needs a job and must be swappable under VMs")
 

@@ -59,6 +59,9 @@ class DisruptionGate:
         node, seen = await self._look(machine, lost=lost)
         drained = get_condition(machine.status.conditions, "Drained")
         since = drained.last_transition_time if drained is not None and drained.status == "False" else None
+        if deleting and since is not None:
+            # What a reboot or a bootstrap has waited for before is no part of the time that the deletion gives its jobs.
+            since = max(since, machine.metadata.deletion_timestamp or since)
         limit = machine.spec.drain_timeout_seconds
         step = drain_step(
             seen,

@@ -170,7 +170,7 @@ class Handover:
         return progress.minted
 
     async def _installed(self, claim: Claim) -> int | None:
-        """Where GitHub says now that the App may act for the account, which is noted; None where it may not.
+        """Where GitHub says now that the App may act for the account, which is noted; None where it says that it may not.
 
         A removal that was replayed or overtaken took the installation away here alone. The pause after each failure bounds how
         often GitHub is asked.
@@ -184,7 +184,8 @@ class Handover:
             await self._ledger.accounts.enrol(claim.account_id, found.login, found.installation_id)
         except (github.GitHubError, LedgerError) as error:
             log.warning("GitHub could not be asked for an installation", account=claim.login, error=str(error))
-            return None
+            why = f"GitHub cannot be asked whether the App is installed for {claim.login}: {error}"
+            raise GivenUpError("not_installed", why, scope="account") from error
         return found.installation_id
 
     async def _look(self, waiter: Waiter, claim: Claim, progress: _Progress) -> RunnerPool:
@@ -252,7 +253,7 @@ class Handover:
             raise GivenUpError("forbidden", why, scope="account", retry_after=60.0) from error
         except github.Unauthenticated as error:
             raise GivenUpError("forbidden", f"GitHub refuses a runner: {error}", scope="account") from error
-        except github.NotFound as error:
+        except (github.NotFound, github.OutOfReach) as error:
             why = (
                 f"GitHub knows neither {claim.repository} nor its owner: {error}: if it was transferred or renamed, install the "
                 "App for its new owner and run the workflow again; if it is gone, its jobs are closed with it"

@@ -8,6 +8,7 @@ a claim the API server is asked (`confirm`), because only it knows that a token 
 
 import asyncio
 import hashlib
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -116,9 +117,9 @@ class Tokens:
         self._audience = audience
         self._clock = clock
         self._limits = limits or ReviewLimits(clock)
-        self._known: dict[bytes, tuple[_Said, float, str]] = {}
+        self._known: OrderedDict[bytes, tuple[_Said, float, str]] = OrderedDict()
         """By the token's digest: what it says, until when that counts, and the key whose signature was found good; without
-        one the API server vouched for it."""
+        one the API server vouched for it. Those that were not shown for longest come first: they make room."""
         self._reviews: dict[bytes, asyncio.Task[_Said]] = {}
 
     async def waiting(self, token: Secret) -> PodIdentity:
@@ -278,6 +279,7 @@ class Tokens:
         said, until, key_id = self._known.get(digest, (None, 0.0, ""))
         if said is None or self._clock.monotonic() >= until:
             return None
+        self._known.move_to_end(digest)
         if key_id:
             try:
                 if await self._keys.of(key_id) is None:
@@ -294,10 +296,11 @@ class Tokens:
         """To the token's end if its signature was checked; what the API server said, for a minute at most."""
         now = self._clock.monotonic()
         left = float(claims["exp"]) - self._clock.now().timestamp()
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known = {key: kept for key, kept in self._known.items() if now < kept[1]}
-        if len(self._known) < _MOST_REMEMBERED:
-            self._known[digest] = (said, now + (left if key_id else min(_REMEMBERED, left)), key_id)
+        self._known[digest] = (said, now + (left if key_id else min(_REMEMBERED, left)), key_id)
+        self._known.move_to_end(digest)
+        # Each Pod has a new token every few minutes, and the old ones are good for hours: the memory is always full of those.
+        while len(self._known) > _MOST_REMEMBERED:
+            self._known.popitem(last=False)
 
     # Whom it speaks for
 

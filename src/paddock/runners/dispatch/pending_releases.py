@@ -97,8 +97,10 @@ class PendingReleases:
         return not len(self)
 
     async def run(self) -> None:
-        """Settle for ever."""
+        """Settle for ever. Started again after it failed, it goes on with what is owed, and waits for nothing new."""
         failures = 0
+        if len(self):
+            self._some.set()
         while True:
             await self._some.wait()
             self._some.clear()

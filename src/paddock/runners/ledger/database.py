@@ -66,7 +66,7 @@ class _Stack(deque[Connection]):
         self.appendleft(x)
 
 
-class _WarmFirst(AsyncConnectionPool[Connection]):
+class _LifoPool(AsyncConnectionPool[Connection]):
     """Takes the connection that was given back last: its server process has its plans and its pages at hand.
 
     psycopg's own pool takes them in turns, so that under little load each statement meets a process that has slept longest: a
@@ -91,7 +91,7 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.
         # Admission counts after it locked, and must see who came before: whatever the server's own default may be.
         await connection.execute("SET default_transaction_isolation TO 'read committed'")
 
-    return _WarmFirst(
+    return _LifoPool(
         conninfo,
         min_size=min(2, size),
         max_size=size,
@@ -137,16 +137,26 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection of the pool. A lost one is LedgerUnavailableError, a value that does not fit InvalidEntryError."""
+        """A connection of the pool. A lost one is LedgerUnavailableError, a value that does not fit InvalidEntryError.
+
+        So is one to a server that takes no writes any more, as after a failover: it is closed, and the pool makes another, which
+        reaches the server that does.
+        """
         try:
             async with self._pool.connection() as connection:
-                yield connection
+                try:
+                    yield connection
+                except psycopg.errors.ReadOnlySqlTransaction:
+                    await connection.close()
+                    raise
         except (PoolTimeout, PoolClosed) as error:
             raise LedgerUnavailableError(f"no connection to the ledger's database is free: {error}") from error
         except psycopg.errors.ForeignKeyViolation as error:
             raise UnknownAccountError(_primary(error)) from error
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise InvalidEntryError(_primary(error)) from error
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            raise LedgerUnavailableError(f"the ledger's database takes no writes: {error}") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise LedgerUnavailableError(f"the ledger's database went away: {error}") from error
 

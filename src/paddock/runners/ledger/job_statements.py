@@ -118,8 +118,12 @@ SELECT {columns(Job)} FROM (
 WHERE nth <= %(limit)s ORDER BY nth, enqueued_at, job_id LIMIT %(most)s
 """
 HELD = f"""
--- held_jobs: those that GitHub holds back, oldest first
-SELECT {columns(Job)} FROM jobs WHERE status = 'waiting' ORDER BY enqueued_at, job_id LIMIT %s
+-- held_jobs: those that GitHub holds back, so many of each account; whose hold is the newest first, because it is in doubt the most
+SELECT {columns(Job)} FROM (
+    SELECT jobs.*, row_number() OVER (PARTITION BY account_id ORDER BY changed_at DESC, job_id DESC) AS nth
+    FROM jobs WHERE status = 'waiting'
+) line
+WHERE nth <= %(limit)s ORDER BY nth, changed_at DESC, job_id LIMIT %(most)s
 """
 RUNNING = f"""
 -- running_jobs: oldest first

@@ -265,8 +265,8 @@ class Jobs:
         return await self._database.rows(Job, QUEUED, params)
 
     async def held(self, limit: int = 1000) -> list[Job]:
-        """Jobs that GitHub holds back for an approval, oldest first."""
-        return await self._database.rows(Job, HELD, [limit])
+        """Jobs that GitHub holds back for an approval, those that were held last first, `limit` of each account."""
+        return await self._database.rows(Job, HELD, {"limit": limit, "most": _MOST_QUEUED})
 
     async def running(self, *, started_before: datetime, limit: int = 10_000) -> list[Job]:
         """Jobs that run since before that, oldest first."""

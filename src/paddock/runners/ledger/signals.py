@@ -52,13 +52,20 @@ WITH waiting AS (
         UNION SELECT pod_uid FROM sessions
         WHERE pool = %(pool)s AND ended_at IS NULL AND started_at > %(now)s - %(longest)s::interval
     ) pods
+), spans AS (
+    -- of each session of the last hour, by the clock of its sixty minutes: the first that saw it, and the last
+    SELECT greatest(0, ceil(extract(epoch FROM s.started_at - %(now)s) / 60 + 59))::integer AS first,
+           least(59, ceil(extract(epoch FROM coalesce(s.ended_at, s.started_at + %(longest)s::interval) - %(now)s) / 60 + 59))::integer AS last
+    FROM sessions s WHERE s.pool = %(pool)s AND s.started_at > %(now)s - %(longest)s::interval - interval '1 hour'
+        AND s.started_at <= %(now)s AND coalesce(s.ended_at, s.started_at + %(longest)s::interval) > %(now)s - interval '1 hour'
+), steps AS (
+    SELECT first AS minute, count(*) AS more FROM spans GROUP BY first
+    UNION ALL SELECT last + 1, -count(*) FROM spans GROUP BY last
 ), minutes AS (
-    -- the non-empty minutes of the last hour, by how many sessions each saw
-    SELECT count(*) AS sessions
-    FROM generate_series(%(now)s - interval '59 minutes', %(now)s, interval '1 minute') AS minute
-    JOIN sessions s ON s.pool = %(pool)s AND s.started_at > %(now)s - %(longest)s::interval - interval '1 hour'
-        AND s.started_at <= minute AND coalesce(s.ended_at, s.started_at + %(longest)s::interval) > minute - interval '1 minute'
-    GROUP BY minute
+    -- the non-empty minutes of the last hour, by how many sessions each saw: what came until then less what had ended, because to
+    -- look at every session for every minute would cost sixty times as much
+    SELECT sum(steps.more) AS sessions FROM generate_series(0, 59) AS hour (minute) JOIN steps ON steps.minute <= hour.minute
+    GROUP BY hour.minute HAVING sum(steps.more) > 0
 )
 SELECT %(pool)s AS pool, held.claimed, greatest(held.claimed, occupying.pods) AS occupied, queue.queued,
        queue.raw - queue.queued - queue.not_allowed AS withheld,

@@ -32,6 +32,7 @@ __all__ = [
     "retiring",
     "set_labels",
     "still_anothers",
+    "unanswered",
 ]
 
 _PRESENT: Final = timedelta(minutes=2)
@@ -169,13 +170,18 @@ def failure(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> 
     if isinstance(error, github.Forbidden | github.Unauthenticated):
         sentence = f"GitHub refuses the App at {place.path}: grant it {right!r} there and accept it ({error.message})"
         return Failure("Refused", sentence, 300.0)
-    if isinstance(error, github.NotFound):
+    if isinstance(error, github.NotFound | github.OutOfReach):
         where = (
             "name its repositories in scaleSet.repositories" if not place.repository else "check the repository's name"
         )
         sentence = f"GitHub shows no runners of {place.path} to the App: if it is a personal account, {where}"
         return Failure("Refused", f"{sentence} ({error.message})", 300.0)
     return Failure("Refused", f"GitHub does not accept the scale set: {error.message}", 300.0)
+
+
+def unanswered(polls: int, why: str) -> str:
+    """What it means that sessions are opened and their queue does not answer, which may be at another address."""
+    return f"GitHub opens sessions and answered none of the last {polls} polls of the queue: {why}"
 
 
 def put_off(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> Failure:

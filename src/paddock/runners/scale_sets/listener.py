@@ -15,6 +15,7 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.tasks import end
 from paddock.clients.github import errors as github
 from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSets
@@ -35,6 +36,10 @@ __all__ = ["Listener", "ListenerContext"]
 log = get_logger("scale sets")
 _CLOSING: Final = 5.0
 _UNUSED_LOOKS: Final = 2
+_LATELY: Final = 60.0
+"""A poll that says nothing takes up to fifty seconds: whoever is answered has been answered within this time."""
+_DEAF: Final = 2
+"""After so many polls in a row without an answer a session that opens is no sign that the queue is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +81,7 @@ class Listener:
         self._metrics = context.metrics
         self._name = context.name
         self._pace = context.pace
-        self._place = place
+        self.place: Final = place
         self._pool = pool
         self._clash = clash
         self._wanted = wanted
@@ -87,6 +92,9 @@ class Listener:
         self._assigned = source.assigned
         self._said: tuple[SourceState, str] | None = None
         self._unused_looks = 0
+        self._unanswered = 0
+        self._why_unanswered = ""
+        self._answered_at = context.clock.monotonic()
         self._session: QueueSession | None = None
         self._counting = Counting(
             context.github, context.book, context.clock, context.metrics, context.pace, place, self._present_pool
@@ -105,7 +113,7 @@ class Listener:
             except github.GitHubError as error:
                 # A session that worked for a while is a new beginning.
                 failures = 1 if self._clock.monotonic() - heard > 60 else failures + 1
-                await self._pause(decisions.failure(error, self._place, failures=failures))
+                await self._pause(decisions.failure(error, self.place, failures=failures))
             except RefusedError as refused:
                 await self._pause(Failure("Refused", str(refused), self._pace.refused))
             except LedgerUnavailableError as error:
@@ -158,10 +166,10 @@ class Listener:
                 # The queue's token ended. A session that GitHub gave up meanwhile is opened anew by the caller.
                 session, renewed = await self._renew(scale_set.scale_set_id, session), True
                 continue
-            except github.NotFound:
-                # Evicted, or the set is gone: the next round looks up both.
+            except (github.NotFound, github.Forbidden, github.Invalid) as error:
+                # Evicted, or the set is gone: the next round looks up both. A queue that refuses a session says nothing of the App.
                 self._session = None
-                raise github.Unavailable("the session is gone; a new one is opened") from None
+                raise github.Unavailable(f"the session is gone; a new one is opened ({error.message})") from None
             renewed = False
             if message is not None:
                 await self._take(scale_set.scale_set_id, session, message, pool)
@@ -182,7 +190,7 @@ class Listener:
             # Perhaps GitHub lets nobody close what another process opened. Whether it stands still, the opening of the next one says.
             log.info("a session could not be closed", pool=self._source.pool, why=error.message)
         try:
-            session = await self._github.open_session(self._place, number, self._name)
+            session = await self._github.open_session(self.place, number, self._name)
         except github.NotFound:
             # It was there a moment ago, so this is no refusal: the next round looks the set up, and makes it if it must.
             raise github.Unavailable("the scale set is gone; it is looked up again") from None
@@ -205,12 +213,12 @@ class Listener:
 
     async def _close_sessions(self, scale_set_id: int) -> None:
         for known in self._known_sessions():
-            await self._github.close_session(self._place, scale_set_id, known)
+            await self._github.close_session(self.place, scale_set_id, known)
         self._session = None
 
     async def _renew(self, scale_set_id: int, session: QueueSession) -> QueueSession:
         try:
-            self._session = await self._github.renew_session(self._place, scale_set_id, session.session_id)
+            self._session = await self._github.renew_session(self.place, scale_set_id, session.session_id)
         except github.NotFound:
             self._session = None
             raise github.Unavailable("GitHub gave the session up; a new one is opened") from None
@@ -223,7 +231,7 @@ class Listener:
         any point before the delete: the set is recorded and is listened to again, with nothing asked for. After it: see `delete`.
         """
         self._unused_looks, self._session = 0, None
-        await self._github.close_session(self._place, self._source.scale_set_id or 0, session.session_id)
+        await self._github.close_session(self.place, self._source.scale_set_id or 0, session.session_id)
         await self._set.record(session_id="")
         if await self._set.delete():
             log.info("a scale set was given up", pool=self._source.pool)
@@ -237,21 +245,27 @@ class Listener:
         try:
             while not polling.done():
                 await asyncio.wait({polling}, timeout=self._pace.capacity)
-                if not polling.done() and (await self._capacity(self._present_pool()) != asked or self._set_is_due()):
-                    return None
+                if not polling.done():
+                    capacity = await self._capacity(self._present_pool())
+                    if self._is_broken_off(asked, capacity) or self._set_is_due():
+                        return None
                 if not polling.done():
                     await self._counting.look(self._source, polling)
                 if not polling.done() and await self._look_for_the_last_job(polling):
                     return None
             message = polling.result()
+            if message is None and self._clock.monotonic() - began < self._pace.at_once:
+                # Seen in outages. Asked again without a pause it would be asked for ever, so this counts as a failure.
+                raise github.Unavailable("GitHub answers at once and without a message")
+        except github.GitHubError as error:
+            self._unanswered, self._why_unanswered = self._unanswered + 1, error.message
+            raise
         finally:
             if not polling.done():
-                polling.cancel()
-                with suppress(asyncio.CancelledError, github.GitHubError):
-                    await polling
-        if message is None and self._clock.monotonic() - began < self._pace.at_once:
-            # Seen in outages. Asked again without a pause it would be asked for ever, so this counts as a failure.
-            raise github.Unavailable("GitHub answers at once and without a message")
+                await end(polling)
+                if not polling.cancelled():
+                    polling.exception()  # it ended by itself at that moment
+        self._unanswered, self._answered_at = 0, self._clock.monotonic()
         if message is None:
             await self._heard(advertised=asked)
             await self._look_for_the_last_job(None)
@@ -259,6 +273,15 @@ class Listener:
             counts = message.statistics
             await self._heard(counts.total_assigned_jobs, counts.total_running_jobs, advertised=asked)
         return message
+
+    def _is_broken_off(self, asked: int, capacity: int) -> bool:
+        """Whether a poll that asks for so many ends before its time. For fewer always: more would be promised than can start.
+
+        For more only while GitHub has answered lately: polls that all are broken off prove nothing, and a queue that does not
+        answer would never be found out. A poll that asks for none shows none.
+        """
+        lately = self._clock.monotonic() - self._answered_at < _LATELY
+        return capacity < asked or (capacity > asked and (lately or asked == 0))
 
     async def _take(self, scale_set_id: int, session: QueueSession, message: QueueMessage, pool: RunnerPool) -> None:
         """Everything into the ledger, then the offers, then the delete. Died in between: the message comes again."""
@@ -277,8 +300,12 @@ class Listener:
             if entry.message_type == "JobAvailable" and entry.runner_request_id > 0:
                 offers.append(entry.runner_request_id)
         if offers:
-            with suppress(github.NotFound):  # where GitHub assigns by itself there is nothing to acquire
-                await self._github.acquire(self._place, scale_set_id, session, offers)
+            try:
+                with suppress(github.NotFound):  # where GitHub assigns by itself there is nothing to acquire
+                    await self._github.acquire(self.place, scale_set_id, session, offers)
+            except github.Unauthenticated:
+                # The queue's token, not the App's, ended while the poll was held: the offers come again to the next session.
+                raise github.Unavailable("the queue's token ended before the offered jobs were acquired") from None
         try:
             await self._github.acknowledge(session, message.message_id)
         except (github.Unauthenticated, github.NotFound):
@@ -299,8 +326,9 @@ class Listener:
     ) -> None:
         self._assigned = self._assigned if assigned is None else assigned
         self._said = state, sentence = self._standing()
+        heard = self._unanswered < _DEAF
         await self._book.note(
-            self._source, state, sentence, heard=True, assigned=assigned, running=running, advertised=advertised
+            self._source, state, sentence, heard=heard, assigned=assigned, running=running, advertised=advertised
         )
 
     async def _say_what_changed(self) -> None:
@@ -310,7 +338,12 @@ class Listener:
             self._said = standing
 
     def _standing(self) -> tuple[SourceState, str]:
-        if not self._serves_the_pool():
+        served = self._serves_the_pool()
+        if self._unanswered >= _DEAF:
+            # Sessions are opened, and each would pass for a new beginning.
+            why = decisions.unanswered(self._unanswered, self._why_unanswered)
+            return "Lost", why if served else decisions.not_retired(why)
+        if not served:
             return "Listening", decisions.retiring(self._assigned)
         state: SourceState = "Refused" if self._set.needs_a_person() else "Listening"
         return state, self._set.sentence(self._present_pool(), self._assigned)

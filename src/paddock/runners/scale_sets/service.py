@@ -16,6 +16,7 @@ from typing import NamedTuple
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.tasks import end
 from paddock.clients.github import GitHub, GitHubError, RateLimited, RunnerPlace, ScaleSets
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import InvalidEntryError, Ledger, LedgerError, LedgerUnavailableError
@@ -139,6 +140,9 @@ class Listeners:
         await self._wake()
         await self._abandon(out_of_reach)
         for key, place in {**retiring, **wanted}.items():
+            if key in self._tasks and self._tasks[key][0].place != place:
+                # The account was renamed, or has installed the App anew: the former place is refused for ever.
+                await self._end(key)
             if key not in self._tasks:
                 await self._try(key, place)
 
@@ -148,11 +152,8 @@ class Listeners:
         They are known by a `Starting` that is not the one which their lease was taken with: only `AppAccess` writes one.
         """
         for key, since in (await self._ledger.scale_sets.starting()).items():
-            listened = self._tasks.get(SourceKey(*key))
-            if listened is not None and self._known_since.get(SourceKey(*key)) != since:
-                self._tasks.pop(SourceKey(*key))
-                await _cancelled(listened[1])
-                await listened[0].close()
+            if SourceKey(*key) in self._tasks and self._known_since.get(SourceKey(*key)) != since:
+                await self._end(SourceKey(*key))
 
     async def _not_over(self) -> tuple[dict[SourceKey, RunnerPlace], dict[SourceKey, str]]:
         """Sources that no pool asks for any more and that are not retired yet, by their rows: no process need remember them.
@@ -232,7 +233,7 @@ class Listeners:
         """
         for key, login in logins.items():
             if (listened := self._tasks.pop(key, None)) is not None:
-                await _cancelled(listened[1])
+                await end(listened[1])
             if (source := await self._take(key)) is None:
                 continue
             why = f"the App is not installed at {login} any more: the scale set is left there"
@@ -240,10 +241,16 @@ class Listeners:
                 await self._ledger.scale_sets.note(source, "Stopped", why)
             await self._ledger.scale_sets.give_back(source)
 
+    async def _end(self, key: SourceKey) -> None:
+        listener, task = self._tasks[key]
+        await end(task)
+        await listener.close()
+        del self._tasks[key]  # cancelled before this, it is among those that are closed at the end
+
     async def _stop(self, keys: Sequence[SourceKey]) -> None:
         listeners = [self._tasks.pop(key) for key in keys]
         for _, task in listeners:
-            await _cancelled(task)
+            await end(task)
         await asyncio.gather(*(listener.close() for listener, _ in listeners), return_exceptions=True)
 
     async def _learn_installations(self) -> None:
@@ -290,9 +297,3 @@ class Listeners:
 
     def _standing(self) -> list[RunnerPool]:
         return [pool for pool in self._context.pools() or () if pool.metadata.deletion_timestamp is None]
-
-
-async def _cancelled(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

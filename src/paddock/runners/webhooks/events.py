@@ -24,6 +24,7 @@ from paddock.runners.webhooks.payload import (
     MalformedError,
     moment,
     storable,
+    waiting_since,
 )
 from paddock.runners.webhooks.places import Place, place_in, place_of, platform_of
 from paddock.runners.webhooks.routing import Chosen, Ignored, choose, offered, only_queues_offer
@@ -308,6 +309,9 @@ class _JobTeller:
 
     def _new_job(self, place: Place) -> NewJob:
         job = self._job
+        since = moment(job.created_at, self._now, self._received_at)
+        if self._event.action == "queued" and not self._event.held_back:
+            since = waiting_since(job.created_at, self._received_at, self._now)
         return NewJob(
             job_id=job.id,
             account_id=place.account_id,
@@ -317,7 +321,7 @@ class _JobTeller:
             memory_mb=place.memory_mb,
             repository=storable(self._event.repository.full_name),
             repository_id=self._event.repository.id,
-            enqueued_at=moment(job.created_at, self._now, self._received_at),
+            enqueued_at=since,
             workflow_run_id=job.run_id,
             workflow_name=storable(job.workflow_name),
             run_attempt=job.run_attempt,

@@ -3,7 +3,7 @@
 Whatever the bytes are, the result is a value or MalformedError. Moments are never in the future, and texts can be stored.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -34,6 +34,8 @@ JOB_ACTIONS: Final = frozenset({"queued", "waiting", "in_progress", "completed"}
 _HELD_BACK: Final = frozenset({"waiting", "pending", "requested"})
 INSTALLATION_ACTIONS: Final = frozenset({"created", "deleted", "suspend", "unsuspend", "new_permissions_accepted"})
 REPOSITORIES_ACTIONS: Final = frozenset({"added", "removed"})
+
+_LONGEST_WAIT: Final = timedelta(days=1)
 
 _Id = Annotated[int, Meta(gt=0, le=2**63 - 1)]
 _Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -171,6 +173,16 @@ def storable(text: str | None) -> str:
 def moment(said: datetime | None, now: datetime, otherwise: datetime) -> datetime:
     """When GitHub says it was, but not after `now`: a clock that is ahead must not make waiting negative."""
     return min(said or otherwise, now)
+
+
+def waiting_since(created: datetime | None, heard: datetime, now: datetime) -> datetime:
+    """Since when a job has waited for a runner that is announced as waiting for one; never after `now`.
+
+    GitHub ends what waits for a runner for a day. So an older one was held back for an approval of which nothing was kept here,
+    and its wait counts from the announcement, as that of every approved job.
+    """
+    since = moment(created, now, heard)
+    return since if heard - since < _LONGEST_WAIT else min(heard, now)
 
 
 def _decode(raw: bytes, kind: type[_Event]) -> _Event:

@@ -8,6 +8,7 @@ from paddock.clients.github import GitHubJob
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Ledger, Moved, NewJob
 from paddock.runners.ledger.nameless import IN_VAIN_COUNTS
+from paddock.runners.webhooks.payload import moment, waiting_since
 from paddock.runners.webhooks.routing import Chosen, choose
 
 __all__ = ["enqueue_from_github"]
@@ -29,7 +30,7 @@ def enqueue_from_github(
         choice = choose(pools() or (), job.labels)
         if account is None or not isinstance(choice, Chosen):
             return False
-        pool, now = choice.pool, clock.now()
+        pool, now, held = choice.pool, clock.now(), job.status == "waiting"
         found = NewJob(
             job_id=job.job_id,
             account_id=account.account_id,
@@ -39,7 +40,7 @@ def enqueue_from_github(
             memory_mb=pool.spec.pod_memory_mb,
             repository=repository,
             repository_id=await _number(ledger, account.account_id, repository),
-            enqueued_at=min(job.created_at or now, now),
+            enqueued_at=moment(job.created_at, now, now) if held else waiting_since(job.created_at, now, now),
             workflow_run_id=job.run_id,
             workflow_name=job.workflow_name,
             run_attempt=job.run_attempt,
@@ -50,13 +51,13 @@ def enqueue_from_github(
             labels=job.labels,
         )
         if pool.spec.job_source == "ScaleSet":
-            if job.status == "waiting":
+            if held:
                 return False  # for somebody's approval
             why = f"job {job.job_id} waits at GitHub, and its scale set is told of none: a runner wakes it"
             return await ledger.nameless.nudge(found, since=now - IN_VAIN_COUNTS, by=BY, why=why)
         if await ledger.assignments.may_be(found, created_at=job.created_at):
             return False  # its pool had a scale set, whose runners serve what was assigned; if it waits after that, it is found again
-        moved = await ledger.jobs.enqueue(found, by=BY, status="waiting" if job.status == "waiting" else "queued")
+        moved = await ledger.jobs.enqueue(found, by=BY, status="waiting" if held else "queued")
         return moved in (Moved.QUEUED, Moved.HELD)
 
     return announce

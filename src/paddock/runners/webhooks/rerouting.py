@@ -2,8 +2,9 @@
 
 A job is routed when it is announced, by the pools of that moment. This looks again whenever the pools have changed, and once
 a minute in any case. What no pool serves leaves the line as `unserved`, with the sentence that says which labels nobody
-offers, and comes back as soon as one does. Nothing else is touched: not a job that a runner has, and no claim. No job goes to a
-pool that asks a scale set: its queue announces the job under a number of its own, and two numbers would be two runners.
+offers, and comes back as soon as one does. A line that stays is counted as the size that its pool has now. Nothing else is
+touched: not a job that a runner has, and no claim. No job goes to a pool that asks a scale set: its queue announces the job under
+a number of its own, and two numbers would be two runners.
 """
 
 import asyncio
@@ -69,7 +70,7 @@ class Rerouter:
         if isinstance(choice, Chosen):
             pool = choice.pool
             if group.status != "unserved" and group.pool == pool.metadata.name:
-                return 0
+                return await self._count_as(group, pool)
             if pool.spec.job_source == "ScaleSet":
                 return await self._leave_to_scale_set(group, pool)
             why = f"pool {pool.metadata.name} offers its labels"
@@ -90,6 +91,19 @@ class Rerouter:
                 return 0
             moved = await self._ledger.rerouting.strand(group, why=why)
         return _told(group, moved, why)
+
+    async def _count_as(self, group: Routed, pool: RunnerPool) -> int:
+        """They stay where they are. Whoever changes the size of a pool changes what its jobs take of their account's limit."""
+        platform, vcpus, memory_mb = pool.platform, pool.vcpus, pool.spec.pod_memory_mb
+        if (group.platform, group.vcpus, group.memory_mb) == (platform, vcpus, memory_mb):
+            return 0
+        moved = await self._ledger.rerouting.resize(group, platform=platform, vcpus=vcpus, memory_mb=memory_mb)
+        if moved:
+            size = f"{vcpus} vCPU, {memory_mb} MB"
+            _log.info(
+                "waiting jobs are counted as the size that their pool has now", jobs=moved, pool=group.pool, size=size
+            )
+        return moved
 
     async def _leave_to_scale_set(self, group: Routed, pool: RunnerPool) -> int:
         """Out of the line, and nobody's alarm: GitHub tells the set's queue of the job, and says here when it ends."""
@@ -119,6 +133,7 @@ def _offers(pools: Sequence[RunnerPool]) -> object:
             pool.spec.job_source,
             pool.spec.dispatch_label,
             tuple(pool.spec.runner_labels),
+            (pool.platform, pool.vcpus, pool.spec.pod_memory_mb),
         )
         for pool in pools
     )

@@ -23,12 +23,14 @@ from paddock.simulator.service.response import ServiceResponse
 __all__ = ["ScaleSetsApi"]
 
 _REGISTRATION_LIFE = timedelta(hours=1)
+_NAMESPACE = "GitHub.Actions.Runtime.WebApi"
 
 
 class _RefusedError(Exception):
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
-        self.answer = json_answer(status, {"$id": "1", "typeName": f"GitHub.Actions.{kind}", "message": message})
+        kind = f"{_NAMESPACE}.{kind}, {_NAMESPACE}"  # as .NET names a type: with its assembly
+        self.answer = json_answer(status, {"$id": "1", "typeName": kind, "message": message})
 
 
 _SHORTEST_HOLD = 1.0

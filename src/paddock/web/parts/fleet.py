@@ -140,4 +140,4 @@ def _large(tile: Tile, now: datetime) -> Node:
 def _else(tile: Tile) -> str:
     if tile.quarantine:
         return "quarantined once it is released"
-    return {"ready": "waits for a job", "free": "waits for a machine"}.get(tile.state, STATES[tile.state].meaning)
+    return "waits for a machine" if tile.state == "free" else STATES[tile.state].meaning

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 from paddock.cli.doctor.waiting import job_checks
 from paddock.clients.github import Installation
 from paddock.clients.github import errors as github
+from paddock.clients.github.refusals import refusal
 from paddock.kube.builtin import Pod as KubePod
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL
 from paddock.runners.api.settings import HealingSettings
@@ -84,6 +85,21 @@ async def test_a_pod_whose_mint_failed_is_clean_and_goes_on_waiting(rig: Rig):
     assert dispatcher.count("paddock_dispatch_undone_total", reason="mint") == 1
 
 
+async def test_a_claim_is_given_back_whatever_bytes_a_proxy_answers_for_github(rig: Rig):
+    """An error page in UTF-16, as some proxies send, is full of zero characters, which no text of Postgres may hold."""
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    page, now = "<html><body>Bad gateway</body></html>".encode("utf-16"), rig.bench.clock.now()
+    rig.github.mint_failures = [refusal("POST /generate-jitconfig", 502, {}, page, now=now, mutation=True)]
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 503
+    assert await clean(rig, pod)
+    resting = await rig.ledger.jobs.get(1)
+    assert resting is not None
+    assert (resting.status, resting.mint_failures) == ("queued", 1)
+    assert "Bad gateway" in resting.changed_why
+
+
 async def test_an_account_without_an_installation_rests(rig: Rig):
     await rig.accounts(ACME)
     await rig.ledger.accounts.enrol(ACME, "org1", installation_id=None)
@@ -114,6 +130,26 @@ async def test_a_suspended_installation_is_none(rig: Rig):
     await rig.bench.queue(job(1))
     assert (await dispatcher.ask(pod, wait=1)).status_code == 204
     assert rig.github.minted == []
+
+
+async def test_where_github_cannot_be_asked_nobody_is_told_to_install_the_app(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+):
+    await rig.accounts(ACME)
+    await rig.ledger.accounts.enrol(ACME, "org1", installation_id=None)
+
+    async def away() -> list[Installation]:
+        raise github.Unavailable("503")
+
+    monkeypatch.setattr(rig.github, "installations", away)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=1)).status_code == 204
+    assert await clean(rig, pod)
+    waiting = await rig.ledger.overview.waiting(1)
+    assert waiting is not None
+    assert "GitHub cannot be asked whether the App is installed for org1: 503" in waiting.why
+    assert "install it there" not in waiting.why
 
 
 async def test_a_group_that_is_refused_is_one_sentence_with_its_remedy_and_no_loop(rig: Rig):

@@ -281,6 +281,21 @@ async def test_a_good_signature_is_remembered_until_its_key_is_withdrawn_and_no_
     assert (len(checked), counting.reviews) == (1, 1), "whose key is unknown is asked for, not remembered"
 
 
+async def test_tokens_that_nobody_shows_any_more_make_room_for_those_in_use(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    """An agent renews a token every ten minutes, and each is good for two hours: most that are known are not used any more."""
+    monkeypatch.setattr("paddock.runners.dispatch.identity._MOST_REMEMBERED", 3)
+    dispatcher = await rig.dispatcher()
+    tokens, checked = dispatcher.service.tokens, []
+    check = tokens._check_signature
+    monkeypatch.setattr(tokens, "_check_signature", lambda text, key: (checked.append(text), check(text, key)))
+    pod, other = await rig.cluster.pod(1), await rig.cluster.pod(2)
+    renewed = [forged(pod, said={"jti": str(number)}) for number in range(5)]
+    for token in renewed:
+        for shown in (token, token, other.token):
+            await tokens.waiting(Secret(shown))
+    assert checked == [renewed[0], other.token, *renewed[1:]], "each once"
+
+
 async def test_a_claim_asks_the_cluster_whatever_is_remembered(rig: Rig):
     counting = Counting(rig.cluster)
     dispatcher, pod = await rig.dispatcher(client=rig.cluster.connect(counting)), await rig.cluster.pod(1)

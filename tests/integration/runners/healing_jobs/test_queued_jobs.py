@@ -90,6 +90,22 @@ async def test_whether_a_held_job_was_approved_is_asked_in_the_very_next_pass(be
     assert (await bench.claim(1)).won
 
 
+async def test_a_held_job_is_asked_about_however_many_have_waited_for_longer(bench: Bench):
+    """Approvals may take weeks: a thousand that nobody gives must not hide the one that was given."""
+    github, worker = await _waiting(bench, 5)
+    await bench.accounts(BOLT)
+    await bench.queue(job(1, BOLT, age=9 * HOUR))
+    await bench.ask(
+        "INSERT INTO jobs (job_id, account_id, pool, platform, vcpus, memory_mb, status, repository, enqueued_at, changed_at,"
+        " changed_by, changed_why) SELECT 1000 + n, account_id, pool, platform, vcpus, memory_mb, 'waiting', repository, enqueued_at,"
+        " enqueued_at, changed_by, changed_why FROM jobs, generate_series(1, 1000) n WHERE job_id = 1 RETURNING job_id"
+    )
+    assert await bench.ledger.jobs.enqueue(job(10), status="waiting") is Moved.HELD
+    github.says(10, "queued")
+    await worker.heal()
+    assert await bench.status(10) == "queued"
+
+
 async def test_a_job_that_is_held_is_asked_about_less_and_less_often(bench: Bench):
     github, worker = await _waiting(bench, 5)
     await bench.ledger.jobs.enqueue(job(10), status="waiting")

@@ -197,3 +197,16 @@ async def test_dying_before_any_statement_of_a_deed_and_doing_it_again_is_doing_
             break
         before_statement += 1
     assert before_statement >= 1
+
+
+async def test_a_server_that_became_read_only_is_left_for_one_that_writes(bench: Bench):
+    """A failover leaves the old server to readers, and whoever is connected to it: the way to the new one is a new connection."""
+    await bench.accounts(ACME)
+    await bench.queue(job(10))
+    async with make_pool(bench.dsn, schema=bench.schema, size=1) as pool:
+        ledger = Ledger(pool, bench.clock, random.Random(3))
+        async with pool.connection() as connection:
+            await connection.execute("SET default_transaction_read_only TO on")
+        with pytest.raises(LedgerUnavailableError):
+            await ledger.claims.claim(POOL, pod(1))
+        assert (await ledger.claims.claim(POOL, pod(1))).job_id == 10

@@ -1,11 +1,17 @@
 """Who goes first: fairness between accounts, and backoff for what keeps failing."""
 
 import itertools
+import math
+import random
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
+import pytest
 from integration.runners.ledger.rig import ACME, BOLT, CRUX, POOL, Bench, job, pod
 
 from paddock.runners.ledger import Outcome
+from paddock.runners.ledger.signals import SIGNALS
 
 
 async def test_within_an_account_the_oldest_goes_first_and_equals_by_number(bench: Bench):
@@ -178,3 +184,54 @@ async def test_a_session_that_never_closed_stops_counting_after_the_longest_job(
     await bench.completed(job(10), 1)
     bench.clock.advance(timedelta(hours=6, minutes=1).total_seconds())
     assert (await bench.ledger.signals.of_pool(POOL)).occupied == 0
+
+
+async def _sessions(bench: Bench, spans: Sequence[tuple[float, float | None]]) -> None:
+    """Sessions by how many seconds ago each began and ended; None has not."""
+    now = bench.clock.now()
+    began = [now - timedelta(seconds=start) for start, _ in spans]
+    ended = [None if end is None else now - timedelta(seconds=end) for _, end in spans]
+    await bench.ask(
+        "INSERT INTO sessions (pod_uid, pod_name, generation, account_id, pool, platform, vcpus, memory_mb, runner_name, repository,"
+        " workflow_name, started_at, ended_at) SELECT 'uid-' || n, 'runner-' || n, n, %s, %s, 'macos', 6, 14336, 'runner-' || n,"
+        " 'org1/app', 'build', began, ended FROM unnest(%s::timestamptz[], %s::timestamptz[]) WITH ORDINALITY AS s (began, ended, n)"
+        " RETURNING pod_uid",
+        [ACME, POOL, began, ended],
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_the_signal_of_the_last_hour_is_what_each_minute_saw(bench: Bench, seed: int):
+    await bench.accounts(ACME)
+    rng = random.Random(seed)
+    starts = [rng.choice([rng.uniform(0, 30_000), 60.0 * rng.randrange(80)]) for _ in range(rng.randrange(60))]
+    spans = [(start, rng.choice([None, rng.uniform(0, start), start, 0.0])) for start in starts]
+    await _sessions(bench, spans)
+    longest, minutes = 6 * 3600.0, []
+    for minute in range(0, 3600, 60):
+        open_then = [
+            start - longest if end is None else end for start, end in spans if minute <= start < longest + 3600
+        ]
+        minutes.append(sum(end < minute + 60 for end in open_then))
+    saw = sorted(number for number in minutes if number)
+    expected = saw[math.ceil(0.95 * len(saw)) - 1] if saw else 0
+    assert (await bench.ledger.signals.of_pool(POOL)).p95_concurrent_last_hour == expected
+
+
+async def test_the_signals_look_at_each_session_once_and_not_for_every_minute(bench: Bench):
+    """The autoscaler asks every few seconds, and a large pool has a hundred thousand sessions in seven hours."""
+    await bench.accounts(ACME)
+    await _sessions(bench, [(n, max(0.0, n - 600.0)) for n in range(0, 25_000, 10)])
+    params = {"pool": POOL, "now": bench.clock.now(), "longest": timedelta(hours=6)}
+    async with await bench.connect() as connection:
+        await connection.execute("ANALYZE sessions")
+        cursor = await connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SIGNALS}", params)
+        ((plan,),) = await cursor.fetchall()
+    assert _touched(plan[0]["Plan"]) < 10 * 2500
+
+
+def _touched(node: dict[str, Any]) -> float:
+    """Rows that a plan's nodes gave or threw away, added up."""
+    thrown = sum(number for name, number in node.items() if name.startswith("Rows Removed"))
+    here = (node["Actual Rows"] + thrown) * node["Actual Loops"]
+    return here + sum(_touched(child) for child in node.get("Plans", ()))

@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 from integration.runners.ledger.rig import Bench
-from integration.runners.webhooks.rig import Dispatcher
+from integration.runners.webhooks.rig import MAC, Dispatcher
 
+from paddock.runners.api import RunnerPool
 from paddock.runners.ledger import Outcome
 
 
@@ -48,6 +49,24 @@ async def test_the_queued_after_the_approval_releases_it_and_its_wait_counts_fro
         "queued",
         "claimed",
     ]
+
+
+@pytest.mark.parametrize("pools", [[MAC], []], ids=["it_waited_unheard", "no_pool_was_there"])
+async def test_a_job_whose_hold_was_not_kept_waits_from_its_approval_on(bench: Bench, pools: list[RunnerPool]):
+    """GitHub names the day of its creation. A job so old would never be in line, and be given up with GitHub's next silence."""
+    await bench.accounts(1)
+    dispatcher, created = Dispatcher(bench), bench.clock.now()
+    if not pools:
+        dispatcher.pools = []
+        held = dispatcher.job(7, "waiting", status="waiting", created=created)
+        assert await dispatcher.deliver(held) == ["ignored: no_pools"]
+    bench.clock.advance(8 * 86_400.0)
+    dispatcher.pools = [MAC]
+    assert await dispatcher.deliver(dispatcher.job(7, status="queued", created=created)) == ["queued"]
+    row = await bench.ledger.jobs.get(7)
+    assert row is not None
+    assert row.enqueued_at == bench.clock.now()
+    assert (await bench.claim(1)).job_id == 7
 
 
 async def test_a_queued_that_is_sent_before_the_approval_holds_the_job_too(bench: Bench):

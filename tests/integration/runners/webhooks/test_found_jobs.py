@@ -24,6 +24,16 @@ async def limited(bench: Bench, repository_id: int, name: str) -> None:
     await bench.ledger.allow_list.limit_repository(1, repository_id, name, "macos", **size, by="test", why="as needed")
 
 
+async def test_a_job_that_was_approved_after_days_and_is_found_waits_from_now_on(bench: Bench):
+    await bench.accounts(1)
+    announce = enqueue_from_github(bench.ledger, lambda: Dispatcher(bench).pools, bench.clock)
+    created = bench.clock.now()
+    bench.clock.advance(8 * 86_400.0)
+    waits = GitHubJob(job_id=7, status="queued", labels=("paddock-macos",), created_at=created)
+    assert await announce(1001, "org1/app", waits)
+    assert (await bench.claim(1)).job_id == 7
+
+
 async def test_a_repositorys_limit_holds_for_a_job_that_was_found(bench: Bench):
     await bench.accounts(1, vcpus=60, memory_mb=200_000)
     await limited(bench, 5, "org1/app")

@@ -53,6 +53,45 @@ async def test_a_job_takes_the_size_of_the_pool_that_it_goes_to(bench: Bench):
     assert (row.pool, row.platform, row.vcpus, row.memory_mb) == ("other", "linux", 4, 8192)
 
 
+@pytest.mark.parametrize("status", ["queued", "waiting"])
+async def test_waiting_jobs_are_counted_as_the_size_that_their_pool_has_now(bench: Bench, status: str):
+    """An account may hold 12 vCPU: two of the old Pods, and one of the new."""
+    await bench.accounts(1, vcpus=12)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(*(dispatcher.job(number, status, status=status) for number in (7, 8)))
+    large = replace(MAC.spec, pod_cpu_milli=12_000, pod_memory_mb=24_576)
+    dispatcher.pools = [RunnerPool(metadata=MAC.metadata, spec=large), LINUX]
+    await rerouter(dispatcher).look()
+    rows = [await bench.ledger.jobs.get(number) for number in (7, 8)]
+    assert [(row.status, row.vcpus, row.memory_mb) for row in rows if row is not None] == [(status, 12, 24_576)] * 2
+    if status == "queued":
+        assert [(await bench.claim(number)).outcome for number in (1, 2)] == [Outcome.CLAIMED, Outcome.EMPTY]
+    assert await rerouter(dispatcher).look() == 0
+
+
+async def test_a_job_that_was_larger_than_its_accounts_limit_runs_once_its_pool_is_smaller(bench: Bench):
+    await bench.accounts(1, vcpus=8)
+    dispatcher = Dispatcher(bench)
+    spec = replace(MAC.spec, pod_cpu_milli=12_000)
+    dispatcher.pools = [RunnerPool(metadata=MAC.metadata, spec=spec)]
+    await dispatcher.deliver(dispatcher.job(7))
+    assert (await bench.claim(1)).outcome is Outcome.EMPTY
+    dispatcher.pools = [MAC]
+    await rerouter(dispatcher).look()
+    assert (await bench.claimed(1)).job_id == 7
+
+
+async def test_the_line_of_a_pool_that_changes_to_a_scale_set_of_another_size_stays_in_it(bench: Bench):
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(7))
+    spec = replace(MAC.spec, job_source="ScaleSet", pod_cpu_milli=3000)
+    dispatcher.pools = [RunnerPool(metadata=MAC.metadata, spec=spec)]
+    await rerouter(dispatcher).look()
+    claim = await bench.claimed(1)
+    assert (claim.job_id, claim.vcpus) == (7, 3)
+
+
 async def test_jobs_of_a_deleted_pool_say_that_nobody_serves_them_and_wait_for_one_that_does(bench: Bench):
     await bench.accounts(1)
     dispatcher = Dispatcher(bench)
@@ -175,3 +214,22 @@ async def test_the_line_of_a_pool_that_changes_to_a_scale_set_is_served_to_its_e
     dispatcher.pools = [of_scale_set(MAC)]
     assert await rerouter(dispatcher).look() == 0
     assert (await bench.claimed(1)).job_id == 7
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_line_is_routed_anew_however_long_it_is(bench: Bench, gone: bool):
+    """Each job that is moved has a lock of its own, and the locks of a whole line do not fit into the server's memory."""
+    await bench.accounts(1)
+    dispatcher = Dispatcher(bench)
+    await dispatcher.deliver(dispatcher.job(1))
+    await bench.ask(
+        "INSERT INTO jobs (job_id, account_id, pool, platform, vcpus, memory_mb, status, repository, label, labels, enqueued_at,"
+        " changed_at, changed_by, changed_why) SELECT n, account_id, pool, platform, vcpus, memory_mb, status, repository, label,"
+        " labels, enqueued_at, changed_at, changed_by, changed_why FROM jobs, generate_series(2, 12000) n RETURNING job_id"
+    )
+    dispatcher.pools = [LINUX] if gone else [named("mac-m5"), LINUX]
+    assert await rerouter(dispatcher).look() == 12_000
+    assert await bench.ask("SELECT DISTINCT pool, status FROM jobs") == [
+        ("mac-m4", "unserved") if gone else ("mac-m5", "queued")
+    ]
+    assert await rerouter(dispatcher).look() == 0

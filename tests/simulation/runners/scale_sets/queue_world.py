@@ -116,11 +116,13 @@ class MemoryBook:
         assigned: int | None = None,
         running: int | None = None,
     ) -> None:
-        del heard, running
+        del running
 
         def act() -> None:
             self._current(source)
             self._set(state=state, sentence=sentence)
+            if heard:
+                self._set(heard_at=self.world.clock.now())
             if assigned is not None:
                 self._set(assigned=assigned)
             if advertised is not None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,7 +11,7 @@ from paddock.clients.github import GitHubClient, GitHubError, RunnerPlace
 from paddock.clients.github.errors import Conflict, Forbidden, Invalid
 from paddock.clients.github.scaleset import QueueSession
 from paddock.clients.github.scaleset_client import ScaleSetClient
-from paddock.runners.ledger.scale_sets import Source
+from paddock.runners.ledger.scale_sets import Room, Source
 from paddock.runners.scale_sets.listener import Listener, ListenerContext
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
 from paddock.simulator.faults import Fail
@@ -67,8 +66,8 @@ def test_the_session_of_a_dead_process_is_not_forgotten_by_one_that_stops_before
     run(act)
 
 
-async def _listens_and_is_stopped(queue: QueueWorld) -> None:
-    """A process that takes the lease over, and is stopped in good order ten seconds later."""
+async def _listens_and_is_stopped(queue: QueueWorld, after: float = 10.0) -> None:
+    """A process that takes the lease over, and is stopped in good order so many seconds later."""
     clock, github = queue.world.clock, queue.github
     client = GitHubClient(github.settings(), clock, queue.world.rng("b"), queue.world.transport(github.app))
     metrics = ScaleSetMetrics(CollectorRegistry())
@@ -77,12 +76,37 @@ async def _listens_and_is_stopped(queue: QueueWorld) -> None:
     assert source is not None
     listener = Listener(context, source, queue.place, lambda: queue.pool)
     task = asyncio.ensure_future(listener.run())
-    await clock.sleep(10.0)
+    await clock.sleep(after)
     task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    await asyncio.wait({task}, timeout=60.0)
+    assert task.cancelled(), "it listens on"
     await listener.close()
     await client.aclose()
+
+
+def test_a_listener_that_is_stopped_while_it_breaks_a_poll_off_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    poll = ScaleSetClient.poll
+
+    async def slow_to_end(client: ScaleSetClient, session: QueueSession, *, after: int, capacity: int) -> object:
+        try:
+            return await poll(client, session, after=after, capacity=capacity)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1.0)  # until its connection is closed
+            raise
+
+    async def act(queue: QueueWorld) -> None:
+        monkeypatch.setattr(ScaleSetClient, "poll", slow_to_end)
+
+        async def less() -> None:
+            await queue.world.clock.sleep(2.0)
+            queue.book.room_ = Room(vcpus=6, memory_mb=14_336, elsewhere_vcpus=0, elsewhere_memory_mb=0, rivals=0)
+
+        lowered = asyncio.ensure_future(less())
+        await _listens_and_is_stopped(queue, after=5.5)  # the capacity is looked at every five seconds
+        await lowered
+        assert queue.scale_set.session == ""
+
+    run(act)
 
 
 def test_a_listener_that_lost_its_lease_while_it_opened_a_session_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:

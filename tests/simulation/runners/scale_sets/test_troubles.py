@@ -10,6 +10,7 @@ from simulation.runners.scale_sets.queue_world import LABEL, QueueWorld, pool, s
 
 from paddock.runners.ledger.scale_sets import Room
 from paddock.simulator.faults import Fail, LoseAnswer
+from paddock.simulator.github.requests import json_answer
 from paddock.simulator.github.scale_sets_api import ScaleSetsApi
 from paddock.simulator.github.state import WaitingMessage
 from paddock.simulator.process import simulate
@@ -70,6 +71,39 @@ def test_a_deleted_set_is_made_again() -> None:
     run(act)
 
 
+def test_a_set_is_not_taken_for_gone_because_the_app_is_not_shown_its_organisation() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.github.behaviour.custom_labels_dropped = True  # nothing but the row says whose the set is
+        queue.start()
+        await listening(queue)
+        kept = queue.scale_set.id
+        queue.github.rename_account("acme", "apex")
+        queue.github.state.service_tokens.clear()
+        await queue.until("it is refused", lambda: queue.book.source.state == "Refused", within=300.0)
+        assert "GitHub shows no runners of orgs/acme to the App" in queue.book.source.sentence
+        assert queue.book.source.scale_set_id == kept
+        queue.github.rename_account("apex", "acme")
+        await succeeds(queue)
+        assert queue.scale_set.id == kept
+
+    run(act)
+
+
+def test_a_set_that_is_to_go_is_not_left_because_the_app_is_not_shown_its_organisation() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        queue.github.rename_account("acme", "apex")
+        queue.github.state.service_tokens.clear()
+        queue.pool = None
+        await queue.until("it is refused", lambda: queue.book.source.state == "Refused", within=300.0)
+        assert "the scale set is still at GitHub" in queue.book.source.sentence
+        queue.github.rename_account("apex", "acme")
+        await queue.until("the set is gone", lambda: not queue.github.state.scale_sets, within=900.0)
+
+    run(act)
+
+
 @pytest.mark.parametrize("kind", ["admin", "queue", "registration"])
 def test_a_token_that_ended_is_replaced(kind: str) -> None:
     async def act(queue: QueueWorld) -> None:
@@ -79,6 +113,52 @@ def test_a_token_that_ended_is_replaced(kind: str) -> None:
         for text in [text for text, token in tokens.items() if token.kind == kind]:
             del tokens[text]
         await succeeds(queue)
+
+    run(act)
+
+
+def test_a_token_that_ends_before_the_offered_jobs_are_acquired_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = ScaleSetsApi.answer
+    ended: list[str] = []
+
+    async def act(queue: QueueWorld) -> None:
+        def answers(api: ScaleSetsApi, request: Any, operation: str, parts: dict[str, str], now: datetime) -> Any:
+            if operation == "acquire_jobs" and not ended:
+                tokens = queue.github.state.service_tokens
+                ended.extend(text for text, token in tokens.items() if token.kind == "queue")
+                for text in ended:
+                    del tokens[text]
+            return answered(api, request, operation, parts, now)
+
+        monkeypatch.setattr(ScaleSetsApi, "answer", answers)
+        queue.github.behaviour.acquire_flow = True
+        queue.start()
+        await listening(queue)
+        await succeeds(queue)
+        assert ended
+        assert "Refused" not in [state for _, state, _ in queue.book.states]
+
+    run(act)
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_session_that_the_queue_refuses_is_opened_anew(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    answered = ScaleSetsApi.answer
+    refused: set[str] = set()
+
+    async def act(queue: QueueWorld) -> None:
+        def answers(api: ScaleSetsApi, request: Any, operation: str, parts: dict[str, str], now: datetime) -> Any:
+            if operation == "poll_messages" and parts["session_id"] in refused:
+                return json_answer(status, {"errorKind": "SessionInvalid", "errorMessage": "the session is invalid"})
+            return answered(api, request, operation, parts, now)
+
+        monkeypatch.setattr(ScaleSetsApi, "answer", answers)
+        queue.start()
+        await listening(queue)
+        refused.add(queue.scale_set.session)
+        await succeeds(queue)
+        assert queue.scale_set.session not in refused
+        assert "Refused" not in [state for _, state, _ in queue.book.states]
 
     run(act)
 
@@ -321,6 +401,46 @@ def test_a_lost_source_is_seen_within_a_minute_and_healed() -> None:
         await listening(queue)
         assert queue.world.clock.monotonic() - back < 60.0
         assert back > since
+        await succeeds(queue)
+
+    run(act)
+
+
+def silent_for(queue: QueueWorld) -> float:
+    """As the gauge says it, which the alert looks at."""
+    source = queue.book.source
+    return (queue.world.clock.now() - (source.heard_at or source.since)).total_seconds()
+
+
+def test_a_queue_that_answers_no_poll_is_lost_although_it_opens_sessions() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        away = queue.world.faults.inject(Fail(), method="GET", path="/broker/queue/*")
+        await queue.world.clock.sleep(300.0)
+        assert silent_for(queue) > 200.0
+        for _ in range(120):
+            assert queue.book.source.state == "Lost"
+            await queue.world.clock.sleep(1.0)
+        queue.world.faults.rules.remove(away)
+        await listening(queue)
+        await succeeds(queue)
+
+    run(act)
+
+
+def test_a_capacity_that_changes_all_the_time_is_not_taken_for_silence() -> None:
+    async def act(queue: QueueWorld) -> None:
+        queue.start()
+        await listening(queue)
+        promised: set[int] = set()
+        for turn in range(120):
+            used = 6 * (turn % 2)
+            queue.book.room_ = Room(vcpus=12, memory_mb=28_672, elsewhere_vcpus=used, elsewhere_memory_mb=0, rivals=0)
+            await queue.world.clock.sleep(5.0)
+            promised.add(queue.scale_set.capacity)
+            assert silent_for(queue) <= 120.0
+        assert promised == {1, 2}
         await succeeds(queue)
 
     run(act)

@@ -8,7 +8,15 @@ import pytest
 from doubles.clocks import SteppedClock
 
 from paddock.base.rng import seeded
-from paddock.clients.github import GitHubClient, GitHubError, RateLimited, RunnerPlace, Unavailable
+from paddock.clients.github import (
+    Conflict,
+    GitHubClient,
+    GitHubError,
+    NotFound,
+    RateLimited,
+    RunnerPlace,
+    Unavailable,
+)
 from paddock.clients.github.scaleset import QueueSession, ScaleSets
 from paddock.simulator.github import SimulatedGitHub
 
@@ -149,3 +157,28 @@ async def test_an_empty_answer_of_the_queue_is_no_message(stage: Stage, sets: Sc
     _, session = await stage.session(sets)
     stage.github.behaviour.empty_polls = True
     assert await sets.poll(session, after=0, capacity=1) is None
+
+
+@pytest.mark.parametrize("assembly", ["", ", GitHub.Actions.Runtime.WebApi"])
+async def test_a_session_that_has_expired_is_gone_in_whatever_way_github_names_that(
+    stage: Stage, sets: ScaleSets, assembly: str
+):
+    number, session = await stage.session(sets)
+    kind = f"GitHub.Actions.Runtime.WebApi.RunnerScaleSetSessionExpiredException{assembly}"
+
+    def expired(_request: httpx2.Request, _answer: httpx2.Response) -> httpx2.Response:
+        return httpx2.Response(400, json={"typeName": kind, "message": "The session identifier is not valid."})
+
+    for method in ("GET", "PATCH", "DELETE"):
+        stage.wire.changes[method, session.session_id] = expired
+    await sets.close_session(stage.place, number, session.session_id)
+    with pytest.raises(NotFound):
+        await sets.renew_session(stage.place, number, session.session_id)
+    with pytest.raises(NotFound):
+        await sets.poll(session, after=0, capacity=1)
+
+
+async def test_a_name_that_is_taken_is_a_conflict(stage: Stage, sets: ScaleSets):
+    await stage.session(sets)
+    with pytest.raises(Conflict):
+        await sets.create(stage.place, name="macos-26", group_id=1, labels=["macos-26"])

@@ -15,8 +15,9 @@ from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.host_keys import pin_host_key
 from paddock.hosts.controllers.machine.verify import forget_host
 from paddock.hosts.controllers.release import record_release
+from paddock.hosts.delete import terminates
 from paddock.hosts.fenced_cloud import LeaseTooShortError
-from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
+from paddock.hosts.first_contact import EXPIRED, Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
 from paddock.hosts.verify import RESTORED, bootstrapped_before, server_in
 from paddock.kube.builtin import Node
@@ -65,12 +66,13 @@ class BootstrapHost:
         wait = seconds_until_retry(machine.status.bootstrap_failed_at, context.clock.now(), context.settings.tiers)
         if wait > 0:
             return RequeueAfter(wait)
-        halt = context.halt_of(machine)
+        contact, halt = first_contact(host, context.clock.now()), context.halt_of(machine)
+        if isinstance(contact, Refuse):
+            # Before the halt, which it outlasts: a host that cannot be dialled is never the one that a halted fleet tries.
+            return await self._blocked(machine, EXPIRED, contact.message, _WHEN_UNKNOWN_KEY)
         if halt is not None and halt.probe != machine.metadata.name:
             return await self._blocked(machine, HALTED, halt.message, _WHEN_HALTED)
-        match first_contact(host, context.clock.now()):
-            case Refuse(why):
-                return await self._blocked(machine, "FirstContactExpired", why, _WHEN_UNKNOWN_KEY)
+        match contact:
             case Known(host_key):
                 if not await self._pin(host, host_key, "a person vouched for it"):
                     return RequeueAfter(_AT_THE_GATES)
@@ -254,7 +256,7 @@ class BootstrapHost:
         decision = after_failure(
             attempts,
             reboot_issued=machine.status.bootstrap_reboot_issued,
-            can_release=bool(prefix),
+            can_release=bool(prefix) or terminates(machine),
             tiers=tiers,
         )
         message = f"step {step}: {problem}; {decision.message}"
@@ -357,7 +359,7 @@ class BootstrapHost:
         await record_release(
             context,
             host,
-            policy="pool",
+            policy="terminate" if terminates(machine) else "pool",
             prefix=prefix,
             family=machine.spec.os,
             reason=reason,
@@ -370,10 +372,10 @@ class BootstrapHost:
         return RequeueAfter(1.0)
 
     async def give_back_in_trouble(self, machine: Machine, host: Host, why: str) -> RequeueAfter:
-        """The same for a host that ran, where there is a pool to give it to. The caller has asked the gate."""
+        """The same for a host that ran, where there is a pool to give it to, or it ends. The caller has asked the gate."""
         context = self._context
         prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
-        if not prefix:
+        if not prefix and not terminates(machine):
             context.say(machine, "Warning", "GiveBackImpossible", "no pool is set, so the host stays as it is")
             return RequeueAfter(_WITHOUT_A_POOL)
         return await self.give_back(machine, host, prefix, why, reason="HostInTrouble")

@@ -98,7 +98,7 @@ class ClaimHost:
         now = self._context.clock.now()
         if not machine.status.claiming:
             if machine.spec.source == "Order":
-                return await self._order.run(machine, now)
+                return await self._order.run(machine)
             return await self._intend(machine, pool_prefix, refused, now)
         machine = await self._context.block_move(machine)
         host = await self._context.fresh_host(machine.status.claiming)

@@ -61,6 +61,8 @@ class DeleteMachine:
             case RecordRelease(policy, prefix):
                 assert host is not None
                 given_up = was_given_up(machine)
+                # What was ordered and is not claimed yet still has the name of its order, and no other proves it ours.
+                only_ordered = host.spec.claim is None and not machine.status.server_id
                 await record_release(
                     context,
                     host,
@@ -70,7 +72,7 @@ class DeleteMachine:
                     reason="HostInTrouble" if given_up else "MachineDeleted",
                     message=f"machine {machine.metadata.namespace}/{machine.metadata.name} was deleted"
                     + (" because no tier helped its host" if given_up else ""),
-                    cloud_name=machine.metadata.name,
+                    cloud_name=machine.status.ordering if only_ordered else machine.metadata.name,
                 )
                 if given_up:
                     # As where the operator gives it back itself. Died before: a life is not counted, which costs one more try.
@@ -94,9 +96,11 @@ class DeleteMachine:
         return Done()
 
     async def _gone(self, machine: Machine) -> bool:
-        if not machine.status.server_id:
+        status = machine.status
+        server = status.server_id or (status.claiming if status.ordering else "")
+        if not server:
             return True  # only an intent: the claim is written on the Host object, and there is none
-        found = await self._context.cloud.is_gone(server_zone(machine), machine.status.server_id)
+        found = await self._context.cloud.is_gone(server_zone(machine), server)
         return isinstance(found, Gone)
 
     async def _clean(self, machine: Machine, decided: Ending) -> None:

@@ -62,12 +62,15 @@ class MaintainHost:
         if self._context.settings.expect_nodes:
             node = await self._context.fresh.get(Node, machine.metadata.name)
             if (silent := unheard(machine, node)) and _restored(machine):
-                await self.introduce(machine, host)
-                return RequeueAfter(_WHEN_INTRODUCED)
-            if silent and node is not None:
+                if await self.introduce(machine, host):
+                    return RequeueAfter(_WHEN_INTRODUCED)
+                return await self._unreachable(machine, host)
+            if silent and node is not None and not self._long_silent(machine):
                 return RequeueAfter(
                     _WHEN_INTRODUCED
                 )  # a Node that came with a backup: its agent has been told, and comes
+            if silent:
+                node = None  # it did not come: what the backup says of the Mac counts for nothing
             if node is None and (missing := self._missing(machine)) is not None:
                 return await self._restart_agent(machine, host, missing)
         # A Node that has been missing for so long that new starts of its agent do not help is a trouble as any other.
@@ -94,13 +97,19 @@ class MaintainHost:
             return None
         return _MissingNode(f"the Node {machine.metadata.name} is missing", expected=False)
 
+    def _long_silent(self, machine: Machine) -> bool:
+        """Whether the agent of a moved or restored machine has had the time in which any other comes back by itself."""
+        said = get_condition(machine.status.conditions, "Bootstrapped")
+        since = said.last_transition_time if said is not None else None
+        return since is not None and self._context.clock.now() - since >= AFTER[SOFT_REBOOT]
+
     async def introduce(self, machine: Machine, host: Host, *, deleting: bool = False) -> bool:
         """The Mac of a moved or restored machine is a node of another cluster, or of none: an update gives its agent this
         one's address and an identity. Died behind it, the next pass does it again. Pods do not move with machines: the
         agent lets their jobs finish. Whether that worked; that the agent is heard of is another matter.
         """
         context, now = self._context, self._context.clock.now()
-        if not deleting:
+        if not deleting and machine.status.remediation is None:
             message = f"the Node {machine.metadata.name} is missing: its agent is told of this cluster"
             machine = await context.save(machine, ready(machine.status, False, "NodeMissing", message, now))
         credentials = await self._prepare.login(machine, host)
@@ -118,6 +127,24 @@ class MaintainHost:
         await context.save(machine, condition(status, "Bootstrapped", True, INTRODUCED, told, context.clock.now()))
         return True
 
+    async def _unreachable(self, machine: Machine, host: Host) -> RequeueAfter:
+        """The Mac of a moved or restored machine that cannot be told of this cluster is in trouble as any other, and tried
+        again in every pass. What disrupts it passes the gate, which waits for its report unless the Mac is proven dead.
+        """
+        machine = await self._context.again(machine)
+        if machine.status.remediation is None:
+            await self._in_trouble(machine)
+            return RequeueAfter(_WHEN_NODE_IS_MISSING)
+        looked_after = await self._remediate.run(machine, host, None, missing=True)
+        return looked_after if isinstance(looked_after, RequeueAfter) else RequeueAfter(_WHEN_NODE_IS_MISSING)
+
+    async def _in_trouble(self, machine: Machine) -> Machine:
+        """The first tier, which repeats itself, begins: it is safe under VMs."""
+        begun = self._context.clock.now().replace(microsecond=0)
+        tried = RemediationAttempt(tier=RESTART, at=begun)
+        trouble = Remediation(since=begun, tier=RESTART, at=begun, tried=(tried,))
+        return await self._context.save(machine, replace(machine.status, remediation=trouble))
+
     async def _restart_agent(self, machine: Machine, host: Host, missing: _MissingNode) -> RequeueAfter:
         context, now = self._context, self._context.clock.now()
         message = f"{missing.message}; " + (
@@ -129,11 +156,7 @@ class MaintainHost:
             return RequeueAfter(10.0)
         context.say(machine, "Warning", "NodeMissing", message)
         if machine.status.remediation is None:
-            # The first tier, which repeats itself: it is safe under VMs.
-            begun = now.replace(microsecond=0)
-            tried = RemediationAttempt(tier=RESTART, at=begun)
-            trouble = Remediation(since=begun, tier=RESTART, at=begun, tried=(tried,))
-            machine = await context.save(machine, replace(machine.status, remediation=trouble))
+            machine = await self._in_trouble(machine)
         credentials = await self._prepare.login(machine, host)
         outcome = await context.on_host(context.bootstrapper.restart_agent, machine, host, credentials, _silent)
         if isinstance(outcome, BootstrapFailed):

@@ -40,13 +40,13 @@ class Order:
         self._turn = asyncio.Lock()
         self._sent: dict[str, tuple[datetime, str]] = {}
 
-    async def run(self, machine: Machine, now: datetime) -> Machine | RequeueAfter:
+    async def run(self, machine: Machine) -> Machine | RequeueAfter:
         """The machine with the ordered host as the one that it claims, or when to look again."""
         async with self._turn:
-            return await self._run(machine, now)
+            return await self._run(machine)
 
-    async def _run(self, machine: Machine, now: datetime) -> Machine | RequeueAfter:
-        context = self._context
+    async def _run(self, machine: Machine) -> Machine | RequeueAfter:
+        context, now = self._context, self._context.clock.now()
         if not machine.status.ordering:
             message = f"orders a {machine.spec.type} in {machine.spec.zone}"
             status = replace(machine.status, ordering=order_marker(machine), phase="Provisioning")
@@ -61,7 +61,9 @@ class Order:
             return await self._held(machine, limited, now)
         image = await context.cloud.newest_image(machine.spec.zone, machine.spec.os, server_type=machine.spec.type)
         machine = await context.block_move(machine)
-        # Recorded before it is sent: died in between, we look for it for a while before asking again.
+        # Recorded before it is sent: died in between, we look for it for a while before asking again. That while begins now,
+        # and not before the turn and the reads, which take minutes while the cloud does not answer.
+        now = context.clock.now()
         machine = await context.save(
             machine, replace(machine.status, ordered_at=now.replace(microsecond=0)), guarded=True
         )

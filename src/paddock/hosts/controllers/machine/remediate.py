@@ -40,6 +40,7 @@ from paddock.hosts.remediation import (
     with_power,
 )
 from paddock.kube.builtin import Node
+from paddock.kube.conditions import get_condition, without_condition
 from paddock.kube.controller import RequeueAfter
 
 __all__ = ["RemediateHost"]
@@ -70,13 +71,15 @@ class RemediateHost:
         """The machine, where it is well or has time; otherwise when to look again."""
         context, now = self._context, self._context.clock.now()
         known = machine.status.remediation
-        if known is not None and await self._checks.leaves(machine):
+        # What is not urgent has no record before its first tier: that a gate was asked says that its Node may be cordoned.
+        gated = get_condition(machine.status.conditions, "Drained") is not None
+        if (known is not None or gated) and await self._checks.leaves(machine):
             # Core drains its Node first: a tier would get in its way, and opening the Node again would undo its drain.
             return RequeueAfter(_SOON)
         asked = await self._checks.asks(machine)
         trouble = trouble_of(node, host, known, now, missing=missing, asked=asked)
         if trouble is None:
-            return machine if known is None else await self._recovered(machine, host, known)
+            return await self._recovered(machine, host, known) if known is not None or gated else machine
         if known is None and trouble.urgent:
             begun = Remediation(since=trouble.since)
             machine = await context.save(machine, replace(machine.status, remediation=begun))
@@ -100,20 +103,22 @@ class RemediateHost:
             case GiveUp(message):
                 return await self._disrupt(machine, host, trouble, GIVE_BACK, message, asked)
 
-    async def _recovered(self, machine: Machine, host: Host, known: Remediation) -> RequeueAfter | Machine:
-        """A tier may have cordoned it: open it again. Died in between, all of this is repeated.
+    async def _recovered(self, machine: Machine, host: Host, known: Remediation | None) -> RequeueAfter | Machine:
+        """A tier, or the gate before it, may have cordoned it: open it again. Died in between, all of this is repeated.
 
         The Host is written before: whoever saw that nobody works there, and stalled, can no longer record a release.
+        What the gate said goes last: it is over, and a later deletion must not take it for its own.
         """
         context, now = self._context, self._context.clock.now()
-        if reboot_may_come(known, now):
+        if known is not None and reboot_may_come(known, now):
             message = "it is well again; it takes work when no reboot can come any more"
             await context.save(machine, ready(machine.status, False, "HostInTrouble", message, now))
             return RequeueAfter(_WHEN_WELL)
         await context.count(host, recoveries=1)
         await self._gate.reopen(machine)
         context.say(machine, "Normal", "HostRecovered", f"host {host.metadata.name} is well again")
-        return await context.save(machine, replace(machine.status, remediation=None))
+        conditions = without_condition(machine.status.conditions, "Drained")
+        return await context.save(machine, replace(machine.status, remediation=None, conditions=conditions))
 
     async def _restart(self, machine: Machine, host: Host) -> RequeueAfter:
         credentials = await self._prepare.login(machine, host)
@@ -203,7 +208,9 @@ class RemediateHost:
         """Write the tier, and with it the intent of a reinstall, in the version that was judged."""
         context, now = self._context, self._context.clock.now().replace(microsecond=0)
         before = machine.status.remediation or Remediation(since=trouble.since)
-        begun = replace(before, tier=tier, at=now, tried=(*before.tried, RemediationAttempt(tier=tier, at=now)))
+        # The last tier is repeated for as long as the host is there: told once, with its last time, or the status would grow.
+        earlier = tuple(each for each in before.tried if each.tier != tier)
+        begun = replace(before, tier=tier, at=now, tried=(*earlier, RemediationAttempt(tier=tier, at=now)))
         context.say(machine, "Warning", "HostInTrouble", message)
         status: MachineStatus = replace(machine.status, remediation=begun)
         if record is not None:
