@@ -53,7 +53,10 @@ class KubeConnection:
         self._usual: list[tuple[str, str]] = []
         """What the client says with each request: what it understands, and who it is."""
         self._shown: tuple[str, Secret | None] = ("", None)
+        self._calls: dict[httpx2.AsyncClient, int] = {}
+        """How many exchanges are under way on each client."""
         self._retired: list[httpx2.AsyncClient] = []
+        """Clients of an identity that was replaced; each is closed behind its last exchange."""
 
     async def request(
         self,
@@ -75,7 +78,11 @@ class KubeConnection:
                     request = await self._request(
                         method, path, params, body, content_type, _waits(timeout, timeout), headers
                     )
-                    response = await self._client().send(request)
+                    client = self._begun()
+                    try:
+                        response = await client.send(request)
+                    finally:
+                        await self._ended(client)
                     code = str(response.status_code)
                     self.server_date = _date_of(response)
                     if response.is_success:
@@ -102,16 +109,27 @@ class KubeConnection:
         connecting and the answer's headers are bounded here. Network failures come out as TransportError.
         """
         timeout = _waits(connect_timeout, None)
+        client: httpx2.AsyncClient | None = None
         try:
-            async with asyncio.timeout(connect_timeout):
-                request = await self._request("GET", path, params, None, "", timeout)
-                response = await self._client().send(request, stream=True)
-        except TimeoutError as error:
-            raise TransportError(
-                f"GET {path}: no answer for {connect_timeout:.3g} s from {self.config.server}"
-            ) from error
-        except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
-            raise self._failure("GET", path, error) from error
+            try:
+                async with asyncio.timeout(connect_timeout):
+                    request = await self._request("GET", path, params, None, "", timeout)
+                    client = self._begun()
+                    response = await client.send(request, stream=True)
+            except TimeoutError as error:
+                raise TransportError(
+                    f"GET {path}: no answer for {connect_timeout:.3g} s from {self.config.server}"
+                ) from error
+            except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
+                raise self._failure("GET", path, error) from error
+            async with self._open_answer(response, path, connect_timeout):
+                yield response
+        finally:
+            if client is not None:
+                await self._ended(client)
+
+    @asynccontextmanager
+    async def _open_answer(self, response: httpx2.Response, path: str, connect_timeout: float) -> AsyncIterator[None]:
         try:
             if not response.is_success:
                 async with asyncio.timeout(connect_timeout):
@@ -120,7 +138,7 @@ class KubeConnection:
                 if isinstance(error, UnauthorizedError):
                     self.config.credentials.rejected()  # the next attempt shows a newer identity, if there is one
                 raise error
-            yield response
+            yield
         except TimeoutError as error:
             raise TransportError(f"GET {path}: the stream of {self.config.server} stalled") from error
         except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
@@ -152,11 +170,12 @@ class KubeConnection:
     ) -> httpx2.Request:
         identity = await self.config.credentials.current()
         if self._http is None or (identity.certificate, identity.key) != self._shown:
-            if self._http is not None:
-                self._retired.append(self._http)  # calls in flight end on the old one
-            self._http = self._open(identity)
+            old, self._http = self._http, self._open(identity)
             self._usual = [each for each in self._http.headers.items() if each[0].lower() != "accept"]
             self._shown = (identity.certificate, identity.key)
+            if old is not None:
+                self._retired.append(old)  # calls in flight end on the old one
+                await self._close_unused(old)
         # As kubectl: some documents (the keys of tokens) are JSON under another name, and JSON alone is refused there.
         headers = [("Accept", "application/json, */*"), *self.config.impersonate, *more]
         if identity.token is not None:
@@ -184,9 +203,27 @@ class KubeConnection:
         except httpx2.InvalidURL as error:
             raise ConfigError(f"server: {self.config.server!r} is not a usable address: {error}") from error
 
-    def _client(self) -> httpx2.AsyncClient:
+    def _begun(self) -> httpx2.AsyncClient:
+        """The client for one exchange; whoever asked says `_ended` behind it."""
         assert self._http is not None, "built with the first request"
+        self._calls[self._http] = self._calls.get(self._http, 0) + 1
         return self._http
+
+    async def _ended(self, client: httpx2.AsyncClient) -> None:
+        self._calls[client] -= 1
+        if not self._calls[client]:
+            del self._calls[client]
+            if self._retired:
+                await self._close_unused(client)
+
+    async def _close_unused(self, client: httpx2.AsyncClient) -> None:
+        """Close a client that was replaced once nothing is under way on it, or its connections would stay open for ever."""
+        if client not in self._retired or client in self._calls:
+            return
+        self._retired.remove(client)
+        if self._transport is None:  # one that was given is everybody's, and is closed with us
+            with contextlib.suppress(httpx2.HTTPError, OSError):
+                await client.aclose()
 
     def _open(self, identity: Identity) -> httpx2.AsyncClient:
         secure = self.config.server.startswith("https:") and self._transport is None

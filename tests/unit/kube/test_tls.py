@@ -1,5 +1,6 @@
 """TLS: the server must be the one we trust, and it sees our certificate."""
 
+import asyncio
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from paddock.kube.client import Client
 from paddock.kube.config import Config
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.errors import ConfigError, TransportError
+from paddock.kube.watch import Event, WatchTimeouts, watch
 
 
 @pytest.fixture
@@ -78,23 +80,69 @@ async def test_broken_material_is_named(config: Config):
         await get(replace(config, credentials=FixedIdentity(Identity(None, "x", Secret("y")))))
 
 
-async def test_a_rotated_certificate_is_used_for_the_next_call(config: Config, authority: Authority):
-    pair = authority.client("john", (), "john")
+class Rotating:
+    """An identity that a test replaces."""
 
-    first = await config.credentials.current()
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
 
-    class Rotating:
-        identity = first
+    async def current(self) -> Identity:
+        return self.identity
 
-        async def current(self) -> Identity:
-            return self.identity
+    def rejected(self) -> bool:
+        return False
 
-        def rejected(self) -> bool:
-            return False
 
-    rotating = Rotating()
+def identity_of(authority: Authority, name: str) -> Identity:
+    pair = authority.client(name, (), name)
+    return Identity(None, pair.certificate.read_text(), Secret(pair.key.read_text()))
+
+
+async def test_a_rotated_certificate_is_used_for_the_next_call(
+    config: Config, authority: Authority, front: SocketFrontEnd
+):
+    rotating = Rotating(await config.credentials.current())
     async with Client(replace(config, credentials=rotating)) as client:
         await client.get(Thing, "a", "ns")
-        rotating.identity = Identity(None, pair.certificate.read_text(), Secret(pair.key.read_text()))
+        rotating.identity = identity_of(authority, "john")
         await client.get(Thing, "a", "ns")
-        assert len(client.connection._retired) == 1
+        assert front.connections == 2
+
+
+async def test_certificates_that_rotate_for_years_leave_no_connection_behind(
+    config: Config, authority: Authority, front: SocketFrontEnd
+):
+    """The agent of a Mac gets a new one every sixteen hours, and may open a few hundred files."""
+    identities = [identity_of(authority, name) for name in ("john", "jim")]
+    rotating = Rotating(await config.credentials.current())
+    async with Client(replace(config, credentials=rotating)) as client:
+        for number in range(6):
+            rotating.identity = identities[number % 2]
+            await client.get(Thing, "a", "ns")
+        await asyncio.sleep(0.1)
+        assert len(front._open) == 1
+
+
+async def test_what_is_under_way_when_a_certificate_rotates_ends_on_its_own_connection(
+    config: Config, authority: Authority, front: SocketFrontEnd
+):
+    rotating = Rotating(await config.credentials.current())
+    seen: list[Event] = []
+    opened = asyncio.Event()
+    async with Client(replace(config, credentials=rotating)) as client:
+        path, limits = Thing.RESOURCE.path("ns"), WatchTimeouts(60.0)
+        watching = asyncio.create_task(
+            watch(client.connection, path, {"resourceVersion": "0"}, seen.append, timeout=limits, opened=opened.set)
+        )
+        await opened.wait()
+        rotating.identity = identity_of(authority, "john")
+        await client.get(Thing, "a", "ns")
+        front.api.put(COLLECTION, raw("b"))
+        async with asyncio.timeout(5):
+            while not seen:
+                await asyncio.sleep(0.01)
+            front.api.cut_watches()
+            await watching
+        await client.get(Thing, "a", "ns")
+        await asyncio.sleep(0.1)
+        assert len(front._open) == 1, "and then that connection is closed, too"

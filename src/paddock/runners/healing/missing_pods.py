@@ -89,7 +89,9 @@ class MissingPods:
         why = f"Pod {held.pod_name} is gone"
         minted = claim is not None and claim.state == "running"
         free = not minted or await self._runner_gone(claim, session, self._inquiry.aside(pass_report), pass_report)
-        stopped = await self._ledger.recovery.pod_stopped(pod_uid, ended_at or now, by=BY, why=why, minted=free)
+        # It is gone, so that it ended no later than now: the moment in a deleted Pod has the grace in it that it was given.
+        at = min(ended_at or now, now)
+        stopped = await self._ledger.recovery.pod_stopped(pod_uid, at, by=BY, why=why, minted=free)
         if fence is not None:
             await self._ledger.fences.lift(fence, by=BY, why=why)
         for heal in heals:

@@ -4,11 +4,12 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, LiteralString, TypeVar, cast
+from typing import Any, Final, LiteralString, TypeVar, cast
 
 import msgspec
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
@@ -36,6 +37,15 @@ CUT_OFF = """
 -- people_may_be_cut_off
 SELECT set_config('statement_timeout', %s, true)
 """
+_LOST: Final = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""A server that vanishes without a word (a failover, a cut line) is noticed within seconds. By its defaults the system would
+keep a statement waiting for two hours, and whoever made it: a pass of healing has no deadline of its own."""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -86,11 +96,17 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.
         min_size=min(2, size),
         max_size=size,
         timeout=timeout,
-        kwargs={"autocommit": True, "application_name": "paddock-ledger"},
+        kwargs={"autocommit": True, "application_name": "paddock-ledger", **_unless_told(conninfo)},
         configure=configure,
         open=False,
         name="ledger",
     )
+
+
+def _unless_told(conninfo: str) -> dict[str, int]:
+    """What the DSN itself says about a lost server counts."""
+    said = conninfo_to_dict(conninfo)
+    return {name: value for name, value in _LOST.items() if name not in said}
 
 
 async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...]:

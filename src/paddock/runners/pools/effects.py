@@ -157,7 +157,7 @@ class PoolEffects:
 
     def _blame(self, pool: RunnerPool, each: Retirement) -> None:
         if each.failed_on:
-            self._memory.failed(pool, each.failed_on, self._clock.now())
+            self._memory.failed(pool, each.failed_on, self._clock.now(), each.waited)
         if each.kind in {"start_timeout", "unschedulable", "runner_not_started"}:
             self._memory.start_timeouts[pool.metadata.name] += 1
             self._recorder.record(pool, "Warning", "RunnerDidNotStart", f"{each.pod.metadata.name}: {each.why}")

@@ -91,7 +91,7 @@ def _overdue(draft: Draft, pod: Pod, node: Node | None) -> None:
         if draft.passed(began + allowed):
             minutes = allowed.total_seconds() / 60
             why = f"it got the Node {pod.spec.node_name} and did not ask for a job there within {minutes:.0f} min"
-            draft.let_go(pod, "start_timeout", why, pod.spec.node_name)
+            draft.let_go(pod, "start_timeout", why, pod.spec.node_name, allowed - limit)
         return
     said = unschedulable(pod)
     since = said.last_transition_time if said is not None else None

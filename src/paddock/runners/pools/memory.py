@@ -15,7 +15,6 @@ from paddock.runners.pools.settings import PoolSettings
 
 __all__ = ["PoolMemory"]
 
-_FAILURES_KEPT = timedelta(minutes=30)
 _TOLD_KEPT = 3600.0
 """Longer than a Pod that has ended takes to go; of one that takes longer the end is reported twice, which changes nothing."""
 
@@ -131,9 +130,9 @@ class PoolMemory:
 
     # Nodes
 
-    def failed(self, pool: RunnerPool, node: str, at: datetime) -> None:
-        kept = [each for each in self._failures.get(fleet_of(pool), ()) if at - each.at <= _FAILURES_KEPT]
-        self._failures[fleet_of(pool)] = [*kept, StartFailure(node, at)]
+    def failed(self, pool: RunnerPool, node: str, at: datetime, waited: timedelta = timedelta()) -> None:
+        kept = [each for each in self._failures.get(fleet_of(pool), ()) if each.counts(at)]
+        self._failures[fleet_of(pool)] = [*kept, StartFailure(node, at, waited)]
 
     def failures(self, pool: RunnerPool) -> list[StartFailure]:
         return self._failures.get(fleet_of(pool), [])

@@ -90,6 +90,14 @@ class StartFailure:
 
     node: str
     at: datetime
+    waited: timedelta = timedelta()
+    """How much longer than its pool's start timeout it was waited for, because the Mac had to fetch the image first."""
+
+    def counts(self, now: datetime) -> bool:
+        """For half an hour; and for as much longer as two more like it take, or a Mac that can fetch no image, on which two
+        Pods fail in half an hour, would never have failed three.
+        """
+        return now - self.at <= _REMEMBERED + 2 * self.waited
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,7 @@ class Suspicion:
 def suspicion(
     failures: Sequence[StartFailure], pods: Iterable[Pod], nodes: Sequence[Node], os: str, now: datetime
 ) -> Suspicion:
-    """Three failures within half an hour, and no Pod that started since, make a Node suspect.
+    """Three failures within half an hour (longer where images are fetched), and no Pod that started since, make a Node suspect.
 
     A broken Node is the emptiest one, so the scheduler prefers it, and a fleet can starve on it. New Pods avoid suspects
     only while they are fewer than half of the Nodes that take Pods: when most of those fail, it is not the Nodes, and
@@ -119,7 +127,7 @@ def suspicion(
     recent = Counter(
         failure.node
         for failure in failures
-        if now - failure.at <= _REMEMBERED and (failure.node not in started or started[failure.node] < failure.at)
+        if failure.counts(now) and (failure.node not in started or started[failure.node] < failure.at)
     )
     names = {node.metadata.name for node in nodes}
     suspects = tuple(sorted(name for name, count in recent.items() if count >= _MANY and name in names))

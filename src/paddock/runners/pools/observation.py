@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from paddock.kube.builtin import Node, Pod
 from paddock.runners.api import RunnerPool
@@ -41,12 +41,15 @@ class PoolObservation:
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """A Pod to ask the ledger about and, if it lets go, to delete. `failed_on` is the Node that is to blame."""
+    """A Pod to ask the ledger about and, if it lets go, to delete. `failed_on` is the Node that is to blame; `waited` as in
+    `StartFailure`.
+    """
 
     pod: Pod
     kind: str
     why: str
     failed_on: str = ""
+    waited: timedelta = timedelta()
 
 
 @dataclass(slots=True)
@@ -65,9 +68,9 @@ class Draft:
     mark: list[Pod] = field(default_factory=list)
     deadlines: list[datetime] = field(default_factory=list)
 
-    def let_go(self, pod: Pod, kind: str, why: str, failed_on: str = "") -> None:
+    def let_go(self, pod: Pod, kind: str, why: str, failed_on: str = "", waited: timedelta = timedelta()) -> None:
         self.idle.remove(pod)
-        self.retire.append(Retirement(pod, kind, why, failed_on))
+        self.retire.append(Retirement(pod, kind, why, failed_on, waited))
 
     def passed(self, deadline: datetime) -> bool:
         """Whether it is over; else the plan says when it will be."""

@@ -16,7 +16,7 @@ from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
 from paddock.runners.api import PROFILE_OF_LABEL, Profile, RunnerPool, RunnerPoolSpec
 from paddock.runners.pools.pod_names import LONGEST_POOL_NAME, REVISION
 
-__all__ = ["PROFILES", "ProfilePlan", "Table", "made_from", "plan_profiles", "table"]
+__all__ = ["PROFILES", "ProfilePlan", "Table", "made_from", "plan_profiles", "revision_of", "table"]
 
 PROFILES: Final = "Profiles"
 """The condition that says which pools were made of a pool's profiles, and which rows cannot be used."""
@@ -33,7 +33,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class ProfilePlan:
-    """What to do about the pools of a table. `change` has each pool as it is, and the spec that it should have."""
+    """What to do about the pools of a table. `change` has each pool as it is, and the spec that it should have; what it is
+    told of its RuntimeClass (`REVISION`) is the parent's, in any case.
+    """
 
     create: tuple[RunnerPool, ...] = ()
     change: tuple[tuple[RunnerPool, RunnerPoolSpec], ...] = ()
@@ -95,7 +97,7 @@ def plan_profiles(pool: RunnerPool, others: Sequence[RunnerPool]) -> ProfilePlan
             spec = made.spec
             if spec.autoscaling.enabled:
                 spec = replace(spec, replicas=mine.spec.replicas)  # the autoscaler writes them
-            if spec != mine.spec:
+            if spec != mine.spec or revision_of(mine) != revision_of(pool):
                 change.append((mine, spec))
         elif name not in taken:
             create.append(made)
@@ -158,6 +160,11 @@ def _made(pool: RunnerPool, profile: Profile, name: str) -> RunnerPool:
             autoscaling=profile.autoscaling if profile.autoscaling is not None else spec.autoscaling,
         ),
     )
+
+
+def revision_of(pool: RunnerPool) -> str | None:
+    """What the pool was last told of its RuntimeClass: with another one its Pods are replaced."""
+    return pool.metadata.annotations.get(REVISION)
 
 
 def _controller(pool: RunnerPool) -> str:

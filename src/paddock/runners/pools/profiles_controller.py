@@ -20,7 +20,8 @@ from paddock.kube.objects import Condition
 from paddock.kube.reader import CachedReader, FreshReader
 from paddock.kube.store import CacheChange
 from paddock.runners.api import PROFILE_OF_LABEL, RunnerPool, RunnerPoolSpec
-from paddock.runners.pools.profiles import PROFILES, made_from, plan_profiles
+from paddock.runners.pools.pod_names import REVISION
+from paddock.runners.pools.profiles import PROFILES, made_from, plan_profiles, revision_of
 
 __all__ = ["ProfileReconciler", "its_table", "table_changed"]
 
@@ -37,7 +38,7 @@ def its_table(pool: RunnerPool) -> list[Request]:
 
 
 def table_changed(change: CacheChange[RunnerPool]) -> bool:
-    """Whether a pool came, went, or has another spec, label or owner; what its status says does not matter here."""
+    """Whether a pool came, went, or has another spec, label, revision or owner; what its status says does not matter here."""
     old, new = change.old, change.new
     if old is None or new is None:
         return True
@@ -68,7 +69,7 @@ class ProfileReconciler:
                 for made in decided.create:
                     await self._create(made)
                 for mine, spec in decided.change:
-                    await self._change(mine, spec)
+                    await self._change(mine, spec, revision_of(pool))
                 for gone in decided.delete:
                     await self._delete(gone)
             except (ConflictError, UnavailableError):
@@ -92,14 +93,19 @@ class ProfileReconciler:
             return  # made since we read: the next pass sees whose it is
         log.info("a profile has a pool", pool=pool.metadata.name, label=pool.spec.dispatch_label)
 
-    async def _change(self, pool: RunnerPool, spec: RunnerPoolSpec) -> None:
+    async def _change(self, pool: RunnerPool, spec: RunnerPoolSpec, revision: str | None) -> None:
         meta = pool.metadata
-        patch = {"metadata": {"resourceVersion": meta.resource_version}, "spec": merge_difference(pool.spec, spec)}
+        patch = {
+            "metadata": {"resourceVersion": meta.resource_version, "annotations": {REVISION: revision}},
+            "spec": merge_difference(pool.spec, spec),
+        }
         try:
             await self._client.merge_patch(RunnerPool, meta.name, patch, namespace=meta.namespace)
         except NotFoundError:
             return
-        log.info("the pool of a profile was changed", pool=meta.name, fields=sorted(patch["spec"]))
+        log.info(
+            "the pool of a profile was changed", pool=meta.name, fields=sorted(patch["spec"]), revision=revision or ""
+        )
 
     async def _delete(self, pool: RunnerPool) -> None:
         """Its finalizer holds the pool until its busy Pods are done."""
@@ -140,6 +146,7 @@ def _matters(pool: RunnerPool) -> object:
         meta.generation,
         meta.deletion_timestamp,
         meta.labels.get(PROFILE_OF_LABEL),
+        revision_of(pool),
         meta.owner_references,
         any(each.type == PROFILES for each in pool.status.conditions),
     )

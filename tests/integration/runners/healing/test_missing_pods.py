@@ -215,6 +215,17 @@ async def test_a_pod_that_a_watch_saw_go_is_healed_at_once(healing_rig: HealingR
     assert await healing_rig.kinds() == {"pod_missing_claim": 1, "orphaned_runner_session": 1}, "twice is once"
 
 
+async def test_a_pod_that_went_before_its_grace_was_over_did_not_end_in_the_future(healing_rig: HealingRig) -> None:
+    """The moment of a deletion in a Pod contains the grace that it was given, and most Pods do not need it."""
+    pod, _ = await healing_rig.finished()
+    await healing_rig.vanish(pod)
+    now = healing_rig.clock.now()
+    await healing_rig.healer.pod_gone(pod.metadata.uid, ended_at=now + timedelta(seconds=85))
+    session = await healing_rig.ledger.sessions.of_pod(pod.metadata.uid)
+    assert session is not None
+    assert session.ended_at == now
+
+
 async def test_a_pod_that_went_while_its_runner_works_on_keeps_its_slot(healing_rig: HealingRig) -> None:
     """Deleted by force: its VM lives on, and GitHub would count one runner more than the account may have."""
     pod, job_id = await healing_rig.busy()

@@ -259,3 +259,31 @@ async def test_an_ended_pod_that_the_server_refuses_to_delete_does_not_freeze_wh
 
     await pools.eventually("the busy one is counted", counted)
     assert pools.ready_condition("mac").reason == "ChangeRefused"
+
+
+@pytest.mark.slow
+@simulated(1)
+async def test_a_mac_that_cannot_fetch_the_image_costs_one_mac(world: World) -> None:
+    """A Pod has half an hour there, because the image is fetched first; and it is the emptiest Mac each time."""
+    pools = PoolWorld(world, nodes=4)
+    pools.boot = 3.0
+    pools.broken.add("mac-0")
+    await pools.ready.wait()
+    golden = {"metadata": {"labels": {golden_label("runner:1"): "true"}}}
+    for name in ("mac-1", "mac-2", "mac-3"):
+        await pools.api.merge_patch(Node, name, golden)
+    await pools.pool("mac", 5, provisioning=_MANY)
+    jobs = Jobs(pools, 60.0, 600.0)
+    for _ in range(3 * 360):
+        await jobs.turn()
+        await world.clock.sleep(10.0)
+        if "mac-0 (" in pools.ready_condition("mac").message:
+            break
+    else:
+        raise AssertionError(f"it is never avoided\n{pools.describe()}")
+    await world.clock.sleep(20.0)
+    on_it = {pod.metadata.uid for pod in pools.pods("mac") if pod.spec.node_name == "mac-0"}
+    for _ in range(90):
+        await jobs.turn()
+        await world.clock.sleep(10.0)
+    assert {pod.metadata.uid for pod in pools.pods("mac") if pod.spec.node_name == "mac-0"} <= on_it

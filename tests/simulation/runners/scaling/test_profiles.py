@@ -7,6 +7,7 @@ from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
 from paddock.runners.api import POOL_LABEL, Profile, RunnerPool
+from paddock.runners.pools.pod_names import REVISION
 from paddock.runners.pools.profiles import PROFILES
 from paddock.simulator.interruptions import interruptions
 from paddock.simulator.process import World
@@ -64,6 +65,24 @@ async def test_a_change_of_a_profile_s_pool_by_hand_is_undone_and_a_deleted_one_
     first = fleet.seen("macs-small").metadata.uid
     await fleet.api.delete(RunnerPool, "macs-small", "default")
     await fleet.until("made again", lambda: fleet.seen("macs-small").metadata.uid != first, within=200)
+
+
+@simulated(seeds=1)
+async def test_the_pools_of_profiles_follow_the_revision_of_the_runtime_class_so_that_their_pods_roll(
+    world: World,
+) -> None:
+    fleet = ScalingWorld(world)
+    await fleet.nodes(4)
+    await fleet.pool("macs", enabled=False, profiles=(SMALL,))
+    await fleet.until("pool", lambda: _names(fleet) == ["macs", "macs-small"])
+    for revision in ("7", "8", None):
+        patch = {"metadata": {"annotations": {REVISION: revision}}}
+        await fleet.api.merge_patch(RunnerPool, "macs", patch, "default")
+        await fleet.until(
+            "followed",
+            lambda said=revision: fleet.seen("macs-small").metadata.annotations.get(REVISION) == said,
+            within=200,
+        )
 
 
 @simulated(seeds=1)

@@ -383,6 +383,21 @@ def test_old_failures_are_forgotten() -> None:
     assert planned(pool(), [], node("n1"), node("n2"), node("n3"), failures=failures).avoid == ()
 
 
+def test_failures_that_took_half_an_hour_each_add_up() -> None:
+    """A Mac that has to fetch the image has that long: only two Pods fail there in the time for which others are remembered."""
+    long = [StartFailure("n1", ago(minutes=each), timedelta(minutes=25)) for each in (1, 32, 63)]
+    nodes = [node("n1"), node("n2"), node("n3")]
+    assert planned(pool(), [], *nodes, failures=long).avoid == ("n1",)
+    later = [StartFailure("n1", ago(minutes=each), timedelta(minutes=25)) for each in (31, 62, 93)]
+    assert planned(pool(), [], *nodes, failures=later).avoid == (), "a repaired Node is tried again"
+
+
+def test_a_pod_that_was_waited_for_on_a_mac_without_the_image_says_so() -> None:
+    late = starting("a", node="n1", scheduled=ago(minutes=31))
+    [gone] = planned(pool(replicas=1), [late], node("n1", golden=False)).retire
+    assert (gone.failed_on, gone.waited) == ("n1", timedelta(minutes=25))
+
+
 # How many may start
 
 
