@@ -1,6 +1,7 @@
 """What the agent goes through: restarts, outages, reboots, and others' mistakes. No VM is ended for an answer that is missing."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from paddock.kube.builtin import Node, Pod
 from paddock.node.heartbeat import NodeTakenError
 from paddock.simulator.faults import Fail
 from paddock.simulator.process import World, simulate
-from paddock.simulator.tart import Mishap
+from paddock.simulator.tart import GuestPace, Mishap
 
 MINUTE = 60.0
 
@@ -435,5 +436,29 @@ def test_a_wall_clock_that_jumps_by_ten_minutes_ends_nothing_and_nothing_flaps(j
         await mac.phase_is("p1", "Succeeded")
         assert mac.tart.ledger.runs == [mac.vm(uid)]
         assert not mac.tart.ledger.stopped
+
+    simulate(scenario, seed=3)
+
+
+def test_no_job_is_asked_for_a_vm_that_is_to_end_while_nobody_can_tell_whether_it_lives(monkeypatch) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        # Ready a moment after its time is over.
+        monkeypatch.setattr(mac.tart, "_guest_pace", GuestPace(boot=600.0, ready=20.0))
+        write = mac.disk.write
+
+        async def blinding(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+            await write(path, content, mode=mode)
+            mac.tart.blind = mac.tart.blind or b"NeverReady" in content
+
+        monkeypatch.setattr(mac.disk, "write", blinding)
+        await mac.pod("p1")
+        await mac.eventually("its time is over", lambda: mac.tart.blind, within=20 * MINUTE)
+        mac.dispatch.jobs.append("job-1")
+        await world.clock.sleep(5 * MINUTE)
+        assert not mac.dispatch.answered, "a job was taken for a VM that is about to be powered off"
+        monkeypatch.undo()
+        mac.tart.blind = False
+        await mac.phase_is("p1", "Failed")
 
     simulate(scenario, seed=3)
