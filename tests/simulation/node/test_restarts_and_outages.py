@@ -462,3 +462,25 @@ def test_no_job_is_asked_for_a_vm_that_is_to_end_while_nobody_can_tell_whether_i
         await mac.phase_is("p1", "Failed")
 
     simulate(scenario, seed=3)
+
+
+def test_a_pod_that_cannot_be_asked_about_keeps_no_other_from_being_cleaned_up() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uids = {name: await mac.pod(name) for name in ("p1", "p2")}
+        for name in uids:
+            await mac.is_ready(name)
+        # One of a namespace that this identity may read no more, for example; it is the first in the journal.
+        assert mac.running is not None
+        silent, other = [entry.name for entry in mac.running.context.journal.entries()]
+        world.faults.inject(Fail(), process="agent", where=lambda call: call.path.endswith(f"/pods/{silent}"))
+        for name in uids:
+            await mac.delete(name, grace=0)
+        await mac.eventually(f"{other} is cleaned up", lambda: uids[other] not in mac.entries(), within=120.0)
+        assert mac.vm(uids[other]) not in mac.tart.vms
+        await world.clock.sleep(2 * MINUTE)
+        assert mac.tart.running() == [mac.vm(uids[silent])], "nobody said that this one is gone"
+        world.faults.clear()
+        await mac.eventually("nothing is left", lambda: not mac.entries())
+
+    simulate(scenario, seed=3)
