@@ -252,7 +252,7 @@ class Goldens:
         text = await self._files.read(self._book, _LARGEST_BOOK)
         try:
             self._kept = msgspec.json.decode(text, type=dict[str, Kept]) if text else {}
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             self._kept = {}  # a day is counted anew, no more
 
 

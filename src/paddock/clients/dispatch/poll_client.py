@@ -164,7 +164,7 @@ def _served(answer: httpx2.Response) -> Served | None:
 def _body(answer: httpx2.Response) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(answer.content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return body if isinstance(body, dict) else {}
 

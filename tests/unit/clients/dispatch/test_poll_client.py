@@ -84,7 +84,7 @@ async def test_retry_after_is_honoured() -> None:
     assert clock.monotonic() >= 17
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"not json", b'{"encoded_jit_config": ""}'])
+@pytest.mark.parametrize("body", [b"", b"{}", b"not json", b'{"a": "\xff"}', b'{"encoded_jit_config": ""}'])
 async def test_an_answer_without_a_config_is_asked_for_again(body) -> None:
     answer, service, _ = await poll(httpx2.Response(200, content=body), served())
     assert isinstance(answer, Served)
