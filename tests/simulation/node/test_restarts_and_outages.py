@@ -9,6 +9,7 @@ from doubles.clocks import ShiftedClock
 from simulation.node.node_world import IMAGE, NODE, NodeWorld
 
 from paddock.kube.builtin import Node, Pod
+from paddock.kube.informer import Informer
 from paddock.node.heartbeat import NodeTakenError
 from paddock.simulator.faults import Fail
 from paddock.simulator.process import World, simulate
@@ -482,5 +483,23 @@ def test_a_pod_that_cannot_be_asked_about_keeps_no_other_from_being_cleaned_up()
         assert mac.tart.running() == [mac.vm(uids[silent])], "nobody said that this one is gone"
         world.faults.clear()
         await mac.eventually("nothing is left", lambda: not mac.entries())
+
+    simulate(scenario, seed=3)
+
+
+def test_a_pod_that_is_gone_is_not_run_again_while_the_watch_is_silent(monkeypatch) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world, held=False)
+        uid = await mac.pod("p1")
+        await mac.eventually("it is known", lambda: bool(mac.tart.ledger.pulls))
+        # The connection of the watch is dead, and nobody has noticed yet: to the cache the Pod is Pending.
+        monkeypatch.setattr(Informer, "_publish", lambda self, changes: None)
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("its job has run", lambda: mac.finished == ["job-1"])
+        await mac.delete("p1", grace=0)
+        await mac.eventually("nothing is left", lambda: not mac.entries() and not mac.tart.running())
+        await world.clock.sleep(3 * MINUTE)
+        assert mac.tart.ledger.runs == [mac.vm(uid)], "its VM ran a second time"
+        assert not mac.entries()
 
     simulate(scenario, seed=3)
