@@ -172,6 +172,9 @@ def _not_started(facts: Facts, entry: Entry) -> Action:
 
 def _machine(facts: Facts, entry: Entry) -> Action:
     if facts.liveness is Liveness.UNKNOWN:
+        if entry.stop is not None:
+            # Who attends it would ask for a job, and the stop, which goes on with the next probe, would end it.
+            return Action(Do.WAIT, "the VM is to end, and whether it lives cannot be told")
         return Action(Do.ATTEND, "whether the VM lives cannot be told: it counts as alive")
     if facts.liveness is Liveness.ALIVE:
         return _alive(facts, entry)

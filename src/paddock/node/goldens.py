@@ -220,6 +220,10 @@ class Goldens:
     async def _drop(self, name: str) -> None:
         log.info("an image is let go", name=name)
         await self._tart.delete(name)
+        if self._held is not None and name in self._held:
+            # At once: the next complete look may be a pull away, and nobody can be cloned from it until then.
+            self._held -= {name}
+            self.changed()
         if (kept := self._kept.pop(name, None)) is not None:
             # A golden shares its blocks with the cached image: only both together free anything.
             if kept.image:
@@ -252,7 +256,7 @@ class Goldens:
         text = await self._files.read(self._book, _LARGEST_BOOK)
         try:
             self._kept = msgspec.json.decode(text, type=dict[str, Kept]) if text else {}
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             self._kept = {}  # a day is counted anew, no more
 
 

@@ -149,7 +149,7 @@ class Journal:
                 continue  # a folder without an entry: the agent died before its first write, and nothing began
             try:
                 entry = msgspec.json.decode(text, type=Entry)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 log.error("an entry of the journal cannot be read; its VM is left alone", uid=uid, why=str(error))  # noqa: TRY400
                 self.unreadable.add(uid)
                 continue

@@ -184,6 +184,8 @@ class Keeper:
                 await self._put(replace(entry, stage=Stage.CLEARED))
             case Do.FORGET:
                 await self._shares.remove()
+                # The cache may still show it, where its watch is silent: without an entry that would be a Pod to be run.
+                context.pods.pop(self._uid, None)
                 await context.journal.forget(self._uid)
                 context.gone.discard(self._uid)
             case _:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from paddock.base.logs import get_logger
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
-from paddock.kube.errors import ForbiddenError, NotFoundError
+from paddock.kube.errors import ForbiddenError, KubeError, NotFoundError
 from paddock.node.cluster import cluster_uid
 from paddock.node.context import Context
 from paddock.node.journal import Entry, Stage
@@ -38,7 +38,7 @@ class Sweep:
         self._orphan_absences: dict[str, _Absence] = {}
 
     async def once(self) -> None:
-        """One pass. Raises KubeError where the list or a GET fails: then nothing was concluded."""
+        """One pass. Raises KubeError where the list fails: then nothing was concluded. A GET that fails moves nothing of its Pod."""
         context = self._context
         node = context.settings.node_name
         listed = await context.client.list(Pod, context.settings.namespace, field_selector=f"spec.nodeName={node}")
@@ -51,7 +51,11 @@ class Sweep:
             if entry.uid in present:
                 self._absences.pop(entry.uid, None)
             elif entry.uid not in context.gone:
-                await self._missing(entry)
+                try:
+                    await self._missing(entry)
+                except KubeError as error:
+                    # Of this one nothing is known. It must not keep the others from ending.
+                    log.info("whether a Pod is gone cannot be told", uid=entry.uid, why=str(error))
         await self._leftovers()
         await self._orphans(present)
 

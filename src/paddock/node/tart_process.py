@@ -73,7 +73,7 @@ class TartProcess:
         try:
             lines = msgspec.json.decode(ended.out, type=list[dict[str, Any]])
             return tuple(_vm(line) for line in lines)
-        except (msgspec.MsgspecError, KeyError, TypeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise TartError(f"tart list printed what cannot be read: {error}") from error
 
     async def began(self, name: str, run: Run) -> bool:

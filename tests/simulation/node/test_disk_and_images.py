@@ -5,6 +5,7 @@ import errno
 from datetime import timedelta
 
 import pytest
+from prometheus_client import generate_latest
 from simulation.node.node_world import DATA, IMAGE, NodeWorld
 
 from paddock.node import goldens
@@ -463,3 +464,27 @@ def test_a_share_that_cannot_be_removed_holds_up_no_pod_and_goes_when_it_can() -
         assert mac.entries() == mac.dispatch.answered, "the entry of a Pod that is there stays"
 
     simulate(scenario, seed=5)
+
+
+def test_an_image_that_made_room_for_a_pull_is_pulled_again_for_who_wants_it_and_not_cloned_in_vain(
+    monkeypatch,
+) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.hold(OTHER)
+        await world.clock.sleep(5.0)
+        mac.host.disk_free = int(0.12 * mac.host.disk_total)
+        monkeypatch.setattr(mac.tart, "_pace", TartPace(pull=600.0))
+        await mac.pod("new", image="images.test/macos:3")
+        goldens_held = {golden_name(IMAGE), golden_name(OTHER)}
+        await mac.eventually("one makes room", lambda: not goldens_held <= set(mac.tart.vms))
+        gone = IMAGE if golden_name(IMAGE) not in mac.tart.vms else OTHER
+        await mac.pod("old", image=gone)
+        await world.clock.sleep(60.0)
+        assert waiting(await mac.see("old")).reason == "ImagePulling", "it waits for its pull, and says so"
+        assert mac.running is not None
+        text = generate_latest(mac.running.metrics.registry).decode()
+        assert "paddock_node_step_failures_total{" not in text, "nothing was cloned from what is gone"
+        await mac.is_ready("old", within=1800.0)
+
+    simulate(scenario, seed=3)

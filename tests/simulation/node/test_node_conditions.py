@@ -103,3 +103,20 @@ def test_a_pod_whose_entry_cannot_be_read_is_kept_with_a_condition_and_its_vm_is
         assert len(mac.tart.running()) == 2, "its VM keeps its seat"
 
     simulate(scenario, seed=1)
+
+
+def test_files_of_the_agent_that_hold_nonsense_keep_no_other_pod_from_its_vm() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uid = await mac.pod("p1")
+        await mac.is_ready("p1")
+        # Not even text: a disk that lost what it held gives back any bytes.
+        mac.disk.put(DATA / "vms" / uid / "pod.json", b'{"uid": "\xff\xfe"}')
+        mac.disk.put(DATA / "goldens.json", b'{"\xff\xfe": {}}')
+        world.processes["agent"].crash()
+        await mac.pod("p2", image="images.test/macos:2")
+        await mac.is_ready("p2")
+        assert (await _says(mac, "JournalUnreadable"))[0] == "True"
+        assert mac.vm(uid) in mac.tart.running()
+
+    simulate(scenario, seed=1)

@@ -1,6 +1,7 @@
 """What the agent goes through: restarts, outages, reboots, and others' mistakes. No VM is ended for an answer that is missing."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +9,11 @@ from doubles.clocks import ShiftedClock
 from simulation.node.node_world import IMAGE, NODE, NodeWorld
 
 from paddock.kube.builtin import Node, Pod
+from paddock.kube.informer import Informer
 from paddock.node.heartbeat import NodeTakenError
 from paddock.simulator.faults import Fail
 from paddock.simulator.process import World, simulate
-from paddock.simulator.tart import Mishap
+from paddock.simulator.tart import GuestPace, Mishap
 
 MINUTE = 60.0
 
@@ -435,5 +437,69 @@ def test_a_wall_clock_that_jumps_by_ten_minutes_ends_nothing_and_nothing_flaps(j
         await mac.phase_is("p1", "Succeeded")
         assert mac.tart.ledger.runs == [mac.vm(uid)]
         assert not mac.tart.ledger.stopped
+
+    simulate(scenario, seed=3)
+
+
+def test_no_job_is_asked_for_a_vm_that_is_to_end_while_nobody_can_tell_whether_it_lives(monkeypatch) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        # Ready a moment after its time is over.
+        monkeypatch.setattr(mac.tart, "_guest_pace", GuestPace(boot=600.0, ready=20.0))
+        write = mac.disk.write
+
+        async def blinding(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+            await write(path, content, mode=mode)
+            mac.tart.blind = mac.tart.blind or b"NeverReady" in content
+
+        monkeypatch.setattr(mac.disk, "write", blinding)
+        await mac.pod("p1")
+        await mac.eventually("its time is over", lambda: mac.tart.blind, within=20 * MINUTE)
+        mac.dispatch.jobs.append("job-1")
+        await world.clock.sleep(5 * MINUTE)
+        assert not mac.dispatch.answered, "a job was taken for a VM that is about to be powered off"
+        monkeypatch.undo()
+        mac.tart.blind = False
+        await mac.phase_is("p1", "Failed")
+
+    simulate(scenario, seed=3)
+
+
+def test_a_pod_that_cannot_be_asked_about_keeps_no_other_from_being_cleaned_up() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        uids = {name: await mac.pod(name) for name in ("p1", "p2")}
+        for name in uids:
+            await mac.is_ready(name)
+        # One of a namespace that this identity may read no more, for example; it is the first in the journal.
+        assert mac.running is not None
+        silent, other = [entry.name for entry in mac.running.context.journal.entries()]
+        world.faults.inject(Fail(), process="agent", where=lambda call: call.path.endswith(f"/pods/{silent}"))
+        for name in uids:
+            await mac.delete(name, grace=0)
+        await mac.eventually(f"{other} is cleaned up", lambda: uids[other] not in mac.entries(), within=120.0)
+        assert mac.vm(uids[other]) not in mac.tart.vms
+        await world.clock.sleep(2 * MINUTE)
+        assert mac.tart.running() == [mac.vm(uids[silent])], "nobody said that this one is gone"
+        world.faults.clear()
+        await mac.eventually("nothing is left", lambda: not mac.entries())
+
+    simulate(scenario, seed=3)
+
+
+def test_a_pod_that_is_gone_is_not_run_again_while_the_watch_is_silent(monkeypatch) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world, held=False)
+        uid = await mac.pod("p1")
+        await mac.eventually("it is known", lambda: bool(mac.tart.ledger.pulls))
+        # The connection of the watch is dead, and nobody has noticed yet: to the cache the Pod is Pending.
+        monkeypatch.setattr(Informer, "_publish", lambda self, changes: None)
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("its job has run", lambda: mac.finished == ["job-1"])
+        await mac.delete("p1", grace=0)
+        await mac.eventually("nothing is left", lambda: not mac.entries() and not mac.tart.running())
+        await world.clock.sleep(3 * MINUTE)
+        assert mac.tart.ledger.runs == [mac.vm(uid)], "its VM ran a second time"
+        assert not mac.entries()
 
     simulate(scenario, seed=3)

@@ -149,6 +149,13 @@ def test_nothing_but_attendance_follows_from_a_probe_that_failed(facts: Facts) -
         assert action.do in (Do.ATTEND, Do.WAIT, Do.NOTHING)
 
 
+@settings(max_examples=200)
+@given(everything, stops)
+def test_a_vm_that_is_to_end_is_not_attended_while_its_probe_fails(facts: Facts, stop: Stop) -> None:
+    ending = replace(facts.entry or ENTRY, stage=Stage.RUNNING, stop=stop)
+    assert decide(replace(facts, liveness=Liveness.UNKNOWN, entry=ending)).do is Do.WAIT
+
+
 def test_the_guests_own_code_decides_how_the_pod_ended() -> None:
     gone = replace(FACTS, liveness=Liveness.GONE, exit=Exit(0, NOW))
     for code, succeeded in ((0, True), (3, False)):

@@ -102,7 +102,7 @@ class PollClient:
                 return Drained(_reason(answer))
             if answer.status_code == 200 and (served := _served(answer)) is not None:
                 return served
-            if answer.status_code in (200, 204):
+            if answer.status_code == 204:
                 failures = 0
                 self._introduced = True
                 if self._reached is not None:
@@ -121,6 +121,7 @@ class PollClient:
                 # silence hears of it in time.
                 self._introduced = self._reached is None
             failures += 1
+            # A 200 without a job is none of dispatch's: a page of what stands between, or half an answer.
             why = f"HTTP {answer.status_code}" if answer.status_code != 503 else _reason(answer)
             await self._pause(failures, why, _retry_after(answer))
 
@@ -152,7 +153,7 @@ class PollClient:
 
 
 def _served(answer: httpx2.Response) -> Served | None:
-    """What was handed over; None where the body is not what it should be: ask again, the ledger knows the rest."""
+    """What was handed over; None where the body is not what it should be: ask again later, the ledger knows the rest."""
     body = _body(answer)
     config = body.get("encoded_jit_config")
     if not isinstance(config, str) or not config:
@@ -163,7 +164,7 @@ def _served(answer: httpx2.Response) -> Served | None:
 def _body(answer: httpx2.Response) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(answer.content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return body if isinstance(body, dict) else {}
 

@@ -84,11 +84,30 @@ async def test_retry_after_is_honoured() -> None:
     assert clock.monotonic() >= 17
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"not json", b'{"encoded_jit_config": ""}'])
+@pytest.mark.parametrize("body", [b"", b"{}", b"not json", b'{"a": "\xff"}', b'{"encoded_jit_config": ""}'])
 async def test_an_answer_without_a_config_is_asked_for_again(body) -> None:
     answer, service, _ = await poll(httpx2.Response(200, content=body), served())
     assert isinstance(answer, Served)
     assert len(service.asked) == 2
+
+
+async def test_a_page_that_is_not_of_dispatch_is_not_asked_in_a_hurry_and_dispatch_was_not_reached() -> None:
+    page = httpx2.Response(200, content=b"<html>Please log in</html>", headers={"Content-Type": "text/html"})
+    reached: list[float] = []
+    service, clock = Service([page] * 5 + [served()]), SteppedClock()
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(service)) as http:
+        client = PollClient(
+            http,
+            "http://dispatch.test",
+            lambda: Secret("t"),
+            clock=clock,
+            rng=random.Random(1),
+            reached=lambda: reached.append(clock.monotonic()),
+        )
+        began = clock.monotonic()
+        assert isinstance(await client.next(), Served)
+    assert clock.monotonic() - began >= 1 + 2 + 4 + 8 + 16
+    assert not reached, "a VM whose way to dispatch leads elsewhere would count as warm"
 
 
 def test_the_config_is_written_whole_and_for_reading_only(tmp_path) -> None:
