@@ -1,5 +1,6 @@
 """What the shell sees: quick help with the exit codes, completion, progress for people only."""
 
+import gc
 import re
 import subprocess
 import sys
@@ -122,3 +123,18 @@ async def test_what_takes_long_says_so_to_a_person_and_leaves_nothing_behind(mon
 
 async def test_a_pipe_sees_no_progress(monkeypatch: pytest.MonkeyPatch):
     assert await _slow(monkeypatch, person=False) == ""
+
+
+@pytest.mark.parametrize(
+    "words", [("status",), ("top",), ("tree",), ("leaks",), ("why", "machine", "blue-1"), ("get", "jobs")]
+)
+def test_a_cluster_that_is_away_is_one_line_and_no_traceback(
+    looked_at: Scene, tmp_path: Path, caplog: pytest.LogCaptureFixture, words: tuple[str, ...]
+):
+    text = re.sub(r"https://127\.0\.0\.1:\d+", "https://127.0.0.1:1", looked_at.cluster.kubeconfig.read_text())
+    (tmp_path / "away").write_text(text)
+    outcome = CliRunner().invoke(main, [*words, "--kubeconfig", str(tmp_path / "away")])
+    gc.collect()  # asyncio complains of an error that nobody fetched when the task is thrown away
+    assert outcome.exit_code == 1
+    assert outcome.output.count("\n") == 1
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
