@@ -89,8 +89,11 @@ async def _give_back(name: str, reach: Reach, how: _How) -> int:
         if not confirmed(plan(mac, busy, terminate=terminate), "Go on?", yes=how.yes, dry_run=how.dry_run):
             return 0 if how.dry_run else DECLINED
         meta, kind = machine.metadata, ScalewayAppleSiliconMachine
-        # Forced only where a job was shown and given up: one that comes after this look is waited for.
-        marks = {**({RELEASE_POLICY: "terminate"} if terminate else {}), **({FORCE: "true"} if busy else {})}
+        # Forced only where a job was shown and given up. The force is the whole Mac's, and the question may have stood for long: what
+        # came since was given up by nobody, and is not ended.
+        working = await read_busy_pods(reached, meta.name) if busy else []
+        _nothing_new(working, busy)
+        marks = {**({RELEASE_POLICY: "terminate"} if terminate else {}), **({FORCE: "true"} if working else {})}
         if marks:
             marked = {"metadata": {"uid": meta.uid, "annotations": marks}}
             await reached.client.merge_patch(kind, meta.name, marked, namespace=meta.namespace)
@@ -106,6 +109,16 @@ async def _give_back(name: str, reach: Reach, how: _How) -> int:
         about = f"host {mac.host.metadata.name}" if mac.host else f"machine {meta.name}"
         say(f"asked for; `paddock why {about}` says how far it is (--wait waits for it)")
         return 0
+
+
+def _nothing_new(working: "list[Pod]", shown: "list[Pod]") -> None:
+    """Problem where a Pod works that was not among those shown."""
+    known = {pod.metadata.uid for pod in shown}
+    if new := [pod for pod in working if pod.metadata.uid not in known]:
+        came = ", ".join(_job(pod) for pod in new)
+        raise Problem(
+            f"a job came while you were asked ({came}); nothing was changed: give the command again to see all"
+        )
 
 
 async def _progress(reached: Reached, mac: "Mac", *, terminate: bool) -> Progress:

@@ -10,6 +10,7 @@ from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconHost, ScalewayApple
 from paddock.hosts.disruption import FORCE
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.errors import NotFoundError
+from paddock.runners.api import OWNER_LABEL
 
 
 def one(scene: Scene, kind: Any, name: str) -> Any:
@@ -73,6 +74,39 @@ def test_only_a_job_that_was_shown_and_given_up_is_not_waited_for(scene: Scene):
         assert scene.type("release", name, "--yes", "--force-kill-job").exit_code == 0
     assert one(scene, ScalewayAppleSiliconMachine, "blue-1").metadata.annotations == {FORCE: "true"}
     assert one(scene, ScalewayAppleSiliconMachine, "blue-2").metadata.annotations == {}
+
+
+def test_a_job_that_came_while_the_question_stood_is_not_ended(scene: Scene, monkeypatch: pytest.MonkeyPatch):
+    def answered_late(*_: Any, **__: Any) -> bool:
+        """Somebody thinks about it, and meanwhile the other runner of this Mac gets a job."""
+        change = {"metadata": {"labels": {OWNER_LABEL: "globex"}}}
+        scene.cluster.ask(lambda client: client.merge_patch(Pod, "runner-2", change, namespace="default"))
+        return True
+
+    monkeypatch.setattr("paddock.cli.release.confirmed", answered_late)
+    outcome = scene.type("release", "blue-1", "--force-kill-job")
+    assert outcome.exit_code == 1
+    assert "Pod runner-2 works for globex" in outcome.output
+    assert "nothing was changed" in outcome.output
+    left = one(scene, ScalewayAppleSiliconMachine, "blue-1")
+    assert left.metadata.annotations == {}
+    assert left.metadata.deletion_timestamp is None
+
+
+def test_nothing_is_forced_where_the_job_that_was_given_up_has_ended(scene: Scene, monkeypatch: pytest.MonkeyPatch):
+    def answered_late(*_: Any, **__: Any) -> bool:
+        hold, ended = {"metadata": {"finalizers": [FINALIZER]}}, {"status": {"phase": "Succeeded"}}
+        scene.cluster.ask(
+            lambda client: client.merge_patch(ScalewayAppleSiliconMachine, "blue-1", hold, namespace="default")
+        )
+        scene.cluster.ask(
+            lambda client: client.merge_patch(Pod, "runner-1", ended, namespace="default", subresource="status")
+        )
+        return True
+
+    monkeypatch.setattr("paddock.cli.release.confirmed", answered_late)
+    assert scene.type("release", "blue-1", "--force-kill-job").exit_code == 0
+    assert one(scene, ScalewayAppleSiliconMachine, "blue-1").metadata.annotations == {}
 
 
 def test_a_terminated_machine_is_marked_before_it_is_deleted(scene: Scene):
