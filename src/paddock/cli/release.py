@@ -70,6 +70,7 @@ async def _give_back(name: str, reach: Reach, how: _How) -> int:
     from paddock.hosts.cluster_api import machine_owner, machine_resource
     from paddock.hosts.delete import RELEASE_POLICY
     from paddock.hosts.disruption import FORCE
+    from paddock.views.giving_back import fate
 
     async with connected(reach) as reached:
         mac = await read_mac(reached, name)
@@ -104,7 +105,8 @@ async def _give_back(name: str, reach: Reach, how: _How) -> int:
         else:
             await reached.client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
         if how.timeout is not None:
-            done = await waited(lambda: _progress(reached, mac, terminate=terminate), SystemClock(), how.timeout)
+            becomes = fate(mac, terminate=terminate).becomes
+            done = await waited(lambda: _progress(reached, mac, becomes), SystemClock(), how.timeout)
             return 0 if done else FAILED
         about = f"host {mac.host.metadata.name}" if mac.host else f"machine {meta.name}"
         say(f"asked for; `paddock why {about}` says how far it is (--wait waits for it)")
@@ -121,8 +123,8 @@ def _nothing_new(working: "list[Pod]", shown: "list[Pod]") -> None:
         )
 
 
-async def _progress(reached: Reached, mac: "Mac", *, terminate: bool) -> Progress:
-    """How far it is: the machine has to go first, then its host is wiped and pooled, or gone for good."""
+async def _progress(reached: Reached, mac: "Mac", becomes: str) -> Progress:
+    """How far it is: the machine has to go first, then its host is wiped and pooled, or gone for good, or left alone."""
     from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
     from paddock.kube.errors import NotFoundError
 
@@ -141,6 +143,9 @@ async def _progress(reached: Reached, mac: "Mac", *, terminate: bool) -> Progres
     if mac.host is None:
         return Progress(f"machine {meta.name} is gone; it had no host", done=True)
     about = f"host {mac.host.metadata.name}"
+    if becomes == "kept":
+        return Progress(f"machine {meta.name} is gone; {about} was not touched", done=True)
+    terminate = becomes == "terminated"
     try:
         host = await reached.client.get(ScalewayAppleSiliconHost, mac.host.metadata.name, mac.host.metadata.namespace)
     except NotFoundError:
@@ -158,15 +163,16 @@ async def _progress(reached: Reached, mac: "Mac", *, terminate: bool) -> Progres
 
 def plan(mac: "Mac", busy: "list[Pod]", *, terminate: bool) -> list[str]:
     """What will be done, in order, and what it ends."""
+    from paddock.views.giving_back import fate
+
     assert mac.machine is not None
     steps = [f"end {_job(pod)}" for pod in busy]
     if terminate:
         steps.append("mark it to be given back for good")
     steps.append(f"delete machine {mac.machine.metadata.name}")
+    steps.append(fate(mac, terminate=terminate).sentence)
     if mac.host is None:
-        return [*steps, "nothing more: it has no host"]
-    where = f"host {mac.host.metadata.name} ({mac.host.status.type}, {mac.host.spec.zone})"
-    steps.append(f"{where} is deleted at the cloud" if terminate else f"{where} is wiped and goes back to the pool")
+        return steps
     owner = next((r for r in mac.machine.metadata.owner_references if r.kind in ("MacFleet", "Machine")), None)
     if owner is not None:
         steps.append(f"{owner.kind} {owner.name} makes another machine in its place")

@@ -20,6 +20,7 @@ from paddock.kube.objects import KubeObject
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import OPERATOR_DRAIN_LABEL, OWNER_LABEL, RUNNER_LABEL
 from paddock.views.finding import Mac, busy_pods, find_mac, works
+from paddock.views.giving_back import fate
 from paddock.web.finding import find_pod, job_on
 from paddock.web.page_data import PageData
 
@@ -35,6 +36,12 @@ VERBS: Final[Mapping[str, str]] = {
     "unquarantine": "End quarantine",
     "release": "Release",
     "drain-pod": "Drain",
+}
+
+_LOST: Final[Mapping[str, str]] = {
+    "pooled": "It cannot be undone: the disk is wiped.",
+    "terminated": "It cannot be undone: the cloud deletes the Mac.",
+    "kept": "It cannot be undone: the machine is gone.",
 }
 
 
@@ -108,8 +115,9 @@ def _release(mac: Mac, name: str, seen: PageData) -> ActionPlan:
         return replace(base, refused="It is being released already.")
     busy = busy_pods(seen.pods, machine.metadata.name)
     steps = [f"delete machine {machine.metadata.name}"]
+    becomes = fate(mac)
     if host is not None:
-        steps.append(f"wipe host {host.metadata.name} ({host.status.type}, {host.spec.zone}); it goes back to the pool")
+        steps.append(becomes.sentence)
     owner = next((ref for ref in machine.metadata.owner_references if ref.kind in ("MacFleet", "Machine")), None)
     if owner is not None:
         steps.append(f"{owner.kind} {owner.name} makes another machine in its place")
@@ -123,7 +131,7 @@ def _release(mac: Mac, name: str, seen: PageData) -> ActionPlan:
         gentler=("Drain it first: the job finishes, then release it", f"/actions/drain/{name}")
         if busy and not draining
         else None,
-        undo="It cannot be undone: the disk is wiped.",
+        undo=_LOST[becomes.becomes],
         about=machine,
     )
 

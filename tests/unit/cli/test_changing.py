@@ -7,6 +7,7 @@ from unit.cli.scene import FREE_ID, Scene
 from unit.hosts.made import OTHER_ID, SERVER_ID
 
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.delete import RELEASE_POLICY
 from paddock.hosts.disruption import FORCE
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.errors import NotFoundError
@@ -113,6 +114,41 @@ def test_a_terminated_machine_is_marked_before_it_is_deleted(scene: Scene):
     plan = scene.type("terminate", "blue-1", "--force-kill-job", answer="n\n").output
     marked, deleted = plan.index("mark it to be given back for good"), plan.index("delete machine blue-1")
     assert marked < deleted
+
+
+def test_a_release_says_that_a_machine_of_such_a_policy_or_source_is_terminated(scene: Scene):
+    for change in ({"metadata": {"annotations": {RELEASE_POLICY: "terminate"}}}, {"spec": {"source": "Order"}}):
+        scene.cluster.ask(
+            lambda client, change=change: client.merge_patch(
+                ScalewayAppleSiliconMachine, "blue-1", change, namespace="default"
+            )
+        )
+        plan = scene.type("release", "blue-1", "--force-kill-job", answer="n\n").output
+        assert "is deleted at the cloud" in plan
+        assert "goes back to the pool" not in plan
+        without = {"metadata": {"annotations": None}}
+        scene.cluster.ask(
+            lambda client, change=without: client.merge_patch(
+                ScalewayAppleSiliconMachine, "blue-1", change, namespace="default"
+            )
+        )
+
+
+def test_waiting_for_the_release_of_an_ordered_mac_ends_when_its_deletion_is_scheduled(scene: Scene):
+    scene.cluster.ask(
+        lambda client: client.merge_patch(
+            ScalewayAppleSiliconMachine, "blue-1", {"spec": {"source": "Order"}}, namespace="default"
+        )
+    )
+    scheduled = {"status": {"deletionScheduled": True}}
+    scene.cluster.ask(
+        lambda client: client.merge_patch(
+            ScalewayAppleSiliconHost, SERVER_ID, scheduled, namespace="default", subresource="status"
+        )
+    )
+    outcome = scene.type("release", "blue-1", "--yes", "--force-kill-job", "--wait", "--timeout", "1s")
+    assert outcome.exit_code == 0, outcome.output
+    assert "the cloud deletes it later" in outcome.output
 
 
 def test_a_quarantine_says_who_keeps_the_host_and_is_lifted_again(scene: Scene):

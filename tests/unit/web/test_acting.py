@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from doubles.clocks import ShiftedClock
+from msgspec.structs import replace
 from unit.hosts.made import NOW
 from unit.web.page_fixture import TOKEN, fixture_pages, page_data
 
@@ -197,6 +199,19 @@ def test_what_cannot_be_done_says_why() -> None:
         assert made.refused
     assert plan("explode", MACHINE, seen) is None
     assert plan("release", "nobody", seen) is None
+
+
+def test_the_plan_of_a_release_says_that_an_ordered_mac_is_deleted_at_the_cloud() -> None:
+    seen = page_data(12, now=NOW)
+    ordered = [
+        replace(one, spec=replace(one.spec, source="Order")) if one.metadata.name == MACHINE else one
+        for one in seen.machines
+    ]
+    made = plan("release", MACHINE, dataclasses.replace(seen, machines=ordered))
+    assert made is not None
+    assert any("is deleted at the cloud" in step for step in made.steps)
+    assert not any("pool" in step for step in made.steps)
+    assert "wiped" not in made.undo
 
 
 def request(cookie: str) -> Any:
