@@ -8,7 +8,7 @@ from unit.hosts.made import OTHER_ID, SERVER_ID
 
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.delete import RELEASE_POLICY
-from paddock.hosts.disruption import FORCE
+from paddock.hosts.disruption import CORDON_REASON, CORDONED_AT, FORCE
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.errors import NotFoundError
 from paddock.runners.api import OWNER_LABEL
@@ -180,6 +180,30 @@ def test_a_drained_mac_is_cordoned_and_comes_back(scene: Scene):
     assert one(scene, Node, "blue-1").spec.unschedulable
     assert scene.type("undrain", "blue-1", "--yes").exit_code == 0
     assert not one(scene, Node, "blue-1").spec.unschedulable
+
+
+def cordoned_by_the_operator(scene: Scene) -> None:
+    marks = {CORDON_REASON: "bootstrap of machine blue-1", CORDONED_AT: "2026-11-01T00:00:00Z"}
+    change = {"metadata": {"annotations": marks}, "spec": {"unschedulable": True}}
+    scene.cluster.ask(lambda client: client.merge_patch(Node, "blue-1", change))
+
+
+def test_a_drain_of_a_node_that_the_operator_closed_is_not_undone_by_the_operator(scene: Scene):
+    cordoned_by_the_operator(scene)
+    assert scene.type("drain", "blue-1", "--yes").exit_code == 0
+    left = one(scene, Node, "blue-1")
+    assert left.spec.unschedulable
+    assert CORDON_REASON not in left.metadata.annotations
+    assert CORDONED_AT in left.metadata.annotations
+
+
+def test_an_undrain_leaves_no_mark_of_the_operators_and_says_what_comes(scene: Scene):
+    cordoned_by_the_operator(scene)
+    outcome = scene.type("undrain", "blue-1", "--yes")
+    assert "the operator closed it for the bootstrap of machine blue-1" in outcome.output
+    left = one(scene, Node, "blue-1")
+    assert not left.spec.unschedulable
+    assert left.metadata.annotations == {}
 
 
 def test_a_drained_pod_is_marked(scene: Scene):
