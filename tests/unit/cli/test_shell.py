@@ -138,3 +138,36 @@ def test_a_cluster_that_is_away_is_one_line_and_no_traceback(
     assert outcome.exit_code == 1
     assert outcome.output.count("\n") == 1
     assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
+@pytest.mark.parametrize(
+    "server", ["http://[::1", "localhost:8080", "http://localhost:99999", "http://", "http://a\nb"]
+)
+def test_a_server_that_is_no_url_is_an_error_of_its_flag(looked_at: Scene, server: str):
+    words = ["status", "--kubeconfig", str(looked_at.cluster.kubeconfig), "--server", server]
+    outcome = CliRunner().invoke(main, words)
+    assert outcome.exit_code == 2, outcome.output
+    assert "Invalid value for '--server'" in outcome.output
+    assert "http://127.0.0.1:8080" in outcome.output
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a b", "a?b#c", "%2e"])
+@pytest.mark.parametrize(
+    "words", [("why", "pod"), ("logs",), ("describe", "pod"), ("drain", "--yes"), ("why", "fleet")]
+)
+def test_whatever_name_is_typed_nobody_has_it(looked_at: Scene, words: tuple[str, ...], name: str):
+    outcome = looked_at.type(*words, name)
+    assert outcome.exit_code == 1, (outcome.output, outcome.exception)
+    assert isinstance(outcome.exception, SystemExit)
+    assert outcome.output
+
+
+def test_a_name_that_is_not_utf_8_reaches_dispatch_as_its_bytes(looked_at: Scene):
+    assert looked_at.type("why", "pod", "a\udcff").exit_code == 1
+    assert "why/pod/a%FF" in looked_at.ledger.asked
+
+
+def test_a_job_goes_by_the_digits_of_github_alone(looked_at: Scene):
+    outcome = looked_at.type("why", "job", "²")
+    assert outcome.exit_code == 1
+    assert "is not a job: give its number at GitHub" in outcome.output
