@@ -104,12 +104,12 @@ class _Terminal:
         """Nothing is kept back."""
 
 
-async def _slow(monkeypatch: pytest.MonkeyPatch, *, person: bool) -> str:
+async def _slow(monkeypatch: pytest.MonkeyPatch, *, person: bool, what: str = "asking the cluster") -> str:
     import asyncio
 
     terminal, clock = _Terminal(person=person), SteppedClock()
     monkeypatch.setattr(sys, "stderr", terminal)
-    async with progress.showing("asking the cluster", clock):
+    async with progress.showing(what, clock):
         for _ in range(10):
             await asyncio.sleep(0)
     return terminal.written
@@ -119,6 +119,12 @@ async def test_what_takes_long_says_so_to_a_person_and_leaves_nothing_behind(mon
     written = await _slow(monkeypatch, person=True)
     assert "asking the cluster… 1 s" in written
     assert written.endswith("\r\033[K")
+
+
+async def test_a_terminal_obeys_nothing_of_what_is_waited_for(monkeypatch: pytest.MonkeyPatch):
+    written = await _slow(monkeypatch, person=True, what="machine m-1: \x1b[2Jsaid\nby a Mac")
+    assert "machine m-1: [2Jsaid by a Mac… 1 s" in written
+    assert "\n" not in written
 
 
 async def test_a_pipe_sees_no_progress(monkeypatch: pytest.MonkeyPatch):
