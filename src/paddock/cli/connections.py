@@ -32,6 +32,7 @@ __all__ = [
     "Reach",
     "Reached",
     "connected",
+    "in_path",
     "left_by_up",
     "names_cluster",
     "reach_flags",
@@ -65,6 +66,25 @@ class Reach:
     context: str = ""
 
 
+class ServiceUrl(click.ParamType):
+    """An address that can be asked at all; empty: none was given."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from urllib.parse import urlsplit
+
+        text = str(value)
+        try:
+            parts = urlsplit(text)
+            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # brackets that are not closed, a port that is none
+            good = False
+        if text and not (good and text.isprintable()):
+            self.fail(f"{text!r} is not a URL such as http://127.0.0.1:8080 or https://paddock.example", param, ctx)
+        return text
+
+
 def reach_flags(command: F) -> F:
     """Adds `--kubeconfig`, `--context`, `--namespace` and `--server`; the command gets them as one `reach`."""
 
@@ -76,6 +96,7 @@ def reach_flags(command: F) -> F:
     for option in (
         click.option(
             "--server",
+            type=ServiceUrl(),
             default="",
             envvar="PADDOCK_SERVER",
             help="URL of the dispatch service; without it that of a `paddock up` here, then the cluster's.",
@@ -95,6 +116,13 @@ def reach_flags(command: F) -> F:
     ):
         decorated = option(decorated)
     return decorated
+
+
+def in_path(name: str) -> str:
+    """A name as one segment of a path, whatever was typed: what is not UTF-8 goes as the bytes that it was."""
+    from urllib.parse import quote
+
+    return quote(name, safe="", errors="surrogateescape")
 
 
 class LedgerApi:

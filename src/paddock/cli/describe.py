@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddock.cli.completion_values import complete_kinds, complete_names
-from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, in_path, reach_flags, run
 from paddock.cli.description import Description, drawn, events_of, facts_of, plain
 from paddock.cli.finding import read_busy_pods, read_mac
 from paddock.cli.output import as_json, as_yaml, say
@@ -63,7 +63,7 @@ async def _of_object(reached: Reached, kind: str, name: str) -> Description:
     try:
         obj, related = await _found(reached, kind, name)
     except Problem:
-        gone = await _quietly(reached, f"pods/{name}") if kind == "pod" else None
+        gone = await _quietly(reached, f"pods/{in_path(name)}") if kind == "pod" else None
         if gone is None:
             raise
         return await _of_gone_pod(reached, gone)

@@ -82,15 +82,21 @@ async def plan(client: "Client", name: str, namespace: str) -> Detachment:
         raise Problem(
             f"there is no machine {namespace}/{name}: `paddock get machines` lists them; give its namespace with -n"
         ) from None
-    if machine.metadata.deletion_timestamp is not None:
+    status = machine.status
+    bound = {status.server_id, status.claiming, status.host_name, machine.spec.provider_id} - {""}
+    # One that is paused and names no host was detached before: the operator has not let it go yet, and nothing is released.
+    if machine.metadata.deletion_timestamp is not None and (bound or PAUSED not in machine.metadata.annotations):
         raise Problem(
             f"machine {namespace}/{name} is being deleted already, and its host is on its way to the pool: "
             "it is too late to keep the host"
         )
-    status = machine.status
     hosts = (await client.list(ScalewayAppleSiliconHost)).items
-    known = {status.server_id, status.claiming, status.host_name} - {""}
-    host = next((host for host in hosts if {host.spec.server_id, host.metadata.name} & known), None)
+    host = next((host for host in hosts if {host.spec.server_id, host.metadata.name} & bound), None)
+    if host is None:  # cleared before, by a detachment that was interrupted: the claim still says whose it was
+        uid = machine.metadata.uid
+        host = next(
+            (host for host in hosts if host.spec.claim is not None and host.spec.claim.machine_uid == uid), None
+        )
     owner = machine_owner(machine)
     deleted = f"Machine {owner.name}, which takes this one with it" if owner is not None else f"machine {name}"
     steps = (
@@ -134,6 +140,7 @@ async def detach(
     """
     from paddock.hosts.api import ScalewayAppleSiliconMachine
     from paddock.hosts.cluster_api import PAUSED, machine_resource
+    from paddock.kube.conditions import get_condition
     from paddock.kube.errors import NotFoundError
 
     kind, meta = ScalewayAppleSiliconMachine, intended.machine.metadata
@@ -153,18 +160,20 @@ async def detach(
     say(f"cleared its server {intended.machine.status.server_id or '(none)'}")
     if intended.owner is not None:
         version = intended.owner.api_version.rpartition("/")[2]
-        await client.delete(machine_resource(version), intended.owner.name, meta.namespace, uid=intended.owner.uid)
+        with suppress(NotFoundError):
+            await client.delete(machine_resource(version), intended.owner.name, meta.namespace, uid=intended.owner.uid)
         say(f"deleted Machine {intended.owner.name}")
     else:
         with suppress(NotFoundError):
             await client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
         say(f"deleted machine {meta.name}")
     async with showing("waiting for the operator to let the machine go", clock):
-        gone = await _gone(client, intended, clock, timeout)
-    if not gone:
-        say(
-            f"it is still there after {timeout:.0f} s: its finalizer goes when the operator sees it; is the operator running?"
-        )
+        left = await _left(client, intended, clock, timeout)
+    if left is not None:
+        drained = get_condition(left.status.conditions, "Drained")
+        waits = drained.message if drained is not None and drained.status == "False" else ""
+        why = waits or "its finalizer goes when the operator sees it; is the operator running?"
+        say(f"it is still there after {timeout:.0f} s: {why}")
         return False
     say(
         "done; no host was touched"
@@ -174,7 +183,8 @@ async def detach(
     return True
 
 
-async def _gone(client: "Client", intended: Detachment, clock: "Clock", timeout: float) -> bool:
+async def _left(client: "Client", intended: Detachment, clock: "Clock", timeout: float) -> "Machine | None":
+    """The machine as it is at the timeout; None once it is gone."""
     from paddock.hosts.api import ScalewayAppleSiliconMachine
     from paddock.kube.errors import NotFoundError
 
@@ -183,9 +193,9 @@ async def _gone(client: "Client", intended: Detachment, clock: "Clock", timeout:
         try:
             now = await client.get(ScalewayAppleSiliconMachine, meta.name, meta.namespace)
         except NotFoundError:
-            return True
+            return None
         if now.metadata.uid != meta.uid:
-            return True
+            return None
         if clock.monotonic() >= deadline:
-            return False
+            return now
         await clock.sleep(0.5)

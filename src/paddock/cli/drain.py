@@ -47,6 +47,7 @@ async def _drain(name: str, reach: Reach, *, yes: bool, on: bool, dry_run: bool,
     from paddock.kube.builtin import Node, Pod
     from paddock.kube.errors import NotFoundError
     from paddock.runners.api import OPERATOR_DRAIN_LABEL, RUNNER_LABEL
+    from paddock.views.cordon import cordon_change, operators_cordon
 
     async with connected(reach) as reached:
         node = await _node(reached, name)
@@ -56,10 +57,11 @@ async def _drain(name: str, reach: Reach, *, yes: bool, on: bool, dry_run: bool,
             if on:
                 plan.append("retire its idle runners")
                 plan += [f"let Pod {pod.metadata.name} finish its job" for pod in busy]
+            elif doing := operators_cordon(node):
+                plan.append(f"the operator closed it for the {doing}, and closes it again while that lasts")
             if not confirmed(plan, "Go on?", yes=yes, dry_run=dry_run):
                 return 0 if dry_run else DECLINED
-            change = {"metadata": {"uid": node.metadata.uid}, "spec": {"unschedulable": on or None}}
-            await reached.client.merge_patch(Node, node.metadata.name, change)
+            await reached.client.merge_patch(Node, node.metadata.name, cordon_change(node, on=on))
             say(f"Node {node.metadata.name} takes {'no more jobs' if on else 'jobs again'}")
             if timeout is None:
                 return 0

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, in_path, reach_flags, run
 from paddock.cli.output import say
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ def _print(text: str) -> None:
 
 
 async def _read(reached: Reached, kind: str, name: str, first: int) -> dict[str, Any] | None:
-    from urllib.parse import quote
-
-    return await reached.ledger.get(f"{kind}/{quote(name, safe='')}/log?from={first}")
+    return await reached.ledger.get(f"{kind}/{in_path(name)}/log?from={first}")
 
 
 async def _will_print(reached: Reached, kind: str, name: str) -> bool:
@@ -110,7 +108,11 @@ async def _of_cluster(reached: Reached, name: str) -> str | None:
 async def _why_none(reached: Reached, kind: str, name: str) -> str:
     if kind == "jobs" and await reached.ledger.get(f"jobs/{name}") is None:
         return f"there is no job {name}: `paddock get jobs` lists them"
-    if kind == "pods" and await _pod(reached, name) is None and await reached.ledger.get(f"pods/{name}") is None:
+    if (
+        kind == "pods"
+        and await _pod(reached, name) is None
+        and await reached.ledger.get(f"pods/{in_path(name)}") is None
+    ):
         return f"there is no Pod {name}, and there was none: `paddock get pods` lists them"
     return (
         f"no log is kept of {kind[:-1]} {name}: its runner has printed nothing yet (-f waits for it), its agent posted "

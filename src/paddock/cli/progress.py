@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from paddock.base.clock import Clock, SystemClock
+from paddock.base.readable import shown
 
 __all__ = ["showing"]
 
@@ -33,13 +34,14 @@ async def showing(what: str, clock: Clock | None = None) -> AsyncIterator[None]:
 
 
 async def _told(what: str, clock: Clock) -> None:
-    began = clock.monotonic()
+    # Conditions and names are strangers' words, too; and only one line can be cleared again.
+    began, said = clock.monotonic(), shown(" ".join(what.split()))
     await clock.sleep(_TIMEOUT)
     turn = 0
     try:
         while True:
             seconds = int(clock.monotonic() - began)
-            sys.stderr.write(f"{_CLEAR}{_MARKS[turn % len(_MARKS)]} {what}… {seconds} s")
+            sys.stderr.write(f"{_CLEAR}{_MARKS[turn % len(_MARKS)]} {said}… {seconds} s")
             sys.stderr.flush()
             turn += 1
             await clock.sleep(0.25)

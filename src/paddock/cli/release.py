@@ -70,6 +70,7 @@ async def _give_back(name: str, reach: Reach, how: _How) -> int:
     from paddock.hosts.cluster_api import machine_owner, machine_resource
     from paddock.hosts.delete import RELEASE_POLICY
     from paddock.hosts.disruption import FORCE
+    from paddock.views.giving_back import fate
 
     async with connected(reach) as reached:
         mac = await read_mac(reached, name)
@@ -89,8 +90,11 @@ async def _give_back(name: str, reach: Reach, how: _How) -> int:
         if not confirmed(plan(mac, busy, terminate=terminate), "Go on?", yes=how.yes, dry_run=how.dry_run):
             return 0 if how.dry_run else DECLINED
         meta, kind = machine.metadata, ScalewayAppleSiliconMachine
-        # Forced only where a job was shown and given up: one that comes after this look is waited for.
-        marks = {**({RELEASE_POLICY: "terminate"} if terminate else {}), **({FORCE: "true"} if busy else {})}
+        # Forced only where a job was shown and given up. The force is the whole Mac's, and the question may have stood for long: what
+        # came since was given up by nobody, and is not ended.
+        working = await read_busy_pods(reached, meta.name) if busy else []
+        _nothing_new(working, busy)
+        marks = {**({RELEASE_POLICY: "terminate"} if terminate else {}), **({FORCE: "true"} if working else {})}
         if marks:
             marked = {"metadata": {"uid": meta.uid, "annotations": marks}}
             await reached.client.merge_patch(kind, meta.name, marked, namespace=meta.namespace)
@@ -101,15 +105,26 @@ async def _give_back(name: str, reach: Reach, how: _How) -> int:
         else:
             await reached.client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
         if how.timeout is not None:
-            done = await waited(lambda: _progress(reached, mac, terminate=terminate), SystemClock(), how.timeout)
+            becomes = fate(mac, terminate=terminate).becomes
+            done = await waited(lambda: _progress(reached, mac, becomes), SystemClock(), how.timeout)
             return 0 if done else FAILED
         about = f"host {mac.host.metadata.name}" if mac.host else f"machine {meta.name}"
         say(f"asked for; `paddock why {about}` says how far it is (--wait waits for it)")
         return 0
 
 
-async def _progress(reached: Reached, mac: "Mac", *, terminate: bool) -> Progress:
-    """How far it is: the machine has to go first, then its host is wiped and pooled, or gone for good."""
+def _nothing_new(working: "list[Pod]", shown: "list[Pod]") -> None:
+    """Problem where a Pod works that was not among those shown."""
+    known = {pod.metadata.uid for pod in shown}
+    if new := [pod for pod in working if pod.metadata.uid not in known]:
+        came = ", ".join(_job(pod) for pod in new)
+        raise Problem(
+            f"a job came while you were asked ({came}); nothing was changed: give the command again to see all"
+        )
+
+
+async def _progress(reached: Reached, mac: "Mac", becomes: str) -> Progress:
+    """How far it is: the machine has to go first, then its host is wiped and pooled, or gone for good, or left alone."""
     from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
     from paddock.kube.errors import NotFoundError
 
@@ -128,6 +143,9 @@ async def _progress(reached: Reached, mac: "Mac", *, terminate: bool) -> Progres
     if mac.host is None:
         return Progress(f"machine {meta.name} is gone; it had no host", done=True)
     about = f"host {mac.host.metadata.name}"
+    if becomes == "kept":
+        return Progress(f"machine {meta.name} is gone; {about} was not touched", done=True)
+    terminate = becomes == "terminated"
     try:
         host = await reached.client.get(ScalewayAppleSiliconHost, mac.host.metadata.name, mac.host.metadata.namespace)
     except NotFoundError:
@@ -145,15 +163,16 @@ async def _progress(reached: Reached, mac: "Mac", *, terminate: bool) -> Progres
 
 def plan(mac: "Mac", busy: "list[Pod]", *, terminate: bool) -> list[str]:
     """What will be done, in order, and what it ends."""
+    from paddock.views.giving_back import fate
+
     assert mac.machine is not None
     steps = [f"end {_job(pod)}" for pod in busy]
     if terminate:
         steps.append("mark it to be given back for good")
     steps.append(f"delete machine {mac.machine.metadata.name}")
+    steps.append(fate(mac, terminate=terminate).sentence)
     if mac.host is None:
-        return [*steps, "nothing more: it has no host"]
-    where = f"host {mac.host.metadata.name} ({mac.host.status.type}, {mac.host.spec.zone})"
-    steps.append(f"{where} is deleted at the cloud" if terminate else f"{where} is wiped and goes back to the pool")
+        return steps
     owner = next((r for r in mac.machine.metadata.owner_references if r.kind in ("MacFleet", "Machine")), None)
     if owner is not None:
         steps.append(f"{owner.kind} {owner.name} makes another machine in its place")

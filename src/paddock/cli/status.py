@@ -104,17 +104,18 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
     from paddock.views.health import survey
 
     client = reached.client
-    of_the_ledger = asyncio.create_task(_ledger(reached))
-    of_nodes = asyncio.create_task(client.list(Node))
-    hosts, machines, fleets, pools, pods, events = await asyncio.gather(
-        client.list(ScalewayAppleSiliconHost),
-        client.list(ScalewayAppleSiliconMachine),
-        client.list(MacFleet),
-        client.list(RunnerPool),
-        client.list(Pod, label_selector=f"{RUNNER_LABEL}=true"),
-        client.list(Event),
+    # All in gathers: of a task of its own that fails beside another, nobody would fetch the error, and Python prints its traceback.
+    (hosts, machines, fleets, pools, pods, events), (ledger, nodes) = await asyncio.gather(
+        asyncio.gather(
+            client.list(ScalewayAppleSiliconHost),
+            client.list(ScalewayAppleSiliconMachine),
+            client.list(MacFleet),
+            client.list(RunnerPool),
+            client.list(Pod, label_selector=f"{RUNNER_LABEL}=true"),
+            client.list(Event),
+        ),
+        asyncio.gather(_ledger(reached), client.list(Node)),
     )
-    ledger, nodes = await of_the_ledger, await of_nodes
     done = [at for heal in ledger.heals or () if (at := _at(heal["done_at"])) is not None]
     health = survey(
         hosts=hosts.items,

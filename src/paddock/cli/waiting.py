@@ -40,14 +40,21 @@ def wait_flags(command: F) -> F:
 
 
 async def waited(look: Callable[[], Awaitable[Progress]], clock: "Clock", timeout: float) -> bool:
-    """Look until it is done, and print each new sentence with the time that has passed; whether it was done in time."""
+    """Look until it is done, and print each new sentence with the time that has passed; whether it was done in time.
+
+    An API server that is away for a while, as in its own upgrade, ends no wait: what was asked for goes on meanwhile.
+    """
     from datetime import timedelta
 
     from paddock.base.explanation import span
+    from paddock.kube.errors import ThrottledError, TransportError, UnavailableError
 
     began, said = clock.monotonic(), ""
     while True:
-        found = await look()
+        try:
+            found = await look()
+        except (TransportError, ThrottledError, UnavailableError) as error:
+            found = Progress(f"cannot look, and tries again: {error}")
         passed = clock.monotonic() - began
         if found.sentence != said:
             say(f"  {span(timedelta(seconds=passed)):>6}  {found.sentence}")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.completion_values import complete_kinds, complete_names
-from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, in_path, reach_flags, run
 from paddock.cli.finding import read_mac
 from paddock.cli.output import as_json, as_yaml, explained, say
 from paddock.cli.progress import showing
@@ -109,9 +109,9 @@ async def _of_the_ledger(reached: Reached, kind: str, name: str) -> "Explanation
 
     from paddock.base.explanation import Explanation
 
-    if kind == "job" and not name.isdigit():
+    if kind == "job" and not (name.isascii() and name.isdigit()):
         raise Problem(f"{name} is not a job: give its number at GitHub; `paddock get jobs` lists them")
-    answer = await reached.ledger.get(f"why/{kind}/{name}")
+    answer = await reached.ledger.get(f"why/{kind}/{in_path(name)}")
     if answer is None:
         raise Problem(f"no ledger knows {kind} {name}: `paddock get {kind}s` lists what there is")
     return msgspec.convert(answer, Explanation)

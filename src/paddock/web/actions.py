@@ -19,7 +19,9 @@ from paddock.kube.events import EventRecorder
 from paddock.kube.objects import KubeObject
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import OPERATOR_DRAIN_LABEL, OWNER_LABEL, RUNNER_LABEL
+from paddock.views.cordon import cordon_change, operators_cordon
 from paddock.views.finding import Mac, busy_pods, find_mac, works
+from paddock.views.giving_back import fate
 from paddock.web.finding import find_pod, job_on
 from paddock.web.page_data import PageData
 
@@ -35,6 +37,12 @@ VERBS: Final[Mapping[str, str]] = {
     "unquarantine": "End quarantine",
     "release": "Release",
     "drain-pod": "Drain",
+}
+
+_LOST: Final[Mapping[str, str]] = {
+    "pooled": "It cannot be undone: the disk is wiped.",
+    "terminated": "It cannot be undone: the cloud deletes the Mac.",
+    "kept": "It cannot be undone: the machine is gone.",
 }
 
 
@@ -71,7 +79,10 @@ def offered(kind: str, mac: Mac | None, pod: Pod | None) -> list[Verb]:
         return []
     verbs: list[Verb] = []
     if mac.node is not None:
-        verbs.append("undrain" if mac.node.spec.unschedulable else "drain")
+        if not mac.node.spec.unschedulable or operators_cordon(mac.node):
+            verbs.append("drain")
+        if mac.node.spec.unschedulable:
+            verbs.append("undrain")
     if kind == "host" and mac.host is not None:
         verbs.append("unquarantine" if mac.host.spec.quarantine else "quarantine")
     if mac.machine is not None and mac.machine.metadata.deletion_timestamp is None:
@@ -108,8 +119,9 @@ def _release(mac: Mac, name: str, seen: PageData) -> ActionPlan:
         return replace(base, refused="It is being released already.")
     busy = busy_pods(seen.pods, machine.metadata.name)
     steps = [f"delete machine {machine.metadata.name}"]
+    becomes = fate(mac)
     if host is not None:
-        steps.append(f"wipe host {host.metadata.name} ({host.status.type}, {host.spec.zone}); it goes back to the pool")
+        steps.append(becomes.sentence)
     owner = next((ref for ref in machine.metadata.owner_references if ref.kind in ("MacFleet", "Machine")), None)
     if owner is not None:
         steps.append(f"{owner.kind} {owner.name} makes another machine in its place")
@@ -123,7 +135,7 @@ def _release(mac: Mac, name: str, seen: PageData) -> ActionPlan:
         gentler=("Drain it first: the job finishes, then release it", f"/actions/drain/{name}")
         if busy and not draining
         else None,
-        undo="It cannot be undone: the disk is wiped.",
+        undo=_LOST[becomes.becomes],
         about=machine,
     )
 
@@ -167,13 +179,17 @@ def _drain(mac: Mac, name: str, seen: PageData, *, on: bool) -> ActionPlan:
     base = ActionPlan(verb, name, f"{VERBS[verb]}: {name}", command=f"paddock {verb} {name}")
     if mac.node is None:
         return replace(base, refused="It has no Node, so it takes no jobs anyway.")
-    if mac.node.spec.unschedulable == on:
+    doing = operators_cordon(mac.node)
+    if mac.node.spec.unschedulable == on and not doing:
         return replace(base, refused=f"It is {'draining already' if on else 'not drained'}.")
     node = mac.node.metadata.name
     if not on:
         return replace(
             base,
-            steps=(f"uncordon Node {node}: it takes jobs again",),
+            steps=(
+                f"uncordon Node {node}: it takes jobs again",
+                *([f"the operator closed it for the {doing}, and closes it again while that lasts"] if doing else []),
+            ),
             undo="To undo it, drain it again.",
             about=mac.node,
         )
@@ -242,8 +258,8 @@ class Actor:
                 change = {"metadata": {"uid": meta.uid}, "spec": {"quarantine": reason}}
                 await client.merge_patch(ScalewayAppleSiliconHost, meta.name, change, namespace=meta.namespace)
             case "drain" | "undrain":
-                cordon = {"metadata": {"uid": meta.uid}, "spec": {"unschedulable": plan.verb == "drain" or None}}
-                await client.merge_patch(Node, meta.name, cordon)
+                assert isinstance(plan.about, Node)
+                await client.merge_patch(Node, meta.name, cordon_change(plan.about, on=plan.verb == "drain"))
             case "drain-pod":
                 marked = {"metadata": {"uid": meta.uid, "labels": {OPERATOR_DRAIN_LABEL: "true"}}}
                 await client.merge_patch(Pod, meta.name, marked, namespace=meta.namespace)

@@ -7,9 +7,11 @@ from unit.cli.scene import FREE_ID, Scene
 from unit.hosts.made import OTHER_ID, SERVER_ID
 
 from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.disruption import FORCE
+from paddock.hosts.delete import RELEASE_POLICY
+from paddock.hosts.disruption import CORDON_REASON, CORDONED_AT, FORCE
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.errors import NotFoundError
+from paddock.runners.api import OWNER_LABEL
 
 
 def one(scene: Scene, kind: Any, name: str) -> Any:
@@ -75,10 +77,78 @@ def test_only_a_job_that_was_shown_and_given_up_is_not_waited_for(scene: Scene):
     assert one(scene, ScalewayAppleSiliconMachine, "blue-2").metadata.annotations == {}
 
 
+def test_a_job_that_came_while_the_question_stood_is_not_ended(scene: Scene, monkeypatch: pytest.MonkeyPatch):
+    def answered_late(*_: Any, **__: Any) -> bool:
+        """Somebody thinks about it, and meanwhile the other runner of this Mac gets a job."""
+        change = {"metadata": {"labels": {OWNER_LABEL: "globex"}}}
+        scene.cluster.ask(lambda client: client.merge_patch(Pod, "runner-2", change, namespace="default"))
+        return True
+
+    monkeypatch.setattr("paddock.cli.release.confirmed", answered_late)
+    outcome = scene.type("release", "blue-1", "--force-kill-job")
+    assert outcome.exit_code == 1
+    assert "Pod runner-2 works for globex" in outcome.output
+    assert "nothing was changed" in outcome.output
+    left = one(scene, ScalewayAppleSiliconMachine, "blue-1")
+    assert left.metadata.annotations == {}
+    assert left.metadata.deletion_timestamp is None
+
+
+def test_nothing_is_forced_where_the_job_that_was_given_up_has_ended(scene: Scene, monkeypatch: pytest.MonkeyPatch):
+    def answered_late(*_: Any, **__: Any) -> bool:
+        hold, ended = {"metadata": {"finalizers": [FINALIZER]}}, {"status": {"phase": "Succeeded"}}
+        scene.cluster.ask(
+            lambda client: client.merge_patch(ScalewayAppleSiliconMachine, "blue-1", hold, namespace="default")
+        )
+        scene.cluster.ask(
+            lambda client: client.merge_patch(Pod, "runner-1", ended, namespace="default", subresource="status")
+        )
+        return True
+
+    monkeypatch.setattr("paddock.cli.release.confirmed", answered_late)
+    assert scene.type("release", "blue-1", "--force-kill-job").exit_code == 0
+    assert one(scene, ScalewayAppleSiliconMachine, "blue-1").metadata.annotations == {}
+
+
 def test_a_terminated_machine_is_marked_before_it_is_deleted(scene: Scene):
     plan = scene.type("terminate", "blue-1", "--force-kill-job", answer="n\n").output
     marked, deleted = plan.index("mark it to be given back for good"), plan.index("delete machine blue-1")
     assert marked < deleted
+
+
+def test_a_release_says_that_a_machine_of_such_a_policy_or_source_is_terminated(scene: Scene):
+    for change in ({"metadata": {"annotations": {RELEASE_POLICY: "terminate"}}}, {"spec": {"source": "Order"}}):
+        scene.cluster.ask(
+            lambda client, change=change: client.merge_patch(
+                ScalewayAppleSiliconMachine, "blue-1", change, namespace="default"
+            )
+        )
+        plan = scene.type("release", "blue-1", "--force-kill-job", answer="n\n").output
+        assert "is deleted at the cloud" in plan
+        assert "goes back to the pool" not in plan
+        without = {"metadata": {"annotations": None}}
+        scene.cluster.ask(
+            lambda client, change=without: client.merge_patch(
+                ScalewayAppleSiliconMachine, "blue-1", change, namespace="default"
+            )
+        )
+
+
+def test_waiting_for_the_release_of_an_ordered_mac_ends_when_its_deletion_is_scheduled(scene: Scene):
+    scene.cluster.ask(
+        lambda client: client.merge_patch(
+            ScalewayAppleSiliconMachine, "blue-1", {"spec": {"source": "Order"}}, namespace="default"
+        )
+    )
+    scheduled = {"status": {"deletionScheduled": True}}
+    scene.cluster.ask(
+        lambda client: client.merge_patch(
+            ScalewayAppleSiliconHost, SERVER_ID, scheduled, namespace="default", subresource="status"
+        )
+    )
+    outcome = scene.type("release", "blue-1", "--yes", "--force-kill-job", "--wait", "--timeout", "1s")
+    assert outcome.exit_code == 0, outcome.output
+    assert "the cloud deletes it later" in outcome.output
 
 
 def test_a_quarantine_says_who_keeps_the_host_and_is_lifted_again(scene: Scene):
@@ -110,6 +180,30 @@ def test_a_drained_mac_is_cordoned_and_comes_back(scene: Scene):
     assert one(scene, Node, "blue-1").spec.unschedulable
     assert scene.type("undrain", "blue-1", "--yes").exit_code == 0
     assert not one(scene, Node, "blue-1").spec.unschedulable
+
+
+def cordoned_by_the_operator(scene: Scene) -> None:
+    marks = {CORDON_REASON: "bootstrap of machine blue-1", CORDONED_AT: "2026-11-01T00:00:00Z"}
+    change = {"metadata": {"annotations": marks}, "spec": {"unschedulable": True}}
+    scene.cluster.ask(lambda client: client.merge_patch(Node, "blue-1", change))
+
+
+def test_a_drain_of_a_node_that_the_operator_closed_is_not_undone_by_the_operator(scene: Scene):
+    cordoned_by_the_operator(scene)
+    assert scene.type("drain", "blue-1", "--yes").exit_code == 0
+    left = one(scene, Node, "blue-1")
+    assert left.spec.unschedulable
+    assert CORDON_REASON not in left.metadata.annotations
+    assert CORDONED_AT in left.metadata.annotations
+
+
+def test_an_undrain_leaves_no_mark_of_the_operators_and_says_what_comes(scene: Scene):
+    cordoned_by_the_operator(scene)
+    outcome = scene.type("undrain", "blue-1", "--yes")
+    assert "the operator closed it for the bootstrap of machine blue-1" in outcome.output
+    left = one(scene, Node, "blue-1")
+    assert not left.spec.unschedulable
+    assert left.metadata.annotations == {}
 
 
 def test_a_drained_pod_is_marked(scene: Scene):

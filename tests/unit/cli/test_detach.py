@@ -107,6 +107,32 @@ def test_a_machine_that_is_being_deleted_cannot_be_detached_any_more(bound: Clus
     assert "too late" in outcome.output
 
 
+def test_a_detachment_that_the_operator_has_not_seen_is_run_again_and_waits_for_it(bound: Cluster):
+    assert run(bound, "--yes").exit_code == 1
+    again = run(bound, "--yes")
+    assert "too late" not in again.output
+    assert f"Host {SERVER_ID} (m-1) is not touched." in again.output
+    assert "is the operator running?" in again.output
+
+
+def test_what_the_operator_waits_for_is_said_where_it_says_so(bound: Cluster):
+    waits = {
+        "type": "Drained",
+        "status": "False",
+        "reason": "Draining",
+        "message": "deletion waits for 1 job: runner-1",
+    }
+    bound.ask(
+        lambda client: client.merge_patch(
+            Machine, "m-1", {"status": {"conditions": [waits]}}, namespace="default", subresource="status"
+        )
+    )
+    outcome = run(bound, "--yes")
+    assert outcome.exit_code == 1
+    assert "deletion waits for 1 job: runner-1" in outcome.output
+    assert "is the operator running?" not in outcome.output
+
+
 def test_an_unknown_machine_is_a_clear_error(cluster: Cluster):
     outcome = run(cluster, "--yes")
     assert outcome.exit_code == 1

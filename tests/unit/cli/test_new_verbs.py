@@ -17,6 +17,7 @@ from paddock.cli.ssh import arguments
 from paddock.cli.waiting import Progress, waited
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Event, Node
+from paddock.kube.errors import TransportError
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
 
@@ -110,6 +111,30 @@ async def test_each_new_sentence_is_said_once(capsys: pytest.CaptureFixture[str]
 
     assert await waited(look, SteppedClock(), 60.0) is True
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["a", "b", "c"]
+
+
+async def test_an_api_server_that_is_away_for_a_while_ends_no_wait(capsys: pytest.CaptureFixture[str]):
+    looks = iter(
+        [Progress("a"), TransportError("no answer"), TransportError("no answer"), Progress("c", done=True)],
+    )
+
+    async def look() -> Progress:
+        seen = next(looks)
+        if isinstance(seen, Exception):
+            raise seen
+        return seen
+
+    assert await waited(look, SteppedClock(), 60.0) is True
+    said = capsys.readouterr().out
+    assert said.count("cannot look, and tries again: no answer") == 1
+
+
+async def test_an_api_server_that_stays_away_is_waited_for_until_the_timeout(capsys: pytest.CaptureFixture[str]):
+    async def look() -> Progress:
+        raise TransportError("no answer")
+
+    assert await waited(look, SteppedClock(), 3.0) is False
+    assert "it goes on without this command" in capsys.readouterr().err
 
 
 def test_the_support_archive_has_everything_but_secrets(scene: Scene, tmp_path: Path):

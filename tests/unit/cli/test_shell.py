@@ -1,5 +1,6 @@
 """What the shell sees: quick help with the exit codes, completion, progress for people only."""
 
+import gc
 import re
 import subprocess
 import sys
@@ -103,12 +104,12 @@ class _Terminal:
         """Nothing is kept back."""
 
 
-async def _slow(monkeypatch: pytest.MonkeyPatch, *, person: bool) -> str:
+async def _slow(monkeypatch: pytest.MonkeyPatch, *, person: bool, what: str = "asking the cluster") -> str:
     import asyncio
 
     terminal, clock = _Terminal(person=person), SteppedClock()
     monkeypatch.setattr(sys, "stderr", terminal)
-    async with progress.showing("asking the cluster", clock):
+    async with progress.showing(what, clock):
         for _ in range(10):
             await asyncio.sleep(0)
     return terminal.written
@@ -120,5 +121,59 @@ async def test_what_takes_long_says_so_to_a_person_and_leaves_nothing_behind(mon
     assert written.endswith("\r\033[K")
 
 
+async def test_a_terminal_obeys_nothing_of_what_is_waited_for(monkeypatch: pytest.MonkeyPatch):
+    written = await _slow(monkeypatch, person=True, what="machine m-1: \x1b[2Jsaid\nby a Mac")
+    assert "machine m-1: [2Jsaid by a Mac… 1 s" in written
+    assert "\n" not in written
+
+
 async def test_a_pipe_sees_no_progress(monkeypatch: pytest.MonkeyPatch):
     assert await _slow(monkeypatch, person=False) == ""
+
+
+@pytest.mark.parametrize(
+    "words", [("status",), ("top",), ("tree",), ("leaks",), ("why", "machine", "blue-1"), ("get", "jobs")]
+)
+def test_a_cluster_that_is_away_is_one_line_and_no_traceback(
+    looked_at: Scene, tmp_path: Path, caplog: pytest.LogCaptureFixture, words: tuple[str, ...]
+):
+    text = re.sub(r"https://127\.0\.0\.1:\d+", "https://127.0.0.1:1", looked_at.cluster.kubeconfig.read_text())
+    (tmp_path / "away").write_text(text)
+    outcome = CliRunner().invoke(main, [*words, "--kubeconfig", str(tmp_path / "away")])
+    gc.collect()  # asyncio complains of an error that nobody fetched when the task is thrown away
+    assert outcome.exit_code == 1
+    assert outcome.output.count("\n") == 1
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
+@pytest.mark.parametrize(
+    "server", ["http://[::1", "localhost:8080", "http://localhost:99999", "http://", "http://a\nb"]
+)
+def test_a_server_that_is_no_url_is_an_error_of_its_flag(looked_at: Scene, server: str):
+    words = ["status", "--kubeconfig", str(looked_at.cluster.kubeconfig), "--server", server]
+    outcome = CliRunner().invoke(main, words)
+    assert outcome.exit_code == 2, outcome.output
+    assert "Invalid value for '--server'" in outcome.output
+    assert "http://127.0.0.1:8080" in outcome.output
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a b", "a?b#c", "%2e"])
+@pytest.mark.parametrize(
+    "words", [("why", "pod"), ("logs",), ("describe", "pod"), ("drain", "--yes"), ("why", "fleet")]
+)
+def test_whatever_name_is_typed_nobody_has_it(looked_at: Scene, words: tuple[str, ...], name: str):
+    outcome = looked_at.type(*words, name)
+    assert outcome.exit_code == 1, (outcome.output, outcome.exception)
+    assert isinstance(outcome.exception, SystemExit)
+    assert outcome.output
+
+
+def test_a_name_that_is_not_utf_8_reaches_dispatch_as_its_bytes(looked_at: Scene):
+    assert looked_at.type("why", "pod", "a\udcff").exit_code == 1
+    assert "why/pod/a%FF" in looked_at.ledger.asked
+
+
+def test_a_job_goes_by_the_digits_of_github_alone(looked_at: Scene):
+    outcome = looked_at.type("why", "job", "²")
+    assert outcome.exit_code == 1
+    assert "is not a job: give its number at GitHub" in outcome.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -10,18 +11,20 @@ from typing import Any
 import httpx2
 import pytest
 from doubles.clocks import ShiftedClock
+from msgspec.structs import replace
 from unit.hosts.made import NOW
 from unit.web.page_fixture import TOKEN, fixture_pages, page_data
 
 from paddock.base.clock import SystemClock
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.rng import seeded
-from paddock.hosts.disruption import FORCE
+from paddock.hosts.disruption import CORDON_REASON, FORCE
 from paddock.kube.builtin import Pod
 from paddock.kube.decoding import Listing
 from paddock.runners.api import OPERATOR_DRAIN_LABEL
 from paddock.simulator.transport import InProcessTransport
-from paddock.web.actions import Actor, plan
+from paddock.views.finding import find_mac
+from paddock.web.actions import Actor, offered, plan
 from paddock.web.app import create_app
 from paddock.web.session_authentication import COOKIE, SessionAuthentication
 
@@ -175,7 +178,8 @@ async def test_drain_quarantine_and_a_pods_drain_are_patches_of_that_very_object
         sent = {**fields, "why": "a fan is loud"}
         assert (await browser.post(f"/actions/{verb}/{name}", data=sent, headers={"origin": ORIGIN})).status_code == 303
     patches = [patch for _, _, patch in rig.cluster.changes]
-    assert patches[0] == {"metadata": {"uid": "node-0"}, "spec": {"unschedulable": True}}
+    marks = {CORDON_REASON: None}
+    assert patches[0] == {"metadata": {"uid": "node-0", "annotations": marks}, "spec": {"unschedulable": True}}
     assert patches[1]["spec"] == {"quarantine": "a fan is loud"}
     assert patches[2]["metadata"]["labels"] == {OPERATOR_DRAIN_LABEL: "true"}
 
@@ -197,6 +201,38 @@ def test_what_cannot_be_done_says_why() -> None:
         assert made.refused
     assert plan("explode", MACHINE, seen) is None
     assert plan("release", "nobody", seen) is None
+
+
+def test_the_plan_of_a_release_says_that_an_ordered_mac_is_deleted_at_the_cloud() -> None:
+    seen = page_data(12, now=NOW)
+    ordered = [
+        replace(one, spec=replace(one.spec, source="Order")) if one.metadata.name == MACHINE else one
+        for one in seen.machines
+    ]
+    made = plan("release", MACHINE, dataclasses.replace(seen, machines=ordered))
+    assert made is not None
+    assert any("is deleted at the cloud" in step for step in made.steps)
+    assert not any("pool" in step for step in made.steps)
+    assert "wiped" not in made.undo
+
+
+def test_a_node_that_the_operator_closed_may_still_be_drained_by_a_person() -> None:
+    seen = page_data(12, now=NOW)
+    node = next(node for node in seen.nodes if node.metadata.name == MACHINE)
+    marks = {CORDON_REASON: f"bootstrap of machine {MACHINE}"}
+    closed = replace(
+        node, metadata=replace(node.metadata, annotations=marks), spec=replace(node.spec, unschedulable=True)
+    )
+    seen = dataclasses.replace(seen, nodes=[closed])
+    drain, undrain = plan("drain", MACHINE, seen), plan("undrain", MACHINE, seen)
+    assert drain is not None
+    assert undrain is not None
+    assert (drain.refused, undrain.refused) == ("", "")
+    assert any("closes it again while that lasts" in step for step in undrain.steps)
+    assert offered("machine", find_mac(MACHINE, seen.hosts, seen.machines, seen.nodes), None)[:2] == [
+        "drain",
+        "undrain",
+    ]
 
 
 def request(cookie: str) -> Any:

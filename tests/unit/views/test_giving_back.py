@@ -1,0 +1,42 @@
+"""What is said of a host before its machine is deleted is what the operator then does."""
+
+import pytest
+from unit.hosts.made import OTHER_UID, SERVER_ID, claim, host, machine, release
+
+from paddock.hosts.delete import RELEASE_POLICY
+from paddock.views.finding import Mac
+from paddock.views.giving_back import fate
+
+MACHINE = machine(server_id=SERVER_ID, host_name=SERVER_ID)
+HOST = host(spec={"claim": claim()}, cloud_name="m-1", state="owned")
+
+
+def test_a_host_goes_back_to_the_pool_unless_somebody_says_otherwise() -> None:
+    assert fate(Mac(HOST, MACHINE)).becomes == "pooled"
+    assert fate(Mac(HOST, MACHINE), terminate=True).becomes == "terminated"
+
+
+@pytest.mark.parametrize("how", [{"annotations": {RELEASE_POLICY: "terminate"}}, {"spec": {"source": "Order"}}])
+def test_a_machine_of_such_a_policy_or_source_is_terminated(how: dict[str, dict[str, str]]) -> None:
+    owner = machine(server_id=SERVER_ID, host_name=SERVER_ID, **how)  # pyright: ignore[reportArgumentType]
+    told = fate(Mac(HOST, owner))
+    assert told.becomes == "terminated"
+    assert "is deleted at the cloud (its machine says so" in told.sentence
+
+
+def test_a_release_that_is_recorded_goes_on_as_it_was_recorded() -> None:
+    on_its_way = host(spec={"claim": claim(), "release": release(policy="pool")}, cloud_name="m-1")
+    told = fate(Mac(on_its_way, MACHINE), terminate=True)
+    assert told.becomes == "pooled"
+    assert "on its way already: it is wiped and goes back to the pool" in told.sentence
+
+
+def test_a_host_of_another_machine_is_not_touched() -> None:
+    others = host(spec={"claim": claim(machine("m-2", uid=OTHER_UID))}, cloud_name="m-2", state="owned")
+    told = fate(Mac(others, MACHINE), terminate=True)
+    assert told.becomes == "kept"
+    assert "is not touched: the host is not this machine's to give back" in told.sentence
+
+
+def test_a_machine_without_a_host_gives_nothing_back() -> None:
+    assert fate(Mac(None, machine())).becomes == "kept"
