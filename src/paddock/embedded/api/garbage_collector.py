@@ -129,7 +129,7 @@ class GarbageCollector:
         refs = obj["metadata"]["ownerReferences"]
         states = [await self._owner_state(obj, ref) for ref in refs]
         if "unknown" in states:
-            return  # an owner of a kind that is not served: nothing can be concluded from not finding it
+            return  # an owner that cannot be looked up: nothing can be concluded from not finding it
         lost = {ref["uid"] for ref, state in zip(refs, states, strict=True) if state != "alive"}
         if not lost:
             return
@@ -144,6 +144,8 @@ class GarbageCollector:
         if kind is None:
             return "unknown"
         namespace = obj["metadata"].get("namespace", "") if kind.namespaced else ""
+        if kind.namespaced and not namespace:
+            return "unknown"  # an owner in some namespace, which the reference cannot name: it may well live
         record = await self._objects.find(kind, namespace, ref["name"])
         owner = decode(record) if record is not None else None
         if owner is None or owner["metadata"]["uid"] != ref["uid"]:

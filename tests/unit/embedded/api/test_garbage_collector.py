@@ -84,3 +84,13 @@ async def test_what_gets_a_living_owner_while_it_is_collected_stays() -> None:
         await cluster.gone(config("last"))
         await asyncio.sleep(0.05)
         assert await cluster.store.get(config("child")) is not None
+
+
+async def test_what_has_no_namespace_is_not_collected_for_an_owner_that_has_one() -> None:
+    cluster = Cluster()
+    await cluster.add(config("owner"))
+    await cluster.add(Key("nodes", "", "mac-1"), owner("owner"))
+    async with cluster.collecting():
+        await cluster.add(config("last"), owner("lost"))
+        await cluster.gone(config("last"))
+        assert await cluster.store.get(Key("nodes", "", "mac-1")) is not None
