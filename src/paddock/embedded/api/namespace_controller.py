@@ -90,7 +90,9 @@ class NamespaceController:
         self._objects.kinds.remove(group, plural)
         store = self._objects.store
         for record in (await store.list(f"{plural}.{group}")).records:
-            await store.delete(record.key, record.revision)
+            # What was written later belongs to a definition that was made anew under the name before we looked.
+            if record.revision < change.revision:
+                await store.delete(record.key, record.revision)
 
     async def _end_definition(self, name: str) -> None:
         """Delete the objects of a kind whose definition ends; let the definition go when none is left."""
