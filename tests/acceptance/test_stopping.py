@@ -6,8 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
+import psycopg
 import pytest
-from acceptance.instance import HOSTS, MACHINES, eventually, running
+from acceptance.instance import HOSTS, MACHINES, STOP_WITHIN, eventually, running
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +47,19 @@ def test_ctrl_c_with_pages_and_watches_open_prints_two_lines(tmp_path: Path) -> 
         said = up.output[before:].strip().splitlines()
         assert said == ["stopping…", f"stopped; everything is kept in {tmp_path / 'data'}"]
         assert up.complaints == ""
+
+
+def test_a_paddock_whose_store_was_taken_over_ends_and_the_next_start_has_everything(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data, "--hosts", "1") as first:
+        socket = (data / "postgres" / "socket").read_text(encoding="utf-8").strip()
+        with psycopg.connect(host=socket, user="paddock", dbname="postgres", autocommit=True) as connection:
+            connection.execute("UPDATE paddock_objects.store_counter SET incarnation = 'somebody else'")
+        assert first.process.wait(STOP_WITHIN) == 1
+        assert "another process has taken the store over" in first.complaints
+        eventually("no process is left", lambda: not first.left_over(), within=1.0)
+    with running(data, "--hosts", "1") as second:
+        second.all_bound(1)
 
 
 @pytest.mark.slow

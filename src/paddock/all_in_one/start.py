@@ -1,7 +1,7 @@
 """Everything on one machine: Postgres, the API, the controllers, dispatch and the page, started in order and stopped in reverse."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -61,6 +61,8 @@ class Running:
     page: str
     api: str
     kubeconfig: Path
+    failed: Callable[[], Awaitable[Exception]]
+    """Waits until the store has failed for good, and says why: nothing works then but to stop and to start again."""
 
 
 @asynccontextmanager
@@ -139,7 +141,7 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             },
             macs=_told_to_macs(options),
         )
-        yield Running(f"{application.page}/", url, application.folder.kubeconfig)
+        yield Running(f"{application.page}/", url, application.folder.kubeconfig, store.failed)
 
 
 def _begin_world(application: Application) -> None:

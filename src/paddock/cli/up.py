@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paddock.base.tasks import end
 from paddock.cli.host_flags import Duration, fleet_config, host_flags, host_settings, missing_from_fleet
 from paddock.cli.limit_flag import account_flag, limit_flag
 from paddock.cli.listeners import BindAddress
@@ -19,7 +20,7 @@ from paddock.cli.retention_flags import retention_flags
 from paddock.cli.start_errors import why_it_cannot_start
 
 if TYPE_CHECKING:
-    from paddock.all_in_one.start import Options
+    from paddock.all_in_one.start import Options, Running
     from paddock.runners.api.settings import DispatchSettings
 
 __all__ = ["command"]
@@ -251,7 +252,7 @@ async def _run(options: "Options") -> int:
     try:
         async with all_in_one(options) as running:
             _announce(running.page, running.kubeconfig, simulate=options.simulate)
-            await stop.wait()
+            failure = await _until_stopped(stop, running)
             say("\nstopping…")
     except Exception as error:
         told = why_it_cannot_start(error, folder=options.data)
@@ -259,8 +260,21 @@ async def _run(options: "Options") -> int:
             raise
         say(f"paddock: {told}", err=True)
         return 1
+    if failure is not None:
+        say(f"paddock: {failure}", err=True)
+        return 1  # whoever keeps us running starts us again; a process that serves nothing would look as if it ran
     say(f"stopped; everything is kept in {options.data}")
     return 0
+
+
+async def _until_stopped(stop: asyncio.Event, running: "Running") -> Exception | None:
+    """Wait until we are told to stop (None), or until there is nothing left to run for: the reason."""
+    told, failed = asyncio.ensure_future(stop.wait()), asyncio.ensure_future(running.failed())
+    try:
+        await asyncio.wait({told, failed}, return_when=asyncio.FIRST_COMPLETED)
+        return None if told.done() else failed.result()
+    finally:
+        await asyncio.gather(end(told), end(failed))
 
 
 def _program() -> str:

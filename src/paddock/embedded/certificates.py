@@ -53,13 +53,20 @@ class Certificates:
 
 
 def private_file(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file that only its owner can read, whole or not at all, even if the power fails right after it."""
     draft = path.with_name(f".{path.name}.draft")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _alternative(name: str) -> x509.GeneralName:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from paddock.base.secrets import Secret
-from paddock.embedded.certificates import Certificates
+from paddock.embedded.certificates import Certificates, private_file
 from paddock.embedded.folder import DataFolder
 from paddock.embedded.kubeconfig import write_kubeconfig
 from paddock.kube import config as kube_config
@@ -92,3 +93,17 @@ def test_our_own_client_reads_the_kubeconfig_that_we_write(folder: DataFolder) -
     config = kube_config.from_kubeconfig(folder.kubeconfig)
     assert config.server == "https://127.0.0.1:8443"
     assert config.namespace == "default"
+
+
+def test_a_secret_is_on_the_disk_before_it_has_its_name_and_so_is_the_name_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named, flushed = tmp_path / "admin.token", list[tuple[str, bool]]()
+
+    def noted(descriptor: int) -> None:
+        about = os.fstat(descriptor)
+        flushed.append(("folder" if stat.S_ISDIR(about.st_mode) else f"{about.st_size} bytes", named.exists()))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    private_file(named, b"secret")
+    assert flushed == [("6 bytes", False), ("folder", True)]

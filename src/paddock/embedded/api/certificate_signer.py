@@ -38,6 +38,7 @@ _WRITE = Write(manager="paddock", subresource="status")
 _REQUIRED = frozenset({"client auth", "digital signature"})
 _ALLOWED = _REQUIRED | {"key encipherment"}
 _KEPT: Final = timedelta(hours=1)
+_TRY_AGAIN_AFTER: Final = 1.0
 
 
 def problem_with(spec: Json) -> str:
@@ -72,10 +73,17 @@ class CertificateSigner:
             async for change in changes:
                 if change.kind == "DELETED":
                     continue
-                try:
-                    await self.look_at(change.record.key.name)
-                except ApiFailure as failure:
-                    log.warning("a request was not signed", request=change.record.key.name, why=failure.message)
+                while not await self._looked_at(change.record.key.name):
+                    await self._objects.clock.sleep(_TRY_AGAIN_AFTER)
+
+    async def _looked_at(self, name: str) -> bool:
+        """Whether a request is where it can be now. While the store is away it is not, and nobody changes it for us."""
+        try:
+            await self.look_at(name)
+        except ApiFailure as failure:
+            log.warning("a request was not signed", request=name, why=failure.message)
+            return failure.code != 503
+        return True
 
     async def look_at(self, name: str) -> None:
         """Bring one request as far as it can go now."""

@@ -2,7 +2,8 @@
 
 The rules are those of Kubernetes' garbage collector. A dependent is deleted when *every* owner it names is gone; while
 one is left, only the references to the gone ones are taken out. Absence is proven by a read of the store at the moment
-of the decision, never by the graph, which only says where to look; the delete names the uid that was judged.
+of the decision, never by the graph, which only says where to look; the delete names the uid and the version that were
+judged.
 """
 
 import asyncio
@@ -128,7 +129,7 @@ class GarbageCollector:
         refs = obj["metadata"]["ownerReferences"]
         states = [await self._owner_state(obj, ref) for ref in refs]
         if "unknown" in states:
-            return  # an owner of a kind that is not served: nothing can be concluded from not finding it
+            return  # an owner that cannot be looked up: nothing can be concluded from not finding it
         lost = {ref["uid"] for ref, state in zip(refs, states, strict=True) if state != "alive"}
         if not lost:
             return
@@ -136,13 +137,15 @@ class GarbageCollector:
             await self._drop_references(uid, lost)
             return
         propagation = "Foreground" if "waiting" in states and self._dependents.get(uid) else "Background"
-        await self._delete(uid, propagation)
+        await self._delete(uid, propagation, obj["metadata"]["resourceVersion"])
 
     async def _owner_state(self, obj: Json, ref: Json) -> str:
         kind = self._objects.kinds.by_group_kind(ref["apiVersion"], ref["kind"])
         if kind is None:
             return "unknown"
         namespace = obj["metadata"].get("namespace", "") if kind.namespaced else ""
+        if kind.namespaced and not namespace:
+            return "unknown"  # an owner in some namespace, which the reference cannot name: it may well live
         record = await self._objects.find(kind, namespace, ref["name"])
         owner = decode(record) if record is not None else None
         if owner is None or owner["metadata"]["uid"] != ref["uid"]:
@@ -172,11 +175,13 @@ class GarbageCollector:
         obj = decode(record) if record is not None else None
         return obj if obj is not None and obj["metadata"]["uid"] == uid else None
 
-    async def _delete(self, uid: str, propagation: str) -> None:
+    async def _delete(self, uid: str, propagation: str, judged: str) -> None:
+        """Delete the version that was judged. Another one may have got an owner that lives: a conflict, and judged anew."""
         node = self._nodes[uid]
         kind = self._objects.kinds.by_resource(node.key.resource)
         if kind is not None:
-            await self._objects.delete(kind, node.key.namespace, node.key.name, DeleteOptions(propagation, uid=uid))
+            options = DeleteOptions(propagation, uid=uid, resource_version=judged)
+            await self._objects.delete(kind, node.key.namespace, node.key.name, options)
 
     async def _drop_references(self, uid: str, owners: set[str]) -> None:
         def dropped(obj: Json) -> Json:

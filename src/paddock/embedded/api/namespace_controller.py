@@ -16,6 +16,7 @@ __all__ = ["FIRST_NAMESPACES", "NamespaceController", "create_first_namespaces",
 Json = dict[str, Any]
 log = get_logger("namespaces")
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_TRY_AGAIN_AFTER = 1.0
 _CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 _WRITE = Write(manager="paddock")
 _FINALIZE = Write(manager="paddock", subresource="finalize")
@@ -54,10 +55,17 @@ class NamespaceController:
         """Work until cancelled."""
         async with WatchFanout(self._objects.store, self._objects.kinds).follow() as changes:
             async for change in changes:
-                try:
-                    await self._react(change)
-                except ApiFailure as failure:
-                    log.warning("namespace step failed", key=str(change.record.key), why=failure.message)
+                while not await self._reacted(change):
+                    await self._objects.clock.sleep(_TRY_AGAIN_AFTER)
+
+    async def _reacted(self, change: Change) -> bool:
+        """Whether no more is to be done about a change; what the store was away for is, and no later change may tell of it."""
+        try:
+            await self._react(change)
+        except ApiFailure as failure:
+            log.warning("namespace step failed", key=str(change.record.key), why=failure.message)
+            return failure.code != 503
+        return True
 
     async def _react(self, change: Change) -> None:
         key = change.record.key
@@ -82,7 +90,9 @@ class NamespaceController:
         self._objects.kinds.remove(group, plural)
         store = self._objects.store
         for record in (await store.list(f"{plural}.{group}")).records:
-            await store.delete(record.key, record.revision)
+            # What was written later belongs to a definition that was made anew under the name before we looked.
+            if record.revision < change.revision:
+                await store.delete(record.key, record.revision)
 
     async def _end_definition(self, name: str) -> None:
         """Delete the objects of a kind whose definition ends; let the definition go when none is left."""

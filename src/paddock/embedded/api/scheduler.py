@@ -32,6 +32,7 @@ _SCHEDULER = "default-scheduler"
 _BIND = Write(manager="paddock-binder", subresource="binding")
 _STATUS = Write(manager="paddock-binder", subresource="status")
 _SHUNNED = "node(s) didn't match pod anti-affinity rules"
+_TRY_AGAIN_AFTER = 1.0
 _NONE = Decimal(0)
 _NOTHING: Resources = {}
 
@@ -236,26 +237,32 @@ class Scheduler:
         while True:
             await self._changed.wait()
             self._changed.clear()
+            away = False
             for key in sorted(self._waiting):
                 if (pod := self._pods.get(key)) is not None and _pending(pod):
-                    await self._bind(key, pod)
+                    away |= not await self._bind(key, pod)
+            if away:  # on a quiet cluster nothing else would bring these Pods back for minutes
+                asyncio.get_running_loop().call_later(_TRY_AGAIN_AFTER, self._changed.set)
 
     def _nodes(self) -> list[_Offer]:
         if self._in_order is None:
             self._in_order = sorted(self._offers.values(), key=lambda offer: offer.name)
         return self._in_order
 
-    async def _bind(self, key: Key, pod: Json) -> None:
+    async def _bind(self, key: Key, pod: Json) -> bool:
+        """Bind it, or say why not; False while the store is away, and neither is done."""
         decision = _placed(pod, self._nodes(), self._usage.by_node, shunned(pod, self._pods.values()))
         try:
             if isinstance(decision, Unschedulable):
                 await self._say_unschedulable(key, pod, decision.message)
-                return
+                return True
             await self._assign(key, pod["metadata"]["uid"], decision.node)
             # Died, or refused, before this: the Pod is bound and says so late, or never. Its kubelet needs no such word.
             await self._say_scheduled(key)
         except ApiFailure as failure:
             log.info("pod was not bound", pod=key.name, why=failure.message)  # its next change brings it back
+            return failure.code != 503
+        return True
 
     async def _assign(self, key: Key, uid: str, node: str) -> None:
         """Bind it, and count its place as taken: the next Pod must see that before the watch shows it."""

@@ -246,7 +246,7 @@ class EmbeddedPostgres:
             try:
                 await end_orphans(self._placed.data, self._clock)
                 await self._launch()
-            except (PostgresError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - logged and tried again: nobody else would start the server
                 _log.error("Postgres does not start", error=str(error), failures=failures)
                 if self._process is not None:
                     await processes.stop(self._process, self._clock, self._stop_timeout)

@@ -82,6 +82,7 @@ class PostgresStore(ReadableStore):
         self._wake = asyncio.Event()
         self._away = False
         self._closing = False
+        self._over = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
 
     @classmethod
@@ -155,6 +156,12 @@ class PostgresStore(ReadableStore):
         if session is not None:
             await session.close()
 
+    async def failed(self) -> StoreError:
+        """Wait until the store has failed for good and say why: it serves nothing any more, and only opening one anew helps."""
+        await self._over.wait()
+        assert self._broken is not None
+        return self._broken
+
     async def _submit(self, operation: Operation) -> Record:
         self._check()
         check_key(operation.key)
@@ -185,12 +192,14 @@ class PostgresStore(ReadableStore):
             _log.error("the store has been taken over by another process", schema=self._schema)
             self._break(error)
             self._watchers.fail(error)
+            self._over.set()
         except Exception:  # noqa: BLE001 - logged and answered; the store refuses everything from here on
             # Whatever it was, memory may no longer agree with the database: serve nothing rather than something wrong.
             _log.exception("the writer of the store failed", schema=self._schema)
             failure = StoreUnavailableError("the store has failed; its log says why: start it again")
             self._break(failure)
             self._watchers.fail(failure)
+            self._over.set()
 
     async def _serve(self, requests: tuple[_Request, ...]) -> None:
         """Take a group of requests to their answers. Callers that are gone by now change nothing for the others."""

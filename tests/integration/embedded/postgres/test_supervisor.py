@@ -18,7 +18,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from paddock.base.clock import SystemClock
+from paddock.base.clock import Clock, SystemClock
 from paddock.embedded.postgres import (
     DataFolderInUseError,
     DiskFullError,
@@ -30,7 +30,7 @@ from paddock.embedded.postgres import (
 )
 from paddock.embedded.postgres.account import OsAccount, choose_account
 from paddock.embedded.postgres.binaries import Binaries, candidates, choose, wheel_parts
-from paddock.embedded.postgres.orphans import _workers
+from paddock.embedded.postgres.orphans import _workers, end_orphans, read_pid_file
 from paddock.embedded.postgres.placement import Placement, place
 from paddock.embedded.postgres.process import spawn
 
@@ -81,6 +81,11 @@ async def until(holds: Callable[[], bool], timeout: float = 10) -> None:
     async with asyncio.timeout(timeout):
         while not holds():
             await asyncio.sleep(0.01)
+
+
+def _ready(data: Path, pid: int | None) -> bool:
+    status = read_pid_file(data)
+    return status is not None and status.ready and status.pid == pid
 
 
 @pytest.mark.slow
@@ -169,6 +174,27 @@ async def test_a_server_that_dies_comes_back_at_the_same_place(prepared: Path) -
                 except psycopg.OperationalError:
                     await asyncio.sleep(0.02)
     assert _workers(prepared / "data") == []
+
+
+async def test_a_server_comes_back_though_the_first_try_fails_in_a_way_that_nobody_thought_of(
+    prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with embedded(prepared) as postgres:
+        killed, tries = postgres.pid, 0
+        assert killed is not None
+
+        async def first_hung(data: Path, clock: Clock) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 1:
+                raise subprocess.TimeoutExpired("/bin/ps", 10)
+            await end_orphans(data, clock)
+
+        monkeypatch.setattr("paddock.embedded.postgres.supervisor.end_orphans", first_hung)
+        os.kill(killed, signal.SIGKILL)
+        await until(lambda: postgres.pid not in (None, killed) and _ready(prepared / "data", postgres.pid))
+        assert await ask(postgres.dsn, "SELECT 1") == 1
+        assert tries == 2
 
 
 @pytest.mark.slow

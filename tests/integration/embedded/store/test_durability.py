@@ -154,6 +154,7 @@ async def test_even_with_its_session_intact_a_writer_finds_out_that_the_counter_
         await connection.execute(f"UPDATE {schema}.store_counter SET incarnation = 'someone else'".encode())
     with pytest.raises(StoreOwnedElsewhereError):
         await store.create(pod("b"), value())
+    assert isinstance(await asyncio.wait_for(store.failed(), 10), StoreOwnedElsewhereError)
     async with await psycopg.AsyncConnection.connect(server.dsn) as connection:
         cursor = await connection.execute(f"SELECT name FROM {schema}.objects".encode())
         assert await cursor.fetchall() == [("a",)]
