@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -29,7 +29,7 @@ _FEWEST_RSA_BITS = 2048
 
 
 class UnusableRequestError(ValueError):
-    """The request is not PKCS#10 in PEM, or is not signed by the key that it names."""
+    """The request is not PKCS#10 in PEM, has a key of an unknown kind, or is not signed by the key that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ def read_request(pem: bytes) -> x509.CertificateSigningRequest:
     try:
         request = x509.load_pem_x509_csr(pem)
         proven = request.is_signature_valid
+    except UnsupportedAlgorithm as error:
+        raise UnusableRequestError(f"the request's key is of a kind that is unknown here ({error})") from None
     except (ValueError, TypeError, InvalidSignature) as error:
         raise UnusableRequestError(f"the request is not PKCS#10 in PEM ({type(error).__name__})") from None
     if not proven:
