@@ -8,6 +8,7 @@ from typing import Final
 
 from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.breaker import HALTED
+from paddock.hosts.first_contact import EXPIRED
 from paddock.hosts.orphans import VerdictReason
 
 SOURCE: Final = Path(__file__).resolve().parents[3] / "src" / "paddock"
@@ -44,7 +45,7 @@ def reasons(half: str) -> set[str]:
         # Written as they are where neither a reboot nor a wipe of the host could help.
         found |= {str(kind) for kind in FailureKind if not kind.blames_host}
         found |= {str(reason) for reason in VerdictReason}
-        found.add(HALTED)
+        found |= {HALTED, EXPIRED}
     return found
 
 
