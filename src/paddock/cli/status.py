@@ -30,6 +30,7 @@ _CHANGES = {
     "BootstrapFailed": "failed bootstraps",
     "RebootingForRecovery": "recovery reboots",
     "BootstrapExhausted": "hosts given up",
+    "JobsKilled": "Macs taken with running jobs",
     "NodeMissing": "Nodes missing",
     "RunnerFailed": "runners failed",
     "RunnerDidNotStart": "runners did not start",

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 import yaml
 from unit.cli.scene import DONE_JOB, FREE_ID, JOB, OTHER_JOB, Scene
-from unit.hosts.made import OTHER_ID, SERVER_ID
+from unit.hosts.made import NOW, OTHER_ID, SERVER_ID
 
+from paddock.cli.status import what_changed
 from paddock.hosts.api import MacFleet, MacFleetSpec
+from paddock.kube.builtin import Event
 from paddock.kube.objects import ObjectMeta
 
 
@@ -37,6 +39,11 @@ class TestStatus:
     def test_it_says_what_changed_in_the_last_hour(self, looked_at: Scene):
         said = looked_at.type("status").output.splitlines()[-1]
         assert said == "in the last hour: 1 host adopted, 1 disagreement healed, 3 jobs ended"
+
+    def test_it_says_that_a_mac_was_taken_from_under_its_jobs(self):
+        """Dispatch counts what it ended itself; what the operator ended for a person or a limit is in its event."""
+        event = Event(metadata=ObjectMeta(name="m-1.jobskilled"), reason="JobsKilled", count=1, last_timestamp=NOW)
+        assert what_changed([event], NOW) == {"Macs taken with running jobs": 1}
 
     def test_it_says_how_far_machines_are_that_are_not_ready(self, looked_at: Scene):
         assert "  machines not ready       1 Pending" in looked_at.type("status").output.splitlines()
