@@ -18,6 +18,7 @@ __all__ = [
     "Failure",
     "Found",
     "GhostWatch",
+    "broken_off",
     "capacity",
     "clash",
     "failure",
@@ -177,6 +178,15 @@ def failure(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> 
         sentence = f"GitHub shows no runners of {place.path} to the App: if it is a personal account, {where}"
         return Failure("Refused", f"{sentence} ({error.message})", 300.0)
     return Failure("Refused", f"GitHub does not accept the scale set: {error.message}", 300.0)
+
+
+def broken_off(asked: int, capacity: int, *, answered_lately: bool) -> bool:
+    """Whether a poll that asks for so many ends before its time. For fewer always: more would be promised than can start.
+
+    For more only while GitHub has answered lately: polls that all are broken off prove nothing, and a queue that does not
+    answer would never be found out. A poll that asks for none shows none.
+    """
+    return capacity < asked or (capacity > asked and (answered_lately or asked == 0))
 
 
 def unanswered(polls: int, why: str) -> str:

@@ -250,7 +250,8 @@ class Listener:
                 await asyncio.wait({polling}, timeout=self._pace.capacity)
                 if not polling.done():
                     capacity = await self._capacity(self._present_pool())
-                    if self._is_broken_off(asked, capacity) or self._set_is_due():
+                    lately = self._clock.monotonic() - self._answered_at < _LATELY
+                    if decisions.broken_off(asked, capacity, answered_lately=lately) or self._set_is_due():
                         return None
                 if not polling.done():
                     await self._counting.look(self._source, polling)
@@ -276,15 +277,6 @@ class Listener:
             counts = message.statistics
             await self._heard(counts.total_assigned_jobs, counts.total_running_jobs, advertised=asked)
         return message
-
-    def _is_broken_off(self, asked: int, capacity: int) -> bool:
-        """Whether a poll that asks for so many ends before its time. For fewer always: more would be promised than can start.
-
-        For more only while GitHub has answered lately: polls that all are broken off prove nothing, and a queue that does not
-        answer would never be found out. A poll that asks for none shows none.
-        """
-        lately = self._clock.monotonic() - self._answered_at < _LATELY
-        return capacity < asked or (capacity > asked and (lately or asked == 0))
 
     async def _take(self, scale_set_id: int, session: QueueSession, message: QueueMessage, pool: RunnerPool) -> None:
         """Everything into the ledger, then the offers, then the delete. Died in between: the message comes again."""

@@ -15,6 +15,7 @@ from paddock.runners.ledger.scale_sets import Listenable, Room
 from paddock.runners.scale_sets.decisions import (
     Found,
     GhostWatch,
+    broken_off,
     capacity,
     clash,
     failure,
@@ -232,3 +233,20 @@ def test_pools_that_share_labels_beside_their_dispatch_labels_do_not_clash() -> 
         pool("d", label="x", offers=("macos-26",)),
     ]
     assert clash(pool("a"), [pool("a"), *others]) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "capacity", "lately", "ends"),
+    [
+        (4, 3, True, True),
+        (4, 3, False, True),
+        (4, 5, True, True),
+        (4, 5, False, False),
+        (0, 1, False, True),
+        (4, 4, True, False),
+    ],
+)
+def test_a_poll_ends_early_for_less_room_and_for_more_only_while_the_queue_answers(
+    asked: int, capacity: int, lately: bool, ends: bool
+) -> None:
+    assert broken_off(asked, capacity, answered_lately=lately) is ends
