@@ -25,6 +25,7 @@ import pytest
 import yaml
 from agent_bundle.build import build
 from agent_bundle.interpreter import from_running
+from kube.kept import SOURCES, TREE, kept
 from kube.mounts import Mounts
 from kube.real_helm import Helm
 from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld, free_port
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from paddock.simulator.mac.job_processes import JobProcesses
 
 T = TypeVar("T")
-TREE: Final = Path(__file__).resolve().parents[2]
 NAMESPACE, RELEASE = "macs", "stack"
 RUNNERS: Final = f"{NAMESPACE}-runners"
 """Where the chart puts pools and runner Pods."""
@@ -84,15 +84,23 @@ def uv() -> str:
 
 def unpacked_wheel(folder: Path) -> Path:
     """What `uv build` makes of this tree, unpacked: the code that operator and dispatch run."""
-    subprocess.run([uv(), "build", "--wheel", "--quiet", "--out-dir", folder / "dist", TREE], check=True)
-    [wheel] = (folder / "dist").glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
+
+    def make(wheel: Path) -> None:
+        out = wheel.with_name("dist")
+        subprocess.run([uv(), "build", "--wheel", "--quiet", "--out-dir", out, TREE], check=True)
+        [built] = out.glob("*.whl")
+        built.rename(wheel)
+
+    with zipfile.ZipFile(kept("paddock.whl", make, folder, of=SOURCES)) as packed:
         packed.extractall(folder / "wheel")
     return folder / "wheel"
 
 
 def linux_bundle(folder: Path) -> Path:
-    return build(TREE, "linux-x86_64", folder / "bundle.tar.gz", from_running, uv=uv(), portable=False).path
+    def make(bundle: Path) -> None:
+        build(TREE, "linux-x86_64", bundle, from_running, uv=uv(), portable=False)
+
+    return kept("bundle.tar.gz", make, folder, of=SOURCES)
 
 
 class _QuickInformer(Informer[Pod]):
