@@ -1,6 +1,7 @@
 # Everything that `make` needs it installs into this checkout: `.tools` holds uv, `.venv` the locked dependencies.
+# The interpreter itself, never a shim that chooses one: uv does not recognise in a shim the interpreter of an environment.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
-	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v "$$p" && break; done)
+	"$$p" -c 'import os, sys; sys.version_info < (3, 11) and sys.exit(1); print(os.path.realpath(sys._base_executable))' 2>/dev/null && break; done)
 UV = .tools/bin/uv
 # The version that the Dockerfile takes, too; a test compares them.
 UV_VERSION = 0.13.7
@@ -33,7 +34,9 @@ help:
 	@"$(PYTHON)" -m venv .tools || { echo "Python's venv module is missing: install python3-venv." >&2; exit 1; }
 	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-SYNC = UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --quiet --frozen --extra embedded --python "$(PYTHON)"
+# An environment that runs is kept whatever comes first in PATH today: `paddock up` may be running from it.
+SYNC = env -u UV_PYTHON -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --quiet --frozen --extra embedded \
+	$$(.venv/bin/python -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null || echo --python "$(PYTHON)")
 
 # What running needs; `--inexact` leaves the development tools alone where they are installed already.
 .venv/installed: pyproject.toml uv.lock | .tools/bin/uv
