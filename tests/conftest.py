@@ -12,10 +12,13 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, configuration, settings
 from isolation import isolate
+from outcome import Outcome
 
 # A shell that runs us in the background ignores Ctrl-C, and every program that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Some tests run pytest itself.
+pytest_plugins = ["pytester"]
 # What these assert is explained as in a test; they must be named before anybody imports them.
 pytest.register_assert_rewrite("conformance.cases", "conformance.commands", "conformance.kubectl", "conformance.target")
 # Before tests move to another folder: what failed is remembered in the checkout, as always.
@@ -25,6 +28,15 @@ settings.load_profile("paddock")
 # What plays the parts of others is changed seldom, and everything else would fail with it: `test-slow` tries it by itself.
 _STAND_INS = ("conformance", "integration/simulator", "integration/tart", "simulation/simulator", "unit/simulator")
 _TESTS = Path(__file__).resolve().parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--outcome", type=Path, help="write into this file which tests failed, and with what")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcome(config.getoption("--outcome")))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
