@@ -29,6 +29,17 @@ class HostClaim(Struct, frozen=True, kw_only=True):
     machine_uid: str = field(name="machineUID")
     epoch: Annotated[int, Meta(description="Grows with every claim of this host; later writes name it.")] = 0
     since: datetime | None = None
+    key_hash: Annotated[
+        str,
+        Meta(
+            description="SHA-256 of the key with which the Mac speaks to the gateway; it counts while this claim stands."
+        ),
+    ] = ""
+    key_number: Annotated[int, Meta(description="Grows with every key; a Mac takes none with a lower one.")] = 0
+    next_key_hash: Annotated[str, Meta(description="Of the key that the Mac was given last, until it has used it.")] = (
+        ""
+    )
+    next_key_number: int = 0
 
 
 class HostRelease(Struct, frozen=True):
