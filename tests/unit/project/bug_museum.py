@@ -1,7 +1,7 @@
 """Known bugs of peers and of our past, each as a mutant of one of our own decisions; the suite must kill every one.
 
 A mutant is a function that stands in for the real one, mostly by lying to it about one fact. `killer` is the file of tests that
-must fail under it.
+guards against it; `museum_killers` names the test in it that fails.
 """
 
 from collections.abc import Callable
