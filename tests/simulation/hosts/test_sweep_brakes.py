@@ -116,7 +116,7 @@ async def test_a_host_that_only_has_a_name_like_ours_is_reported_and_left(world:
     assert _reclaims(fleet) == set()
     findings = {finding.server.id: finding for finding in fleet.running["operator-0"].sweep.findings}
     for server in (named, marked):
-        assert "no record that it ever claimed" in findings[server].action.reason
+        assert "no record that it gave the host this name" in findings[server].action.reason
     assert fleet.running["operator-0"].sweep._metrics.orphans._value.get() == 2
 
 
@@ -126,8 +126,8 @@ async def test_a_zone_that_cannot_be_listed_hides_no_other_and_loses_no_count(wo
     far = fleet.cloud.add_host("m-far", zone="fr-par-3", server_type="M2-L")
     near = fleet.cloud.add_host("m-near", zone="fr-par-1", server_type="M2-L")
     await world.clock.sleep(15.0)
-    for server in (far.id, near.id):  # claimed once, so that they are this cluster's
-        await fleet.api.merge_patch(Host, server, {"spec": {"epoch": 1}}, "default")
+    for server in (far, near):  # claimed once, so that they are this cluster's
+        await fleet.api.merge_patch(Host, server.id, {"spec": {"lastMachine": server.name}}, "default")
     await world.clock.sleep(CYCLE)
     world.faults.inject(Fail(503), path="*/zones/fr-par-3/servers*", until=world.clock.monotonic() + 200.0)
     await world.clock.sleep(3 * CYCLE)

@@ -23,8 +23,8 @@ from paddock.hosts.sweep import (
     confirmed,
     counts_as_orphan,
     judge,
+    ours,
     owners_vanished,
-    recorded,
 )
 from paddock.kube.builtin import Node
 from paddock.kube.errors import ConflictError, KubeError
@@ -127,7 +127,8 @@ class Sweep:
                 orphans += counts_as_orphan(judged, count)
                 # Without a pool to go back to, nothing can be reclaimed, whatever the other flag says.
                 may_reclaim = settings.claim_name_prefix if settings.default_adopt_pool_prefix else ""
-                action = judge(server.name, judged, count, may_reclaim, ours=recorded(hosts.get(server.id)))
+                given = ours(hosts.get(server.id), server.name)
+                action = judge(server.name, judged, count, may_reclaim, given=given)
                 findings.append(SweepFinding(zone, server, judged, action))
             self._orphans[zone] = orphans
         self.findings, self._observations = findings, OrphanHistory(seen)
@@ -195,8 +196,8 @@ class Sweep:
             if isinstance(finding.action, HealLedger):
                 await context.free_host(host)
                 return True
-            if server.transient:
-                return False  # whatever the cloud does to it should end first
+            if server.transient or not ours(host, server.name):
+                return False  # whatever the cloud does to it should end first; and it is taken while it is ours
             if not await self._nobody_works(host, server):
                 return False
             await record_release(
