@@ -212,7 +212,7 @@ def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ..
     facts.append(
         f"name: machine {by_name.metadata.namespace}/{by_name.metadata.name} is called {status.cloud_name}"
         if by_name is not None
-        else f"name: {status.cloud_name}, {_sort(owners.kind_of(status.cloud_name, pool_prefix).value)}, and no machine's"
+        else f"name: {status.cloud_name}, {_sort(owners.kind_of(status.cloud_name, pool_prefix, host).value)}, and no machine's"
     )
     facts.append(f"cloud: {status.cloud_status or 'no status'}, {'' if status.delivered else 'not '}delivered")
     if status.deletion_scheduled:

@@ -142,6 +142,42 @@ async def test_a_zone_that_cannot_be_listed_hides_no_other_and_loses_no_count(wo
 
 
 @simulated(seeds=2)
+async def test_free_macs_of_a_pool_that_a_machine_names_stay_in_it_when_its_last_machine_goes(world: World) -> None:
+    """Scaling such a fleet to nothing made its clean Macs orphans, which were wiped and moved to the default pool."""
+    fleet = _sweeping(world, hosts=1)
+    names = ("lab-pool-1", "lab-pool-2")
+    lab = {fleet.cloud.add_host(name, server_type="M2-L").id for name in names}
+    await fleet.machine("m-1", adopt_pool_prefix="lab-pool-")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await world.clock.sleep(300.0)
+    (released,) = _reclaims(fleet)
+    assert released in lab
+    for process in fleet.operators:
+        process.crash()
+    await world.clock.sleep(8 * CYCLE)
+    assert [wipe.server_id for wipe in fleet.wipes] == [released], "nobody wiped a clean Mac"
+    states = {server: (await fleet.hosts())[server].status for server in lab}
+    assert {status.state for status in states.values()} == {"pooled"}
+    assert all(status.cloud_name.startswith("lab-pool-") for status in states.values())
+    assert fleet.running["operator-0"].sweep._metrics.orphans._value.get() == 0
+
+
+@simulated(seeds=2)
+async def test_a_stranded_mac_goes_back_to_the_pool_that_it_came_from(world: World) -> None:
+    fleet = _sweeping(world, hosts=1)
+    server = fleet.cloud.add_host("lab-pool-1", server_type="M2-L").id
+    await fleet.machine("m-1", adopt_pool_prefix="lab-pool-")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    await fleet.force_delete("m-1")
+    await world.clock.sleep(6 * CYCLE)
+    assert _reclaims(fleet) == {server}
+    assert fleet.cloud.host(server).name.startswith("lab-pool-")
+
+
+@simulated(seeds=2)
 async def test_an_empty_or_short_list_makes_nobody_believe_that_servers_are_gone(world: World) -> None:
     fleet = _sweeping(world, hosts=3)
     servers = await _ready(fleet, ["m-1", "m-2"])

@@ -62,6 +62,13 @@ class HostSpec(Struct, frozen=True):
             "shows that name: another cluster may have taken it from the pool since."
         ),
     ] = ""
+    pool_prefix: Annotated[
+        str,
+        Meta(
+            description="The pool that it was last seen in, where a machine names that pool; empty means the operator's default. "
+            "It stays in it, also when no machine names the pool any more."
+        ),
+    ] = ""
     epoch: Annotated[int, Meta(description="How often this host was claimed; never goes back.")] = 0
     not_before: Annotated[
         datetime | None,

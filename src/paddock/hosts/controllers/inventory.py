@@ -204,6 +204,11 @@ class Inventory:
                 host = await self._context.client.create(made)
             except AlreadyExistsError:
                 return  # the cache has not seen it yet; the next cycle will
+        pool = owners.pool_of(server.name, settings.default_adopt_pool_prefix, host)
+        kept = "" if pool == settings.default_adopt_pool_prefix else pool
+        if kept is not None and kept != host.spec.pool_prefix:
+            # It outlives the machine that names the pool: without it a free Mac would be nobody's when that machine goes.
+            host = await self._context.patch_host(host, {"poolPrefix": kept})
         ours = host.spec.claim is not None or host.spec.release is not None
         status = observed(server, host.status, judged, price, self._context.clock.now(), ours=ours)
         if change := merge_difference(host.status, status):

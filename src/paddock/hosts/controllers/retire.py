@@ -10,6 +10,7 @@ from paddock.hosts import names
 from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.controllers.release import record_release
+from paddock.hosts.orphans import home_of
 from paddock.hosts.release import RETIRED
 from paddock.hosts.retirement import RetireHost, WaitToRetire, retire_step
 from paddock.kube.conditions import set_condition
@@ -58,7 +59,7 @@ class Retirement:
             case RetireHost(message):
                 # The name is read now: only a host that still lies in our pool is ours to give away.
                 server = (await context.cloud.get_server(host.spec.zone, host.spec.server_id)).server
-                prefix = context.settings.default_adopt_pool_prefix
+                prefix = home_of(host, context.settings.default_adopt_pool_prefix)
                 if names.kind_of(server.name, prefix) is not names.NameKind.POOLED or not server.usable:
                     await self._tell(host, f"the cloud shows it as {server.name} ({server.status}): it is left alone")
                     return
