@@ -13,6 +13,7 @@ from msgspec.structs import replace as changed
 
 from paddock.clients.scaleway import Gone, Unknown
 from paddock.hosts import (
+    absence,
     breaker,
     claim,
     cluster_api,
@@ -243,6 +244,15 @@ def _(server: Any, host: Any, owners: Any, **more: Any) -> Any:
 def _(*_: Any) -> bool:
     """The name alone makes an owner, whatever uid the claim says."""
     return False
+
+
+@_exhibit("two wrong lists are proof", "our own: a fleet of one; TF#167", absence.absence_step, "hosts/test_absence.py")
+def _(host: Any, found: Any, now: Any) -> Any:
+    """A server that lists do not show is gone, whatever a read of itself says."""
+    return _ABSENCE(host, found if isinstance(found, Gone) and found.listed != 0 else Gone("two lists"), now)
+
+
+_ABSENCE = absence.absence_step
 
 
 # Moving, pausing, deleting
