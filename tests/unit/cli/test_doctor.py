@@ -2,17 +2,20 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from unit.cli.scene import Scene
 from unit.cli.test_changing import one
+from unit.hosts.made import machine
 
 from paddock.base.clock import SystemClock, rfc3339_micro
-from paddock.cli.doctor.cluster import pool_checks
+from paddock.cli.doctor.cluster import pool_checks, prefix_checks
 from paddock.cli.doctor.outside import cloud, github
 from paddock.cli.operator import LEASE
+from paddock.cli.operators_flags import Sweeping
 from paddock.kube.builtin import CustomResourceDefinition, Lease, LeaseSpec, ServiceAccount
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import RunnerPool
@@ -117,6 +120,18 @@ def test_pools_that_share_a_label_or_have_no_node_are_problems(looked_at: Scene)
     shared, lonely, *_ = sorted(pool_checks([pool, pool], []), key=lambda check: check.about, reverse=True)
     assert "share the dispatch label mac" in shared.found
     assert "no Node has the label tuist.dev/fleet=blue" in lonely.found
+
+
+def test_prefixes_of_two_releases_that_begin_alike_are_a_problem_and_a_shared_pool_is_none():
+    one, other = (Sweeping("tuist-pool-", f"{name}-", f"Deployment {name}/operator") for name in ("paddock", "staging"))
+    (fine,) = prefix_checks([one, other], [machine(spec={"adopt_pool_prefix": "lab-pool-"})], [])
+    assert fine.state == "ok"
+    (wrong,) = prefix_checks([one, replace(other, claim_name_prefix="paddock-staging-")], [], [])
+    assert wrong.state == "problem"
+    assert "begin with paddock-staging-, and so with paddock-" in wrong.found
+    assert "Deployment staging/operator" in wrong.found
+    (wrong,) = prefix_checks([one], [machine(spec={"adopt_pool_prefix": "tuist-pool-b-"})], [])
+    assert "tuist-pool-b-" in wrong.found
 
 
 def test_without_a_cluster_it_says_how_to_name_one(scene: Scene):

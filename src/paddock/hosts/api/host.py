@@ -66,6 +66,20 @@ class HostSpec(Struct, frozen=True):
     server_id: str = field(default="", name="serverID")
     claim: HostClaim | None = None
     release: HostRelease | None = None
+    last_machine: Annotated[
+        str,
+        Meta(
+            description="The machine whose claim ended last. A host without a claim is this cluster's only while the cloud "
+            "shows that name: another cluster may have taken it from the pool since."
+        ),
+    ] = ""
+    pool_prefix: Annotated[
+        str,
+        Meta(
+            description="The pool that it was last seen in, where a machine names that pool; empty means the operator's default. "
+            "It stays in it, also when no machine names the pool any more."
+        ),
+    ] = ""
     epoch: Annotated[int, Meta(description="How often this host was claimed; never goes back.")] = 0
     not_before: Annotated[
         datetime | None,

@@ -132,9 +132,14 @@ class ReconcileContext:
         await self.patch_host(host, {"claim": claim, "epoch": epoch})
 
     async def free_host(self, host: ScalewayAppleSiliconHost) -> None:
-        """Make a Host nobody's: claimable when nothing that was sent before can arrive any more."""
-        not_before = rfc3339(self.clock.now() + self.settings.settle)
-        await self.patch_host(host, {"claim": None, "release": None, "notBefore": not_before})
+        """Make a Host nobody's: claimable when nothing that was sent before can arrive any more.
+
+        Whose it was is kept: a late call of ours may still give the host that name, and no other name of a machine is ours.
+        """
+        spec = {"claim": None, "release": None, "notBefore": rfc3339(self.clock.now() + self.settings.settle)}
+        if host.spec.claim is not None:
+            spec["lastMachine"] = host.spec.claim.machine_name
+        await self.patch_host(host, spec)
 
     async def look(self, host: ScalewayAppleSiliconHost) -> Server | Gone | Unknown:
         """The server as a GET shows it now; whether it is gone where the cloud will not show it."""

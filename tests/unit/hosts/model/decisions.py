@@ -216,6 +216,6 @@ def judged(number: int, host: H, server: S, machines: tuple[M | None, ...]) -> t
         found,
         sweep.OBSERVATIONS_NEEDED,
         FLEET,
-        ours=sweep.recorded(real_host(number, host)),
+        given=sweep.ours(real_host(number, host), real_server(number, server).name),
     )
     return type(action).__name__, found.state.value, found.reason
