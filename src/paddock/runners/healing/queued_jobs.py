@@ -48,7 +48,7 @@ class LongQueued:
         self._settings = settings
         self._clock = clock
         # The line is asked about with what proofs of leaks leave over: those give Macs back.
-        self._inquiry = Inquiry(github, clock, Priority.CLEAN_UP)
+        self._inquiry = Inquiry(github, ledger, clock, Priority.CLEAN_UP)
         self.every = settings.every
 
     async def heal(self) -> Report:

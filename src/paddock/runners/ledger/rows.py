@@ -293,6 +293,8 @@ class Session(Struct, frozen=True, kw_only=True):
     end_reason: str | None
     job_started_at: datetime | None
     job_ended_at: datetime | None
+    place: str | None = None
+    """Where its runner was registered, as GitHub's API names it; None where a release before did not keep it."""
     last_lines: str | None = None
     """What the runner printed last, where it ended under its job."""
 
