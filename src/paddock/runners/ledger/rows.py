@@ -78,6 +78,7 @@ class Execution(StrEnum):
     MISMATCH = "mismatch"  # one of ours, minted for another job: that other job waits again
     UNKNOWN_RUNNER = "unknown_runner"  # none that holds a claim
     FINISHED = "finished"  # the job is over already
+    OTHER_SOURCE = "other_source"  # one of a scale set, while a webhook announced this row, or the other way round
 
 
 class Account(Struct, frozen=True):
