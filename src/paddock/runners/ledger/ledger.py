@@ -33,6 +33,7 @@ from paddock.runners.ledger.overview import Overview
 from paddock.runners.ledger.precedence import PrecedenceList
 from paddock.runners.ledger.progress import Progress
 from paddock.runners.ledger.recovery import Recovery
+from paddock.runners.ledger.registrations import Registrations
 from paddock.runners.ledger.rerouting import Rerouting
 from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.runner_logs import RunnerLogs
@@ -77,6 +78,7 @@ class Ledger:
         self.jobs = Jobs(database, clock, self.notifications)
         self.claims = Claims(database, clock, rng, self.notifications)
         self.sessions = Sessions(database, clock)
+        self.registrations = Registrations(database, rng)
         self.fences = Fences(database, clock)
         self.scale_sets = ScaleSetRows(database, clock, rng)
         self.assignments = Assignments(database)
