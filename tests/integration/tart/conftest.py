@@ -46,6 +46,7 @@ class TartHome:
     def share(self, vm: str, name: str) -> Path:
         path = self.shares / vm / name
         path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o777)
         return path
 
     def run(self, vm: str) -> "subprocess.Popen[str]":

@@ -52,7 +52,7 @@ class Guest:
         for old in mounted.iterdir():
             old.unlink()
         for name, path in shares.items():
-            (mounted / name).symlink_to(path)
+            (mounted / name).symlink_to(path if _open_to_others(path) else self.disk / "nowhere")
         for name, body in _PROGRAMS.items():
             _write(programs / name, f"#!/bin/sh\n{body.replace('{pid}', str(os.getpid()))}\n")
         runner = home / "actions-runner" / "run.sh"
@@ -135,6 +135,12 @@ class Guest:
                 except ProcessLookupError:
                     continue
             time.sleep(0.01)
+
+
+def _open_to_others(share: str) -> bool:
+    """Whether a user of another number than the host's, as the guest's may be, can do with the share what a guest must."""
+    mode = Path(share).stat().st_mode
+    return mode & 0o005 == 0o005 and (Path(share).name != "status" or mode & 0o002 != 0)
 
 
 def _processes_with(mark: bytes) -> list[int]:
