@@ -27,6 +27,7 @@ _PROGRAMS = {
 # What GitHub's runner looks like from outside. The hook takes its place; without one the job succeeds at once.
 _RUNNER = """#!/bin/bash
 [ -z "${PADDOCK_FAKE_RUNNER:-}" ] || exec "$PADDOCK_FAKE_RUNNER" "$@"
+[ $# -eq 0 ] || { echo "Unrecognized command-line input arguments: '$*'. For usage refer to: .\\config.cmd --help"; exit 1; }
 mkdir -p _diag
 echo "listening" >>"_diag/Runner_1-utc.log"
 echo "Listening for Jobs"
@@ -72,8 +73,12 @@ class Guest:
         # A login shell of the host's distribution would set another PATH, and with it find the host's own sudo.
         for profile in (".zprofile", ".bash_profile"):
             _write(home / profile, f"export PATH='{environment['PATH']}'\n")
+        # A run leaves its control socket, and a second run of the same folder is never reached through it (openai/tart#1220).
+        socket = self.vm.folder / "control.sock"
+        up = float("inf") if socket.exists() else time.time() + boot_seconds
+        socket.touch()
         part = self.record.with_suffix(".part")
-        part.write_text(json.dumps({"environment": environment, "up": time.time() + boot_seconds}))
+        part.write_text(json.dumps({"environment": environment, "up": up}))
         part.rename(self.record)
 
     def known(self) -> tuple[dict[str, str], float]:
