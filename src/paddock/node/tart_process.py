@@ -35,6 +35,15 @@ _STOP: Final = 60.0
 _EXEC: Final = 15.0
 _BEGIN: Final = 5.0
 _STOP_TIMEOUT: Final = 30
+_OPTIONS: Final = (
+    "--no-graphics",
+    # A clipboard that guests share with their host is one that they share with each other.
+    "--no-clipboard",
+    "--no-audio",
+    # A clone that is thrown away needs no sync: after a power cut no clone is run again.
+    "--root-disk-opts",
+    "caching=cached,sync=none",
+)
 _WRAPPER = re.compile(r"(\d+) (.+)")
 
 
@@ -46,7 +55,7 @@ class TartProcess:
         program: Path,
         home: Path,
         *,
-        options: tuple[str, ...] = ("--no-graphics", "--root-disk-opts", "caching=cached"),
+        options: tuple[str, ...] = _OPTIONS,
         environ: Mapping[str, str] | None = None,
         softnet: Path | None = None,
     ) -> None:
@@ -187,11 +196,14 @@ class TartProcess:
             return ended
         said = _last_line(ended.err) or _last_line(ended.out) or "without a word"
         text = f"tart {words[0]} ended with {ended.code}: {said}"
-        if "is running" in said or "already running" in said:
-            raise VmRunningError(text)
-        if ended.code == 2:
-            raise VmMissingError(text)
-        raise TartError(text)
+        # The code first: a text may name a VM or an image of any name.
+        match ended.code:
+            case 2:
+                raise (VmRunningError if "already running" in said else VmMissingError)(text)
+            case 1 if said.endswith("is running"):
+                raise VmRunningError(text)
+            case _:
+                raise TartError(text)
 
     async def _run(self, *words: str, seconds: float) -> Ended:
         try:

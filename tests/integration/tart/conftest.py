@@ -59,9 +59,8 @@ class TartHome:
         return started
 
     def up(self, vm: str) -> "subprocess.Popen[str]":
-        """A VM of this name that runs and answers."""
-        if not (self.home / "vms" / vm).exists():
-            assert self("clone", IMAGE, vm).returncode == 0
+        """A fresh VM of this name that runs and answers."""
+        assert self("clone", IMAGE, vm).returncode == 0
         running = self.run(vm)
         wait_until(lambda: self("exec", vm, "true").returncode == 0, f"{vm} answers")
         return running

@@ -71,6 +71,8 @@ async def test_a_run_outlives_whoever_started_it_and_its_end_is_recorded(home: P
     assert await tart.liveness("pdk-a", run.folder) is Liveness.GONE
     shown = (home / "calls").read_text()
     assert f"--dir env:{run.env}:ro --dir status:{run.status}\n" in shown
+    assert "--no-clipboard --no-audio" in shown, "what one guest copies another could paste"
+    assert "--root-disk-opts caching=cached,sync=none" in shown
 
 
 async def test_one_attempt_is_begun_once_however_often_it_is_asked_for(home: Path, tart: TartProcess) -> None:
