@@ -12,6 +12,7 @@ import msgspec
 
 from paddock.base.processes import process_exists
 from paddock.node.machines import (
+    Download,
     Liveness,
     PullError,
     Resources,
@@ -28,7 +29,6 @@ from paddock.node.programs import Ended, ProgramTimeoutError, run_program
 __all__ = ["TartProcess"]
 
 _QUERY: Final = 30.0
-_PULL: Final = 1200.0
 _COPY: Final = 300.0
 _SET: Final = 60.0
 _STOP: Final = 60.0
@@ -126,9 +126,13 @@ class TartProcess:
 
     async def pull(self, image: str) -> None:
         try:
-            await self._tart("pull", image, "--concurrency", "4", seconds=_PULL)
+            # 90 GB take a day on a slow line: whoever waits sees by `downloads` whether it gets on.
+            await self._tart("pull", image, "--concurrency", "4", seconds=None)
         except TartError as error:
             raise PullError(str(error)) from error
+
+    async def downloads(self) -> dict[str, Download]:
+        return await asyncio.to_thread(_disks_in, self._home / "tmp")
 
     async def clone(self, source: str, name: str) -> None:
         await self._tart("clone", source, name, seconds=_COPY)
@@ -190,7 +194,7 @@ class TartProcess:
         except VmMissingError:
             return
 
-    async def _tart(self, *words: str, seconds: float) -> Ended:
+    async def _tart(self, *words: str, seconds: float | None) -> Ended:
         ended = await self._run(*words, seconds=seconds)
         if ended.code == 0:
             return ended
@@ -205,7 +209,7 @@ class TartProcess:
             case _:
                 raise TartError(text)
 
-    async def _run(self, *words: str, seconds: float) -> Ended:
+    async def _run(self, *words: str, seconds: float | None) -> Ended:
         try:
             return await run_program((self._program, *words), seconds=seconds, env=self._env)
         except ProgramTimeoutError as error:
@@ -222,6 +226,21 @@ def _vm(line: dict[str, Any]) -> Vm:
         size = 0.0
     running = bool(line.get("Running")) or line.get("State") == "running"
     return Vm(str(line["Name"]), "local" if str(line["Source"]).lower() == "local" else "OCI", running, size)
+
+
+def _disks_in(folder: Path) -> dict[str, Download]:
+    """A pull writes its disk here, as long as the image from its first moment and full of holes. Nothing of VMs that run."""
+    found: dict[str, Download] = {}
+    try:
+        for entry in os.scandir(folder):
+            try:
+                facts = os.lstat(Path(entry.path) / "disk.img")
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # it was renamed to its place meanwhile
+            found[f"{facts.st_ino}"] = Download(facts.st_blocks * 512, facts.st_size)
+    except FileNotFoundError:
+        pass
+    return found
 
 
 def _last_line(raw: bytes) -> str:

@@ -1,6 +1,8 @@
 """The client and the stand-in, held against Tart's own source: `tests/contract` has its commands, options and exit codes."""
 
+import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,31 @@ async def test_the_client_uses_only_options_that_tart_has(tmp_path: Path):
         options = [word for word in words if word.startswith("-")]
         assert set(options) <= set(CONTRACT["commands"][verb]["options"]), verb
     assert {"list", "pull", "clone", "set", "exec", "stop", "delete"} <= seen
+
+
+async def test_a_download_grows_in_the_clients_eyes_and_what_was_killed_goes_on(tart: TartHome):
+    tart.world(images={IMAGE: {"seconds": 3.0, "size": 20.0}})
+    process = TartProcess(tart.program, tart.home, environ=tart.environment)
+    began = time.monotonic()
+    pull = asyncio.create_task(process.pull(IMAGE))
+    sizes: list[int] = []
+    while len(set(sizes)) < 5:
+        assert time.monotonic() - began < 60
+        await asyncio.sleep(0.1)
+        sizes += [each.here for each in (await process.downloads()).values()]
+    assert sizes == sorted(sizes)
+    pull.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await pull
+    (left,) = (await process.downloads()).values()
+    assert left.here >= sizes[-1]
+    again = asyncio.create_task(process.pull(IMAGE))
+    await asyncio.sleep(0.5)
+    (now,) = (await process.downloads()).values()
+    assert now.here >= left.here, "it began at zero"
+    await again
+    assert await process.downloads() == {}
+    assert [vm.name for vm in await process.machines()]
 
 
 async def test_errors_are_known_by_their_code_whatever_the_text_names(tart: TartHome):

@@ -128,7 +128,7 @@ class Store:
     def clear_tmp(self) -> None:
         """What every command but pull and clone does: a pull that was killed cannot be resumed after it."""
         for entry in self.tmp.iterdir():
-            if entry.name.endswith(".pull") and _is_locked(entry):
+            if _is_locked(entry):
                 continue
             shutil.rmtree(entry, ignore_errors=True)
 
