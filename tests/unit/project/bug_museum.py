@@ -34,7 +34,7 @@ from paddock.hosts import (
     validation,
     verify,
 )
-from paddock.node import decide, pods
+from paddock.node import decide, goldens, pods, pulling
 from paddock.node.machines import Liveness
 
 __all__ = ["EXHIBITS", "Exhibit"]
@@ -599,6 +599,24 @@ def _(pod: Any, offer: Any, others: Any, *, ending: int, pressure: str) -> Any:
 
 
 _ADMISSION = pods.admission
+
+
+@_exhibit("a large image never arrives", "tuist: 20 minutes a pull, 65 GB", pulling.ended_for, "node/test_pulling.py")
+def _(progress: Any, disk: Any) -> str:
+    """A pull that gets on is ended after twenty minutes, and begins at zero."""
+    return "the deadline has passed" if progress.lasted >= 1200.0 else _ENDED_FOR(progress, disk)
+
+
+_ENDED_FOR = pulling.ended_for
+
+
+@_exhibit("a golden goes from under its VM", "tuist#11517", goldens.reclaim_order, "node/test_goldens.py")
+def _(machines: Any, needed: Any, running: Any, since: Any) -> list[str]:
+    """An image that a Pod names may go although a VM that may run is its clone."""
+    return _RECLAIM_ORDER(machines, needed, running - needed, since)
+
+
+_RECLAIM_ORDER = goldens.reclaim_order
 
 
 def table() -> str:
