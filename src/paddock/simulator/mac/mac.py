@@ -87,6 +87,7 @@ class SimulatedMac(Scenarios):
         self.on_power_off: list[Callable[[], None]] = []
         """Told when it gets dark: what runs on this Mac beside its commands ends there and then."""
         self.job_keeper: JobKeeper | None = None
+        self.on_session_end: list[Callable[[], None]] = []
         self.virtual_machines: Callable[[], int] = lambda: 0
         """How many run on this Mac now."""
         self.sshd = Sshd(self)
@@ -352,8 +353,11 @@ class SimulatedMac(Scenarios):
         self.log_in()
 
     def end_graphical_session(self) -> None:
+        """Everything that ran in it goes, whatever it is."""
         self.session_user = None
         self.launchd.end_session()
+        for told in list(self.on_session_end):
+            told()
 
     def log_in(self) -> None:
         """What a new loginwindow does: another session each time."""
