@@ -144,7 +144,7 @@ def gate(server: S, forced: bool, rules: Rules) -> str:
         seen = disruption.Unknown("its agent has not reported", silent=True)
     if isinstance(seen, disruption.Idle) and not rules.fences:
         return "Clear"
-    step = disruption.drain_step(seen, node, since=NOW, now=NOW, forced=forced)
+    step = disruption.drain_step(seen, node, since=NOW, now=NOW, force=disruption.Force(everything=forced))
     return type(step).__name__
 
 
