@@ -33,7 +33,7 @@ async def one_machine(told: Mapping[str, Any], authority: str) -> list[Check]:
         await _address("Macs to the API", str(told.get("api", "")), authority),
         await _address("Macs to dispatch", str(told.get("dispatch", "")), authority),
         good("node agent", "Macs get one") if told.get("agent") else bad("node agent", "Macs get none", missing["--agent-bundle"]),
-        good("Tart", "Macs are told where to get it") if told.get("tart") else bad("Tart", "nobody said where Macs get it", missing["--tart-url"]),
+        good("Tart", "Macs are told where to get it") if told.get("tart") else bad("Tart", "nobody said where Macs get it", missing["--tart-version"]),
         good("Softnet", "Macs run VMs behind it" if told.get("softnet") else SOFTNET_MISSING),
     ]  # fmt: skip
     if not told.get("github"):
