@@ -87,7 +87,8 @@ def create_command(no_browser: bool, reach: Reach, **flags: Any) -> None:
 
 def manifest(order: _Order, back: str) -> dict[str, Any]:
     """What GitHub is asked to register. Without a webhook it subscribes to nothing, and its hook is off. Pure."""
-    home = "https://github.com/tuist/paddock"
+    # GitHub wants a page of the App's owner.
+    home = f"{order.github_url}/{quote(order.organization, safe='')}"
     hooked = bool(order.webhook_url)
     return {
         "name": order.name,
