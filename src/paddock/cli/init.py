@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from paddock.cli.connections import TROUBLE, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.output import say
 from paddock.cli.progress import showing
 
@@ -60,10 +61,10 @@ _HOOK, _HOOKS = "PADDOCK_GITHUB_WEBHOOK_SECRET", "PADDOCK_GITHUB_WEBHOOKS"
 @click.option("--webhook-secret-file", type=_FILE, help=f"Its webhook secret; else {_HOOK}, else it is asked.")
 @click.option(
     "--job-source",
-    type=click.Choice(["Webhook", "ScaleSet"]),
-    default="Webhook",
+    type=click.Choice(["ScaleSet", "Webhook"]),
+    default="ScaleSet",
     show_default=True,
-    help="How jobs are heard of: GitHub calls, or its queue is asked, which needs no webhook.",
+    help="How jobs are heard of: GitHub's queue is asked, or GitHub calls, which needs a public address and a webhook's secret.",
 )
 @click.option(
     "--accept-tart-licence",
@@ -249,7 +250,7 @@ def _pool_spec(given: Mapping[str, Any]) -> dict[str, Any]:
         "fleetSelector": "macos",
         "dispatchLabel": "tuist-macos",
         "runnerLabels": ["self-hosted", "macOS", "ARM64"],
-        **({"jobSource": "ScaleSet"} if given["job_source"] == "ScaleSet" else {}),
+        "jobSource": given["job_source"],
     }
 
 
@@ -324,7 +325,7 @@ async def _checked(given: Mapping[str, Any], secrets: Mapping[str, str], reach: 
         else:
             checks = [*await outside.cloud(environ), *await outside.github(environ)]
     say("\n" + shown(checks, "table"))
-    return TROUBLE if any(check.state == "problem" for check in checks) else 0
+    return judged(needs_a_person=any(check.state == "problem" for check in checks))
 
 
 def _next(given: Mapping[str, Any]) -> list[str]:

@@ -74,7 +74,8 @@ def flags(places: Path, *more: str) -> list[str]:
     return [
         *("init", "--folder", str(places / "out"), "--project-id", PROJECT, "--secret-key-file", str(places / "scw")),
         *("--organization", "acme", "--host", "paddock.example.com", "--app-id", "42"),
-        *("--private-key-file", str(places / "app.pem"), "--webhook-secret-file", str(places / "hook"), *more),
+        *("--private-key-file", str(places / "app.pem"), "--webhook-secret-file", str(places / "hook")),
+        *("--job-source", "Webhook", *more),
     ]
 
 
@@ -178,7 +179,15 @@ def test_what_is_missing_or_wrong_is_named_with_its_flag_or_variable(places: Pat
 @pytest.mark.usefixtures("checks")
 def test_a_person_is_asked_for_what_is_missing_and_a_secret_is_not_shown(places: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(init, "_a_person", lambda: True)
-    words = ["init", "--folder", str(places / "out"), "--private-key-file", str(places / "app.pem")]
+    words = [
+        "init",
+        "--folder",
+        str(places / "out"),
+        "--private-key-file",
+        str(places / "app.pem"),
+        "--job-source",
+        "Webhook",
+    ]
     answers = f"up\n{PROJECT}\n{KEY}\nacme\npaddock.example.com\ny\n42\n{HOOK}\n"
     outcome = CliRunner().invoke(main, words, input=answers)
     assert outcome.exit_code == 0, outcome.output
@@ -187,6 +196,20 @@ def test_a_person_is_asked_for_what_is_missing_and_a_secret_is_not_shown(places:
     written = (places / "out" / "settings.env").read_text()
     assert f"SCW_SECRET_KEY='{KEY}'" in written
     assert "PADDOCK_ACCEPT_TART_LICENCE='yes'" in written
+
+
+@pytest.mark.usefixtures("checks")
+def test_unless_webhooks_are_wanted_github_is_asked_for_jobs_and_no_secret_of_a_webhook_is_needed(places: Path):
+    (places / "hook").unlink()
+    words = [word for word in flags(places) if word not in ("--job-source", "Webhook")]
+    place = words.index("--webhook-secret-file")
+    del words[place : place + 2]
+    outcome = CliRunner().invoke(main, [*words, "--for", "up"])
+    assert outcome.exit_code == 0, outcome.output
+    assert "PADDOCK_GITHUB_WEBHOOKS='off'" in (places / "out" / "settings.env").read_text()
+    _, pool = yaml.safe_load_all((places / "out" / "fleet.yaml").read_text())
+    assert pool["spec"]["jobSource"] == "ScaleSet"
+    assert "--runner-bind-address" not in outcome.output
 
 
 @pytest.mark.usefixtures("checks")

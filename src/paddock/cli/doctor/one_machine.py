@@ -37,7 +37,7 @@ async def one_machine(told: Mapping[str, Any], authority: str) -> list[Check]:
         good("Softnet", "Macs run VMs behind it" if told.get("softnet") else SOFTNET_MISSING),
     ]  # fmt: skip
     if not told.get("github"):
-        fix = "set PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY_FILE and PADDOCK_GITHUB_WEBHOOK_SECRET, and start it anew"
+        fix = "set PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY_FILE and PADDOCK_GITHUB_WEBHOOKS=off (or the webhook's secret), and start it anew"
         checks.append(bad("GitHub App", "`paddock up` was started without one, so no job is taken", fix))
     return checks
 
