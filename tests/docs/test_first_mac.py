@@ -39,7 +39,6 @@ def test_every_flag_in_it_is_one_of_paddock_up():
 def test_its_ports_are_those_that_paddock_listens_on():
     default = {parameter.name: parameter.default for parameter in up.params}
     assert re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE) == [
-        "443",
         str(default["kube_port"]),
         str(default["dispatch_port"]),
     ]

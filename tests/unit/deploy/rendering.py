@@ -33,7 +33,7 @@ FULL: dict[str, Any] = {
         "ingress": {"enabled": True, "host": "runners.example.com", "className": "nginx", "tlsSecretName": "tls"},
     },
     "runners": {"namespace": "jobs"},
-    "github": {"apiURL": "https://github.example.com/api/v3"},
+    "github": {"apiURL": "https://github.example.com/api/v3", "webhooks": True},
     "runnerPools": {
         "macos": {
             "image": "example.com/runner:1",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 import helm_python
+import msgspec
 import pytest
 import yaml
 from unit.deploy.rendering import (
@@ -23,7 +24,7 @@ from unit.deploy.rendering import (
 
 from paddock import __version__
 from paddock.cli import connections, main
-from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, RUNNER_LABEL
+from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.dispatch import http as dispatch
 from paddock.runners.http import internal
 from paddock.runners.webhooks import receive
@@ -567,7 +568,7 @@ def test_pods_with_a_job_are_never_evicted_and_idle_ones_may_be():
 
 def test_without_webhooks_no_webhook_secret_is_needed_and_every_pool_asks_github():
     pool = {"image": "r:1", "fleetSelector": "m", "dispatchLabel": "l", "runnerLabels": ["x"]}
-    values = {**FULL, "github": {"webhooks": False}, "runnerPools": {"macos": {**pool, "jobSource": "ScaleSet"}}}
+    values = {**FULL, "github": {}, "runnerPools": {"macos": pool}}
     (dispatch,) = [each for each in of_kind("Deployment", values) if each["metadata"]["name"].endswith("dispatch")]
     spec = dispatch["spec"]["template"]["spec"]
     taken = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
@@ -575,7 +576,11 @@ def test_without_webhooks_no_webhook_secret_is_needed_and_every_pool_asks_github
     assert not [name for name in taken if "WEBHOOK_SECRET" in name]
     assert "PADDOCK_GITHUB_WEBHOOK_SECRET" not in str(spec["volumes"])
     (made,) = of_kind("RunnerPool", values)
-    assert made["spec"]["jobSource"] == "ScaleSet"
+    assert msgspec.convert(made, RunnerPool).spec.job_source == "ScaleSet"
+    (ingress,) = of_kind("Ingress", values)
+    assert "webhooks" not in str(ingress["spec"])
+    with pytest.raises(helm_python.HelmError, match=r"set its jobSource to ScaleSet, or github\.webhooks to true"):
+        templates({**values, "runnerPools": {"macos": {**pool, "jobSource": "Webhook"}}})
 
 
 def test_tart_by_its_known_version_needs_its_licence_accepted_and_no_sum():
