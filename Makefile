@@ -10,7 +10,7 @@ RUN_ARGS ?=
 # One test process a core and one more, because some tests wait; WORKERS=0 runs everything in one, for a debugger.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
-.PHONY: help install run bundle wheel image chart test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording operations format clean
+.PHONY: help install run bundle wheel image chart test check test-slow test-all test-kube test-browser bench crds roles clusterctl reference ledger-recording operations format clean pins
 .DEFAULT_GOAL := help
 
 help:
@@ -22,10 +22,11 @@ help:
 	@echo "make check      formatter, linter, type checker and import rules"
 	@echo "make test-kube  run the suites that need a real kube-apiserver (needs Go; the first build takes minutes)"
 	@echo "make test-browser  run the page in Chromium or Chrome; pictures are kept in artefacts/"
-	@echo "make bundle     build the node agent's bundle for Macs (INTERPRETER=archive or URL, SHA256=…; TARGET=linux-x86_64 INTERPRETER=running to try it here)"
+	@echo "make bundle     build the node agent's bundle for Macs, around the pinned interpreter (INTERPRETER=archive or URL, SHA256=… for another; TARGET=linux-x86_64 INTERPRETER=running to try it here)"
 	@echo "make wheel      build the package into dist/"
-	@echo "make image      build the container image with docker, podman or buildah (IMAGE_ARGS='--build-arg …' for the agent's bundle)"
-	@echo "make chart      pack the chart into dist/ (needs helm)"
+	@echo "make image      build the container image with docker, podman or buildah (IMAGE_ARGS='--build-arg …' for its arguments)"
+	@echo "make chart      pack the chart into dist/, with the image of REGISTRY=host/path (needs helm)"
+	@echo "make pins       write the actions of src/paddock/pins.toml into the workflows"
 	@echo "make bench      run the benchmarks and print a table"
 	@echo "make operations  measure what each operation costs and write it into docs/operating.md (minutes)"
 
@@ -104,7 +105,7 @@ endif
 
 # What a release consists of, each by one command; the fourth part, the files for clusterctl, is `make clusterctl`.
 wheel: .venv/installed
-	@$(UV) build --quiet --out-dir dist
+	@$(UV) build --quiet --out-dir dist --build-constraints hack/requirements/build.txt --require-hashes
 	@ls dist/*.whl
 
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/paddock/__init__.py)
@@ -115,9 +116,15 @@ image:
 	@test -n "$(BUILDER)" || { echo "An image needs docker, podman or buildah: install one of them." >&2; exit 1; }
 	@"$(BUILDER)" build -t "$(IMAGE)" $(IMAGE_ARGS) .
 
-chart:
-	@command -v helm >/dev/null || { echo "Packing the chart needs helm: install it." >&2; exit 1; }
-	@helm package deploy/chart --destination dist
+# Whoever installs the packed chart pulls this image: REGISTRY is host and path, and SOURCE where the project lives.
+REGISTRY ?=
+SOURCE ?=
+chart: .venv/installed-for-development
+	@$(BIN)/python hack/packaged.py --registry "$(REGISTRY)" --source "$(SOURCE)" --into dist
+
+# What is pinned, where it cannot be read: the workflows.
+pins:
+	@"$(PYTHON)" hack/pins.py
 
 crds: .venv/installed-for-development
 	@$(BIN)/python hack/crds.py

@@ -273,6 +273,7 @@ def _faults(application: Application, watched: Watched, outage: Outage) -> Simul
         outage=outage,
         clock=application.clock,
         rng=application.rng,
+        webhooks=application.options.job_source == "Webhook",
     )
     faults = SimulatedFaults(
         context,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.connections import FAILED, Problem, Reach, Reached, connected, names_cluster, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, names_cluster, reach_flags, run
+from paddock.cli.exit_codes import FAILED
 from paddock.cli.finding import read_mac
 from paddock.cli.output import say
 

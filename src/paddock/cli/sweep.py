@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.connections import Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.operators_flags import sweeping
 from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
@@ -66,7 +67,8 @@ def command(
     """Show whose every host is, and what the sweep would do about it.
 
     Nothing is changed, and no cloud account is needed: the hosts are judged as the inventory last saw them, against the
-    machines that exist now. The operator's own sweep acts only with --orphan-reclaim-claim-name-prefix.
+    machines that exist now. The operator's own sweep acts only with --orphan-reclaim-claim-name-prefix. Exits with 3 where
+    a host that it shows is stranded.
     """
     run(
         _sweep(
@@ -101,8 +103,9 @@ async def _sweep(
     if claim_name_prefix is None:
         claim_name_prefix = told.claim_name_prefix if told is not None else ""
     found = survey(hosts, machines, pool_prefix=pool_prefix, claim_name_prefix=claim_name_prefix)
-    say(_shown([one for one in found if not states or one.state in states], output, explain=explain))
-    return 0
+    shown = [one for one in found if not states or one.state in states]
+    say(_shown(shown, output, explain=explain))
+    return judged(needs_a_person=any(one.state == "stranded" for one in shown))
 
 
 def survey(
