@@ -29,6 +29,7 @@ from paddock.views.problems.pools import of_pools
 from paddock.views.problems.processes import of_processes
 from paddock.views.problems.queue import of_queue
 from paddock.views.problems.services import Unread, of_services
+from paddock.views.problems.stalled import of_stalled
 from paddock.views.runner_troubles import of_runners
 from paddock.views.under_way import under_way
 
@@ -120,6 +121,7 @@ def survey(
         *of_lost_runners(pods, nodes),
         *of_runners(summary, impact=POOL, unheard=UNSERVED),
         *of_processes(told, hosts),
+        *of_stalled((("machine", machines), ("host", hosts), ("fleet", fleets), ("pool", pools))),
         *of_fleets(fleets),
         *folded([*of_machines(machines, hosts, now), *of_nodes(machines, nodes or (), now)], "machines"),
         *folded(of_hosts(hosts, machines, now), "hosts"),
