@@ -48,6 +48,7 @@ from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
 from paddock.kube.reader import FreshReader
+from paddock.kube.stalled import Stalls
 from paddock.kube.store import CacheChange
 
 __all__ = ["HostOperator"]
@@ -84,6 +85,7 @@ class HostOperator:
         planes = Informer(client, ScalewayAppleSiliconControlPlane, clock=clock, rng=rng, metrics=metrics)
         self.remediations = Informer(client, RemediationObject, clock=clock, rng=rng, metrics=metrics)
         recorder = EventRecorder(client, "paddock", clock=clock, rng=rng, metrics=metrics)
+        self._stalls = Stalls(client, recorder, clock)
         elector = manager.elector
         lease_left: Callable[[], float] = elector.lease_left if elector is not None else lambda: math.inf
         catalogue = Catalogue(cloud, self.zones)
@@ -161,6 +163,7 @@ class HostOperator:
             rng=self._rng,
             metrics=self._metrics,
             workers=self._settings.workers,
+            stalls=self._stalls,
         )
 
     def _concerned(self, host: Host) -> list[Request]:

@@ -8,6 +8,7 @@ from paddock.cli.connections import Problem, Reached, left_by_up
 from paddock.cli.doctor.check import Check, bad, good, unknown
 from paddock.cli.doctor.waiting import job_checks, node_checks
 from paddock.cli.operators_flags import operators
+from paddock.cli.service_state import operator_leases
 
 if TYPE_CHECKING:
     from paddock.cli.operators_flags import Sweeping
@@ -136,30 +137,22 @@ def _fields(schema: Any, path: str) -> list[str]:
 
 async def _operator(reached: Reached) -> Check:
     """Whether an operator leads. Where none does, every object merely stays as it is, and none of them says so."""
-    from datetime import timedelta
-
-    from paddock.base.clock import SystemClock, parse_rfc3339
-    from paddock.base.explanation import span
-    from paddock.cli.operator import LEASE
-    from paddock.kube.builtin import Lease
-    from paddock.kube.errors import KubeError, NotFoundError
+    from paddock.base.clock import SystemClock
+    from paddock.kube.errors import KubeError
+    from paddock.views.leadership import nobody_leads
 
     if left_by_up(reached.client):
         return good("operator", "runs inside `paddock up`")
-    where = reached.namespace
-    fix = f"kubectl -n {where} get pods -l app.kubernetes.io/component=operator; give -n if it is elsewhere"
+    where = reached.only or "any namespace"
     try:
-        lease = (await reached.client.get(Lease, LEASE, where)).spec
-    except NotFoundError:
-        return bad("operator", f"none has ever led in namespace {where}, so no Mac is claimed or given back", fix)
+        leases = await operator_leases(reached)
     except KubeError as error:
-        return unknown("operator", f"its lease cannot be read: {error}", f"ask for the right to get leases in {where}")
-    if not lease.holder_identity or lease.renew_time is None:
-        return bad("operator", "no operator leads: the last one gave its lease back", fix)
-    silent = SystemClock().now() - parse_rfc3339(lease.renew_time)
-    if silent > timedelta(seconds=lease.lease_duration_seconds or 15) + timedelta(seconds=_SKEW):
-        return bad("operator", f"no operator leads: {lease.holder_identity} was last heard of {span(silent)} ago", fix)
-    return good("operator", f"{lease.holder_identity.partition('_')[0]} leads")
+        return unknown("operator", f"its lease cannot be read: {error}", "ask for the right to list leases")
+    if why := nobody_leads(leases, SystemClock().now()):
+        fix = f"kubectl -n {reached.namespace} get pods -l app.kubernetes.io/component=operator; give -n if it is elsewhere"
+        return bad("operator", f"no operator leads in {where}, so no Mac is claimed or given back: {why}", fix)
+    holders = sorted({(lease.spec.holder_identity or "").partition("_")[0] for lease in leases} - {""})
+    return good("operator", f"{', '.join(holders)} leads")
 
 
 async def _service(reached: Reached) -> "list[Check]":
@@ -178,7 +171,13 @@ async def _service(reached: Reached) -> "list[Check]":
         summary = await reached.ledger.get("strip")
     except Problem:
         fix = "check that Postgres runs and that PADDOCK_DSN of `paddock dispatch` reaches it"
-        return [*checks, bad("database", "the dispatch service cannot ask it", fix)]
+        why = await _concerns(reached)
+        told = (
+            []
+            if any(one.about == "database" for one in why)
+            else [bad("database", "the dispatch service cannot ask it", fix)]
+        )
+        return [*checks, *told, *why]
     if summary is None:
         return [*checks, bad("database", f"{where} does not serve the ledger", start)]
     checks.append(good("database", f"answers: {summary['running']} jobs run, {summary['dispatchable']} may run now"))
@@ -223,7 +222,7 @@ def source_checks(sources: "Iterable[Mapping[str, Any]]", not_listed: "Iterable[
 
 
 async def _concerns(reached: Reached) -> "list[Check]":
-    """What dispatch sees of its own ways to the database and to the operator. `paddock up`, and releases before, have none."""
+    """What dispatch sees of its own ways to the database and to the operator. Releases before have none."""
     try:
         told = await reached.ledger.get("concerns")
     except Problem:

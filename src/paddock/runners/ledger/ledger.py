@@ -67,7 +67,8 @@ class Ledger:
         notifications: Callable[[Database], Notifications] = Notifications,
     ) -> None:
         rng = rng or unseeded()
-        database = Database(pool)
+        database = Database(pool, clock)
+        self.refusals = database.refusals
         self.notifications = notifications(database)
         self.accounts = Accounts(database, clock)
         self.limits = Limits(database, clock)
