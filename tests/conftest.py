@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, configuration, settings
 from integration.runners.ledger.rig import Bench
 from integration.schemas import Schemas
 from isolation import isolate
+from outcome import Outcome
 from watchdog import processes_of, watch
 
 from paddock.base.clock import SystemClock
@@ -29,6 +30,8 @@ from paddock.embedded.postgres import EmbeddedPostgres
 # A shell that runs us in the background ignores Ctrl-C, and every program that a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Some tests run pytest itself.
+pytest_plugins = ["pytester"]
 # What these assert is explained as in a test; they must be named before anybody imports them.
 pytest.register_assert_rewrite("conformance.cases", "conformance.commands", "conformance.kubectl", "conformance.target")
 # Before tests move to another folder: what failed is remembered in the checkout, as always.
@@ -40,6 +43,15 @@ _STAND_INS = ("conformance", "integration/simulator", "integration/tart", "simul
 _TESTS = Path(__file__).resolve().parent
 # Processes whose end a test has asked for and not awaited.
 _ENDED_WITHIN = 30.0
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--outcome", type=Path, help="write into this file which tests failed, and with what")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Outcome(config.getoption("--outcome")))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
