@@ -2,6 +2,7 @@
 are busy with other tests. Here alone live the fixtures of a whole run: one that a second conftest imports is made twice.
 """
 
+import os
 import random
 import shutil
 import signal
@@ -16,6 +17,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 import structlog
+from dealing import dealt
 from doubles.clocks import StandingClock
 from hypothesis import HealthCheck, configuration, settings
 from integration.runners.ledger.rig import Bench
@@ -54,10 +56,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Outcome(config.getoption("--outcome")))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
-        if item.path.relative_to(_TESTS).as_posix().startswith(_STAND_INS):
+        if _path(item).startswith(_STAND_INS):
             item.add_marker(pytest.mark.slow)
+    yield  # `-m` and `-k` leave out what was not asked for
+    items[:] = dealt(items, _path, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def _path(item: pytest.Item) -> str:
+    return item.path.relative_to(_TESTS).as_posix()
 
 
 @pytest.fixture(scope="session", autouse=True)

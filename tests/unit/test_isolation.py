@@ -61,7 +61,7 @@ def small_checkout(folder: Path, test: str) -> tuple[Path, Path]:
     checkout, tests = folder / "checkout", folder / "checkout" / "tests"
     tests.mkdir(parents=True)
     shutil.copy(ROOT / "pyproject.toml", checkout)
-    for name in ("conftest.py", "isolation.py", "outcome.py", "watchdog.py"):
+    for name in ("conftest.py", "dealing.py", "isolation.py", "outcome.py", "watchdog.py"):
         shutil.copy(ROOT / "tests" / name, tests)
     for name in ("doubles", "integration"):
         (tests / name).symlink_to(ROOT / "tests" / name)
