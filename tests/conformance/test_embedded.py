@@ -59,6 +59,6 @@ def over_their_stores() -> Iterator[Any]:
             yield pytest.param("postgres", *case.values, id=f"{case.id}-postgres", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("plane", "case"), over_their_stores(), indirect=["plane"], scope="module")
+@pytest.mark.parametrize(("plane", "case"), list(over_their_stores()), indirect=["plane"], scope="module")
 async def test_the_embedded_api(case: Case, api: Api) -> None:
     await case(api)

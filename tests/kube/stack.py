@@ -27,8 +27,9 @@ from agent_bundle.build import build
 from agent_bundle.interpreter import from_running
 from kube.kept import SOURCES, TREE, kept
 from kube.mounts import Mounts
+from kube.ports import free_port
 from kube.real_helm import Helm
-from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld, free_port
+from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld
 from unit.deploy.rendering import CHART
 
 from paddock.base.backoff import Backoff
@@ -58,7 +59,7 @@ T = TypeVar("T")
 NAMESPACE, RELEASE = "macs", "stack"
 RUNNERS: Final = f"{NAMESPACE}-runners"
 """Where the chart puts pools and runner Pods."""
-WITHIN: Final = 60.0
+WITHIN: Final = 180.0
 
 
 async def until(
@@ -304,7 +305,7 @@ class Stack:
         self.programs[name].check_alive()
         async with httpx2.AsyncClient(trust_env=False) as http:
             try:
-                return (await http.get(f"http://127.0.0.1:{port}/readyz", timeout=5.0)).is_success
+                return (await http.get(f"http://127.0.0.1:{port}/readyz", timeout=15.0)).is_success
             except httpx2.TransportError:
                 return False
 
@@ -342,7 +343,7 @@ class Stack:
                 started = await asyncio.to_thread(self.plane.restart, self._killed)
                 if what in self.programs:
                     self.programs[what] = started
-                    await until(f"{what} is ready again", lambda: self.ready(what), 90.0, self.told)
+                    await until(f"{what} is ready again", lambda: self.ready(what), told=self.told)
 
     async def _is_not(self, before: int) -> bool:
         return self.postgres.pid != before

@@ -74,8 +74,8 @@ class Image:
             'exec chroot --userspec="$user" "$0" /usr/bin/env -i "$@"'
         )
         return run(
-            "unshare", "--mount", "--pid", "--fork", "sh", "-c", inside, self.mounted, self.user, *self.environment, "timeout", "20", *words,
-            seconds=60, ok=False,
+            "unshare", "--mount", "--pid", "--fork", "sh", "-c", inside, self.mounted, self.user, *self.environment, "timeout", "60", *words,
+            seconds=180, ok=False,
         )  # fmt: skip
 
 
