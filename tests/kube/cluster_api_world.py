@@ -100,6 +100,8 @@ class Macs:
     def __init__(self, name: str) -> None:
         self.clock, self.rng = SystemClock(), seeded(name)
         self.cloud = SimulatedCloud(self.clock, self.rng, speed=2000.0)
+        # Six seconds of ours: an operator that is late sees that the wipe has begun, and asks for no second one.
+        self.cloud.behaviour.reinstall = (12_000.0, 14_000.0)
         self.fleet = Fleet(self.cloud, clock=self.clock, rng=self.rng, pace=Pace(speed=2000.0))
 
     def scaleway(self) -> ScalewayClient:

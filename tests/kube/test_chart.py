@@ -127,6 +127,8 @@ async def test_the_operator_reconciles_the_charts_fleet_with_the_charts_rights(
         admin = await stack.enter_async_context(Client(from_kubeconfig(installed.kubeconfig)))
         client = await stack.enter_async_context(Client(from_kubeconfig(operator.kubeconfig), metrics=metrics))
         cloud = SimulatedCloud(clock, rng, speed=2000.0)
+        # Six seconds of ours: an operator that is late sees that the wipe has begun, and asks for no second one.
+        cloud.behaviour.reinstall = (12_000.0, 14_000.0)
         macs = Fleet(cloud, clock=clock, rng=rng, pace=Pace(speed=2000.0))
         stack.push_async_callback(macs.stop)
         reached = replace(cloud.settings(), request_timeout=SETTINGS.request_timeout, requests_per_second=200.0)

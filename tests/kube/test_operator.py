@@ -73,6 +73,8 @@ async def client(control_plane: "ControlPlane") -> AsyncIterator[Client]:
 async def test_a_fleet_is_claimed_ready_and_given_back_under_an_elected_leader(client: Client):
     clock, rng = SystemClock(), seeded("operator on a real server")
     cloud = SimulatedCloud(clock, rng, speed=2000.0)
+    # Six seconds of ours: an operator that is late sees that the wipe has begun, and asks for no second one.
+    cloud.behaviour.reinstall = (12_000.0, 14_000.0)
     cloud.seed_pool(3, server_type="M2-L")
     async with AsyncExitStack() as stack:
         settings = replace(cloud.settings(), request_timeout=SETTINGS.request_timeout, requests_per_second=200.0)
