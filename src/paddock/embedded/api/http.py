@@ -12,7 +12,7 @@ import msgspec
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
-from paddock.embedded.api import status
+from paddock.embedded.api import admission, status
 from paddock.embedded.api.access import Access
 from paddock.embedded.api.bodies import Message, Receive, drain, promises_body, read_body
 from paddock.embedded.api.builtin.definitions import CRDS, rules_not_evaluated
@@ -108,6 +108,8 @@ class ApiServer:
                     request=f"{scope['method']} {scope['path']}",
                     said=str(failure),
                 )
+        except RecursionError:
+            answer = _refusal(admission.too_deep())  # before anything was stored: writes check the depth
         except Exception:
             log.exception("request failed", method=scope["method"], path=scope["path"])
             answer = _refusal(status.internal("see the log of paddock"))
