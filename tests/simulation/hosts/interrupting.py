@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from simulation.hosts.invariants import Picture, unsafe, unsettled
+from watchdog import dies_with
 
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
@@ -218,12 +219,14 @@ class _Branches:
         inlet, outlet = os.pipe()
         self.begun += 1
         loop = asyncio.get_running_loop()
+        original = os.getpid()
         with unguarded():
             pid = os.fork()
         if pid:
             os.close(outlet)
             self._running.append((pid, inlet))
             return False
+        dies_with(original)
         asyncio._set_running_loop(loop)  # asyncio forgets it in a forked process, where it usually cannot run
         self._outlet = outlet
         if isinstance(kind, Cut):
