@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.absence import SERVER_GONE
+from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.breaker import HALTED
 from paddock.hosts.first_contact import EXPIRED
 from paddock.hosts.orphans import VerdictReason

@@ -200,9 +200,11 @@ class Inventory:
             claim_name_prefix=settings.claim_name_prefix,
         )
         if host is None:
+            buyer = owners.by_order.get(server.name)
             made = ScalewayAppleSiliconHost(
                 metadata=ObjectMeta(name=server.id, namespace=settings.namespace),
-                spec=HostSpec(zone=zone, server_id=server.id),
+                # What a machine ordered is this cluster's also when that machine has another one, or is gone.
+                spec=HostSpec(zone=zone, server_id=server.id, last_machine=buyer.metadata.name if buyer else ""),
             )
             try:
                 host = await self._context.client.create(made)

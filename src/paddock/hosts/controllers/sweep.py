@@ -201,7 +201,8 @@ class Sweep:
             await record_release(
                 context,
                 host,
-                policy="pool",
+                # One that was ordered for a machine and never claimed: in a pool it would only be paid for.
+                policy="pool" if host.spec.epoch else "terminate",
                 prefix=home_of(host, settings.default_adopt_pool_prefix),
                 family=host.status.os.family,
                 reason="Reclaimed",
@@ -211,7 +212,8 @@ class Sweep:
         except ConflictError:
             return False
         self._metrics.reclaimed.inc()
-        context.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; it is wiped and goes back to the pool")
+        goes = "it is wiped and goes back to the pool" if host.spec.epoch else "it is given back to the cloud"
+        context.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; {goes}")
         return True
 
     async def _nobody_works(self, host: Host, server: Server) -> bool:
