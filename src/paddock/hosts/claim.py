@@ -104,7 +104,8 @@ def already_claimed(
     """
     for host in hosts:
         claim = host.spec.claim
-        if claim is not None and claim.machine_uid == machine.metadata.uid and host.spec.release is None:
+        mine = claim is not None and claim.machine_uid == machine.metadata.uid
+        if mine and host.spec.release is None and host.status.state != GONE:
             return Candidate(host)
     return None
 

@@ -159,6 +159,21 @@ async def test_a_server_that_comes_back_finds_what_is_on_record_of_it(world: Wor
     assert (host.status.state, host.spec.quarantine) == ("pooled", "its fan is loud")
 
 
+@simulated(seeds=6)
+async def test_a_server_that_was_hidden_for_a_minute_beside_another_serves_again(world: World) -> None:
+    """Its machine lets go of it, as of one that was deleted. When it is back, it must not bill beside a machine without a host."""
+    fleet = small_fleet(world, hosts=2)
+    await fleet.machine("m-1")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    hidden = (await fleet.machines())[world.rng("which").randrange(2)].status.server_id
+    shown = _hide(fleet, hidden)
+    await world.clock.sleep(world.rng("how long").uniform(15.0, 120.0))
+    fleet.cloud.host(hidden).project_id = shown
+    await fleet.all_ready(2, within=1800)
+    await FleetInvariants(fleet).healthy()
+
+
 @simulated(seeds=3)
 async def test_what_one_controller_says_of_a_host_stays_when_another_writes(world: World) -> None:
     """Each wrote the whole list of conditions from its own copy, so one's sentence vanished with the other's next write."""

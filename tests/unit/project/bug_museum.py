@@ -247,9 +247,9 @@ def _(*_: Any) -> bool:
 
 
 @_exhibit("two wrong lists are proof", "our own: a fleet of one; TF#167", absence.absence_step, "hosts/test_absence.py")
-def _(host: Any, found: Any, now: Any) -> Any:
+def _(host: Any, claimant: Any, found: Any, now: Any) -> Any:
     """A server that lists do not show is gone, whatever a read of itself says."""
-    return _ABSENCE(host, found if isinstance(found, Gone) and found.listed != 0 else Gone("two lists"), now)
+    return _ABSENCE(host, claimant, found if isinstance(found, Gone) and found.listed != 0 else Gone("two lists"), now)
 
 
 _ABSENCE = absence.absence_step

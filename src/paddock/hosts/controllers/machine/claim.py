@@ -109,7 +109,8 @@ class ClaimHost:
             if isinstance(server, Unknown):
                 return await self._cloud_failed(machine, server.reason)
             step = (
-                BackOut("the server does not exist any more")
+                # The claim stays: should the server come back, it is this machine's, and nobody else's to bill beside it.
+                Forget("the server does not exist any more")
                 if isinstance(server, Gone)
                 else claim_step(machine, host, server, pool_prefix, now)
             )
