@@ -198,6 +198,29 @@ async def test_a_stranded_mac_goes_back_to_the_pool_that_it_came_from(world: Wor
 
 
 @simulated(seeds=2)
+async def test_a_zone_that_is_not_looked_at_any_more_counts_no_orphans(world: World) -> None:
+    fleet = _sweeping(world, hosts=1, claim_name_prefix="")
+    await _ready(fleet, ["m-1"])
+    stray = fleet.cloud.add_host("a-person-made-it", zone="fr-par-3", server_type="M2-L")
+    fleet.cloud.add_host("lab-pool-1", zone="fr-par-3", server_type="M2-L")
+    await fleet.machine("m-2", zone="fr-par-3")
+    operator = fleet.running["operator-0"]
+
+    def orphans() -> float:
+        return operator.sweep._metrics.orphans._value.get()
+
+    await world.clock.sleep(3 * CYCLE)
+    assert orphans() == 2
+    for host in [host for host in fleet.cloud.hosts() if host.zone == stray.zone]:
+        fleet.cloud.delete_host(host.id)
+    for name in [each.metadata.name for each in (await fleet.hosts()).values() if each.spec.zone == stray.zone]:
+        await fleet.api.delete(Host, name, "default")
+    await fleet.api.delete(Machine, "m-2", "default")
+    await world.clock.sleep(3 * CYCLE)
+    assert orphans() == 0
+
+
+@simulated(seeds=2)
 async def test_an_empty_or_short_list_makes_nobody_believe_that_servers_are_gone(world: World) -> None:
     fleet = _sweeping(world, hosts=3)
     servers = await _ready(fleet, ["m-1", "m-2"])

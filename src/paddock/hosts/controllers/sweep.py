@@ -103,7 +103,10 @@ class Sweep:
         owners = Owners.of(machines)
         findings: list[SweepFinding] = []
         seen: dict[str, tuple[str, str, int]] = {}
-        for zone in sorted(self._zones()):
+        zones = sorted(self._zones())
+        # A zone in which nobody and nothing is known any more is not looked at again, so its last count would stand for ever.
+        self._orphans = {zone: count for zone, count in self._orphans.items() if zone in zones}
+        for zone in zones:
             try:
                 servers = await self._context.cloud.list_servers(zone)
             except ScalewayError as error:
