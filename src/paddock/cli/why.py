@@ -90,7 +90,7 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation"
     if mac.machine is None:
         raise Problem(f"host {name} belongs to no machine: `paddock why host {name}` explains it")
     hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
-    return why_machine(mac.machine, hosts, machines, now, node=await _node_of(reached, mac.machine.metadata.name))
+    return why_machine(mac.machine, hosts, now, node=await _node_of(reached, mac.machine.metadata.name))
 
 
 async def _node_of(reached: Reached, name: str) -> "Node | None":

@@ -64,22 +64,18 @@ class ObjectPage:
     currency: str = ""
 
 
-async def page_of(
-    kind: str, name: str, seen: PageData, ledger: LedgerReader | None, pool_prefix: str = ""
-) -> ObjectPage | None:
+async def page_of(kind: str, name: str, seen: PageData, ledger: LedgerReader | None) -> ObjectPage | None:
     """The page, or None where no ledger knows the thing."""
-    page = await _page(kind, name, seen, ledger, pool_prefix)
+    page = await _page(kind, name, seen, ledger)
     return replace(page, at=seen.now) if page is not None else None
 
 
-async def _page(
-    kind: str, name: str, seen: PageData, ledger: LedgerReader | None, pool_prefix: str
-) -> ObjectPage | None:
+async def _page(kind: str, name: str, seen: PageData, ledger: LedgerReader | None) -> ObjectPage | None:
     match kind:
         case "host":
             return await _with_past(_host(name, seen), name, seen, ledger)
         case "machine":
-            return await _with_past(_machine(name, seen, pool_prefix), name, seen, ledger)
+            return await _with_past(_machine(name, seen), name, seen, ledger)
         case "fleet":
             return _fleet(name, seen)
         case "pool":
@@ -143,7 +139,7 @@ def _host(name: str, seen: PageData) -> ObjectPage | None:
     )
 
 
-def _machine(name: str, seen: PageData, pool_prefix: str) -> ObjectPage | None:
+def _machine(name: str, seen: PageData) -> ObjectPage | None:
     mac = find_mac(name, seen.hosts, seen.machines, seen.nodes)
     machine = mac.machine if mac is not None else None
     if mac is None or machine is None or machine.metadata.name != name:
@@ -170,9 +166,7 @@ def _machine(name: str, seen: PageData, pool_prefix: str) -> ObjectPage | None:
         why_machine(
             machine,
             seen.hosts,
-            seen.machines,
             seen.now,
-            pool_prefix=pool_prefix,
             node=next((node for node in seen.nodes if node.metadata.name == name), None),
         ),
         [fact for fact in facts if fact[1]],

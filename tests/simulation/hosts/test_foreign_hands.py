@@ -12,6 +12,7 @@ from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.controllers.host_status import write_host_status
 from paddock.hosts.controllers.retire import Retirement
+from paddock.hosts.listing import unlisted_zones
 from paddock.hosts.recovery import Tiers
 from paddock.kube.errors import InvalidError
 from paddock.kube.objects import Condition, ObjectMeta
@@ -139,6 +140,23 @@ async def test_a_key_of_another_project_takes_the_only_mac_from_nobody(world: Wo
     assert host.status.state == "owned"
     assert "another project" in next(each.message for each in host.status.conditions if each.type == "Listed")
     assert (await fleet.machines())[0].status.server_id == server
+
+
+@simulated(seeds=2)
+async def test_a_key_that_is_refused_on_the_first_day_is_said_by_the_machines_that_wait(world: World) -> None:
+    """No Host is known yet that could say it, and the machines asked a person to order a Mac."""
+    fleet = small_fleet(world, hosts=1)
+    refused = fleet.cloud.inject(Fault(kind=FaultKind.FORBIDDEN, operations=("list",), times=1000))
+    await fleet.machine("m-1")
+    await world.clock.sleep(120.0)
+    (machine,) = await fleet.machines()
+    said = next(each for each in machine.status.conditions if each.type == "Ready")
+    assert said.reason == "ZoneNotListed"
+    assert "insufficient permissions" in said.message
+    assert not [each for each in unlisted_zones((await fleet.hosts()).values(), [machine]) if "order" in each.sentence]
+    refused.times = 0
+    await fleet.all_ready(1, within=600)
+    assert unlisted_zones((await fleet.hosts()).values(), await fleet.machines()) == []
 
 
 @simulated(seeds=3)

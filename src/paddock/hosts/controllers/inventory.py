@@ -85,12 +85,14 @@ class Inventory:
         self._writers = asyncio.Semaphore(_WRITES_AT_A_TIME)
         self._prices: dict[str, tuple[float | None, Mapping[str, Price]]] = {}
         self._absent: dict[str, set[str]] = {}
-        self.problems: dict[str, str] = {}
-        """Zone → why its last list failed, for people."""
+        self.problems = context.zone_problems
 
     async def cycle(self) -> None:
         """Look at every zone once. One zone's failure never hides another's."""
-        for zone in sorted(self._zones()):
+        zones = sorted(self._zones())
+        for zone in self.problems.keys() - zones:
+            del self.problems[zone]
+        for zone in zones:
             try:
                 servers = await self._context.cloud.list_servers(zone)
             except ScalewayError as error:
