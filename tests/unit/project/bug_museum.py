@@ -34,6 +34,7 @@ from paddock.hosts import (
     validation,
     verify,
 )
+from paddock.hosts.bootstrap import drift
 from paddock.node import decide, pods
 from paddock.node.machines import Liveness
 
@@ -253,6 +254,23 @@ def _(host: Any, claimant: Any, found: Any, now: Any) -> Any:
 
 
 _ABSENCE = absence.absence_step
+
+
+@_exhibit(
+    "a failed update passes for done", "tuist#12433, #12439", drift.after_failed_update, "hosts/bootstrap/test_drift.py"
+)
+def _(status: Any, desired: str, failures: int, now: Any) -> Any:
+    """What should be on the host is written down as what it carries, although the update failed."""
+    return changed(_FAILED_UPDATE(status, desired, failures, now), host_config_hash=desired)
+
+
+@_exhibit("an update that is given up looks well", "tuist#12119", drift.given_up, "hosts/bootstrap/test_drift.py")
+def _(status: Any, reason: str) -> Any:
+    """The machine has the reason of its failure, and a phase that nobody alerts on."""
+    return changed(_GIVEN_UP(status, reason), phase=status.phase)
+
+
+_FAILED_UPDATE, _GIVEN_UP = drift.after_failed_update, drift.given_up
 
 
 # Moving, pausing, deleting
