@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID, uuid5
 
 from paddock.clients.scaleway import Server
 from paddock.clients.scaleway.os_family import family_key
@@ -90,8 +89,8 @@ ClaimStep = WriteClaim | Rename | Bind | BackOut | Forget | NotUsableYet
 
 
 def claim_marker(claim: HostClaim) -> str:
-    """The claim-pending name of this very claim: computed, so that whoever resumes knows it as its own."""
-    return names.claim_pending_name(str(uuid5(UUID(claim.machine_uid), str(claim.epoch))))
+    """The claim-pending name of this very claim."""
+    return names.marker_of(claim.machine_uid, claim.epoch)
 
 
 def already_claimed(
@@ -105,7 +104,8 @@ def already_claimed(
     """
     for host in hosts:
         claim = host.spec.claim
-        if claim is not None and claim.machine_uid == machine.metadata.uid and host.spec.release is None:
+        mine = claim is not None and claim.machine_uid == machine.metadata.uid
+        if mine and host.spec.release is None and host.status.state != GONE:
             return Candidate(host)
     return None
 
@@ -115,7 +115,7 @@ def order_marker(machine: ScalewayAppleSiliconMachine) -> str:
 
     So a lost answer is found again by name, and the claim that follows knows the host as its own.
     """
-    return names.claim_pending_name(str(uuid5(UUID(machine.metadata.uid), "1")))
+    return names.marker_of(machine.metadata.uid, 1)
 
 
 def choose(

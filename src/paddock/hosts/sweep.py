@@ -86,7 +86,7 @@ def ours(host: ScalewayAppleSiliconHost | None, name: str) -> bool:
         return False
     claim = host.spec.claim
     if name.startswith((CLAIM_PENDING, RELEASE_PENDING)):
-        return claim is not None or host.spec.epoch > 0
+        return claim is not None or host.spec.epoch > 0 or bool(host.spec.last_machine)
     return bool(name) and name in (claim.machine_name if claim is not None else "", host.spec.last_machine)
 
 

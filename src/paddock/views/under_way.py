@@ -71,7 +71,7 @@ def _machines(machines: Sequence[Machine], hosts: Sequence[Host], now: datetime)
         ready = get_condition(machine.status.conditions, "Ready")
         turned = ready.last_transition_time if ready is not None else None
         kind = "being deleted" if meta.deletion_timestamp is not None else "on its way"
-        why = partial(why_machine, machine, hosts, machines, now)
+        why = partial(why_machine, machine, hosts, now)
         since = meta.deletion_timestamp or turned or meta.creation_timestamp
         yield Found(_NO_IMPACT, kind, since, why, f"paddock why machine {meta.name}")
 

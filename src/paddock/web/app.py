@@ -57,7 +57,6 @@ class Pages:
     actor: Actor | None = None
     faults: FaultPanel | None = None
     runbooks: Runbooks = field(default_factory=Runbooks)
-    pool_prefix: str = ""
     past: bool = False
     """Whether the ledger keeps the fleet's past, and its routes are served beside the pages."""
 
@@ -177,7 +176,7 @@ class _Handlers:
         async def answer(request: Request) -> Response:
             name, pages = request.path_params["name"], self._pages
             seen = await pages.watched.look()
-            page = await page_of(kind, name, seen, pages.watched.ledger, pages.pool_prefix)
+            page = await page_of(kind, name, seen, pages.watched.ledger)
             if page is None:
                 lines = timeline(about(seen.events, name))
                 what = (

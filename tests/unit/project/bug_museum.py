@@ -34,6 +34,7 @@ from paddock.hosts import (
     validation,
     verify,
 )
+from paddock.hosts.bootstrap import drift
 from paddock.node import decide, goldens, pods, pulling
 from paddock.node.machines import Liveness
 
@@ -247,12 +248,29 @@ def _(*_: Any) -> bool:
 
 
 @_exhibit("two wrong lists are proof", "our own: a fleet of one; TF#167", absence.absence_step, "hosts/test_absence.py")
-def _(host: Any, found: Any, now: Any) -> Any:
+def _(host: Any, claimant: Any, found: Any, now: Any) -> Any:
     """A server that lists do not show is gone, whatever a read of itself says."""
-    return _ABSENCE(host, found if isinstance(found, Gone) and found.listed != 0 else Gone("two lists"), now)
+    return _ABSENCE(host, claimant, found if isinstance(found, Gone) and found.listed != 0 else Gone("two lists"), now)
 
 
 _ABSENCE = absence.absence_step
+
+
+@_exhibit(
+    "a failed update passes for done", "tuist#12433, #12439", drift.after_failed_update, "hosts/bootstrap/test_drift.py"
+)
+def _(status: Any, desired: str, failures: int, now: Any) -> Any:
+    """What should be on the host is written down as what it carries, although the update failed."""
+    return changed(_FAILED_UPDATE(status, desired, failures, now), host_config_hash=desired)
+
+
+@_exhibit("an update that is given up looks well", "tuist#12119", drift.given_up, "hosts/bootstrap/test_drift.py")
+def _(status: Any, reason: str) -> Any:
+    """The machine has the reason of its failure, and a phase that nobody alerts on."""
+    return changed(_GIVEN_UP(status, reason), phase=status.phase)
+
+
+_FAILED_UPDATE, _GIVEN_UP = drift.after_failed_update, drift.given_up
 
 
 # Moving, pausing, deleting

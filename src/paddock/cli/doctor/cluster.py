@@ -54,7 +54,8 @@ async def clock_check(client: "Client") -> "tuple[str, Check]":
 
 async def cluster_checks(reached: Reached) -> "list[Check]":
     from paddock.base.clock import SystemClock
-    from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
+    from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+    from paddock.hosts.listing import unlisted_zones
     from paddock.kube.builtin import Node, Pod
     from paddock.kube.errors import KubeError
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
@@ -66,10 +67,17 @@ async def cluster_checks(reached: Reached) -> "list[Check]":
         pods = (await reached.client.list(Pod, label_selector=f"{RUNNER_LABEL}=true")).items
         fleets = (await reached.client.list(MacFleet)).items
         machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
+        hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
     except KubeError as error:
         return [*checks, bad("pools", f"they cannot be read: {error}", "install the definitions and grant `list`")]
     checks += pool_checks(pools, nodes)
     checks.append(_audience(pods))
+    checks += [
+        bad(
+            f"zone {one.zone}", one.sentence, "correct the operator's SCW_SECRET_KEY and project, or wait for the cloud"
+        )
+        for one in unlisted_zones(hosts, machines)
+    ]
     checks += prefix_checks(await operators(reached), machines, fleets)
     checks += node_checks(nodes, SystemClock().now())
     for fleet in fleets:
