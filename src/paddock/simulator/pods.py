@@ -45,6 +45,7 @@ class Hang(StrEnum):
     HANGS_AFTER_JOB = "hangs after its job"
     DIES_IN_JOB = "dies in its job"
     STANDS_STILL = "stands still in its job"
+    RETRIES_NOISILY = "retries noisily"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,10 @@ class SimulatedPods:
         if mishap is Hang.NEVER_REGISTERS:
             await self._clock.sleep(float("inf"))
         await self._running(pod)
+        while mishap is Hang.RETRIES_NOISILY:
+            # It cannot connect, and each retry is a line in its log: the mark moves for ever, and no worker comes.
+            await self._report(http, token, f"{int(self._clock.now().timestamp())} listening")
+            await self._clock.sleep(max(1.0, self._pace.scaled(self._pace.register)))
         await self._clock.sleep(self._pace.scaled(self._pace.register * self._rng.uniform(0.7, 1.6)))
         session: RunnerSession | None = None
         try:
@@ -221,7 +226,7 @@ class SimulatedPods:
             await self._clock.sleep(float("inf"))
         return 0, f"job {job.job_id} done"
 
-    async def _report(self, http: httpx2.AsyncClient, token: "_Token", mark: int) -> None:
+    async def _report(self, http: httpx2.AsyncClient, token: "_Token", mark: int | str) -> None:
         url = f"{self._url.rstrip('/')}/api/internal/runners/pods/progress"
         headers = {"Authorization": f"Bearer {token.current().reveal()}"}
         with suppress(httpx2.HTTPError):  # a mark that is lost is made up for by the next

@@ -33,6 +33,10 @@ class SimulatedRunner:
         if mishap is Hang.NEVER_REGISTERS:
             await self.clock.sleep(float("inf"))
         await self.clock.sleep(self.pace.scaled(self.pace.register * self.rng.uniform(0.7, 1.6)))
+        while mishap is Hang.RETRIES_NOISILY:
+            # It cannot connect, and each retry is a line in its log: the mark moves for ever, and no worker comes.
+            stage("listening")
+            await self.clock.sleep(max(1.0, self.pace.scaled(self.pace.register)))
         try:
             session = self.connect(config)
         except RunnerRefusedError:
