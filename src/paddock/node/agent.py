@@ -27,6 +27,7 @@ from paddock.kube.store import CacheChange
 from paddock.node.cluster import cluster_uid
 from paddock.node.context import Context
 from paddock.node.files import Files
+from paddock.node.golden_book import GoldenBook
 from paddock.node.goldens import PRESSURE, Goldens
 from paddock.node.guest_logs import JournalLogs
 from paddock.node.heartbeat import Heartbeat, NodeTakenError
@@ -98,11 +99,14 @@ class Agent:
         world, settings = self._world, self._settings
         journal = Journal(world.files, settings.data / "vms")
         await journal.load()
+        host, tart_version = await world.host.facts(), await self._tart_version()
+        book = GoldenBook(
+            world.files, settings.data / "goldens.json", world.clock, boot_id=host.boot_id, tart=tart_version
+        )
         goldens = Goldens(
             world.tart,
             world.host,
-            world.files,
-            settings.data / "goldens.json",
+            book,
             clock=world.clock,
             rng=world.rng,
             metrics=self.metrics,
@@ -118,7 +122,7 @@ class Agent:
             files=world.files,
             journal=journal,
             goldens=goldens,
-            host=await world.host.facts(),
+            host=host,
             dispatch=world.dispatch,
             events=events,
             metrics=self.metrics,
@@ -126,7 +130,7 @@ class Agent:
             rng=world.rng,
             hold=HoldTime(world.clock),
         )
-        heartbeat = Heartbeat(context, await self._tart_version())
+        heartbeat = Heartbeat(context, tart_version)
         await self._not_taken(heartbeat)
         await self._read_cluster()
         goldens.changed = self._wake_all
@@ -143,9 +147,18 @@ class Agent:
         informer.add_handler(self._see)
         adopted = [entry for entry in journal.entries() if entry.stage in (Stage.STARTING, Stage.RUNNING)]
         self.metrics.adopted.inc(len(adopted))
+        try:
+            await self._work(informer, heartbeat, goldens, events)
+        finally:
+            await book.close()
+
+    async def _work(
+        self, informer: Informer[Pod], heartbeat: Heartbeat, goldens: Goldens, events: EventRecorder
+    ) -> None:
+        world, context = self._world, self.context
         async with TaskStack() as tasks:
             try:
-                for entry in journal.entries():
+                for entry in context.journal.entries():
                     self._keep(entry.uid)
                 work = {
                     "pods": informer.run,

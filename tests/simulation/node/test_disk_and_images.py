@@ -87,6 +87,41 @@ def test_a_pull_that_broke_off_goes_on_with_what_is_there() -> None:
     simulate(scenario, seed=5)
 
 
+@pytest.mark.parametrize(("after", "pulls"), [(300.0, 2), (3 * 3600.0, 1)])
+def test_a_power_cut_in_its_first_hour_costs_a_golden_and_no_later_one_does(after: float, pulls: int) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world, held=False)
+        await mac.pod("p1")
+        await mac.is_ready("p1")
+        await world.clock.sleep(after)
+        mac.tart.power_off()
+        mac.tart.power_on()
+        world.processes["agent"].crash()
+        await mac.phase_is("p1", "Failed")
+        await mac.pod("p2")
+        await mac.is_ready("p2", within=180.0)
+        assert len(mac.tart.ledger.pulls) == pulls
+
+    simulate(scenario, seed=5)
+
+
+def test_a_step_back_of_tart_fetches_its_goldens_anew() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world, held=False)
+        mac.tart.its_version = "2.41.1"
+        await mac.pod("p1")
+        await mac.is_ready("p1")
+        await mac.delete("p1")
+        await mac.phase_is("p1", "gone")
+        mac.tart.its_version = "2.35.0"
+        world.processes["agent"].crash()
+        await mac.pod("p2")
+        await mac.is_ready("p2", within=180.0)
+        assert len(mac.tart.ledger.pulls) == 2
+
+    simulate(scenario, seed=5)
+
+
 @pytest.mark.slow
 def test_a_pull_that_stands_still_ends_after_ten_minutes_and_holds_up_nobody_whose_image_is_here() -> None:
     async def scenario(world: World) -> None:
