@@ -39,6 +39,7 @@ from paddock.node.machines import Tart, TartError
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name
 from paddock.node.node_object import Health
+from paddock.node.seat_leaks import SeatLeaks
 from paddock.node.settings import AgentSettings
 from paddock.node.sweep import Sweep
 
@@ -100,6 +101,8 @@ class Agent:
         journal = Journal(world.files, settings.data / "vms")
         await journal.load()
         host, tart_version = await world.host.facts(), await self._tart_version()
+        leaks = SeatLeaks(world.files, settings.data / "leaks.json", world.clock, host)
+        await leaks.load()
         book = GoldenBook(
             world.files, settings.data / "goldens.json", world.clock, boot_id=host.boot_id, tart=tart_version
         )
@@ -129,6 +132,7 @@ class Agent:
             clock=world.clock,
             rng=world.rng,
             hold=HoldTime(world.clock),
+            leaks=leaks,
         )
         heartbeat = Heartbeat(context, tart_version)
         await self._not_taken(heartbeat)
@@ -287,7 +291,8 @@ class Agent:
         return Health(
             not_ready=problem,
             disk_pressure=f"{context.pressure}: no Pod is taken until space is free" if short else "",
-            slots_leaked=context.slots_leaked,
+            slots_leaked=context.leaks.now(),
+            slots_leak_often=context.leaks.often(),
             long_uptime=f"the Mac is up for {days:.0f} days: reboot it when it is idle" if long else "",
             clock_skew=_SKEWED if self._clock_is_wrong else "",
             journal_unreadable=context.journal.complaint,
