@@ -10,8 +10,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from paddock.base.programs import ProgramTimeoutError, run_program
 from paddock.node.host import Disk, HostFacts
-from paddock.node.programs import ProgramTimeoutError, run_program
 
 __all__ = ["MacHost"]
 

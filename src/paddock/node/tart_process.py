@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from paddock.base.processes import process_exists
+from paddock.base.programs import Ended, ProgramTimeoutError, run_program
 from paddock.node.machines import (
     Download,
     Liveness,
@@ -26,7 +27,6 @@ from paddock.node.machines import (
     VmRunningError,
 )
 from paddock.node.process_table import lock_is_held, runs_vm
-from paddock.node.programs import Ended, ProgramTimeoutError, run_program
 
 __all__ = ["TartProcess"]
 
