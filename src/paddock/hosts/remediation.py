@@ -222,7 +222,7 @@ def _seen(
         what, first = f"its Node is not ready ({ready.reason or ready.status})", KICK_SESSION if heard else RESTART
         return Trouble(what, _turned(ready, since), first=first, heard=heard)
     if (leaked := said.get("VMSlotsLeaked")) is not None and leaked.status == "True":
-        what = "macOS refuses it VMs although none runs (VMSlotsLeaked)"
+        what = "macOS counts VMs there that are gone (VMSlotsLeaked)"
         return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT, heard=True)
     if (long := said.get("LongUptime")) is not None and long.status == "True":
         what = f"it has been up for too long (LongUptime: {long.message or long.reason})"

@@ -10,8 +10,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from paddock.base.programs import ProgramTimeoutError, run_program
 from paddock.node.host import Disk, HostFacts
-from paddock.node.programs import ProgramTimeoutError, run_program
 
 __all__ = ["MacHost"]
 
@@ -58,7 +58,7 @@ class MacHost:
             booted_at=datetime.fromtimestamp(int(boot[1]), UTC),
             cpus=os.cpu_count() or 1,
             memory_bytes=int(await self._must("sysctl", "-n", "hw.memsize")),
-            os_image=f"macOS {platform.mac_ver()[0]}",
+            os_image=f"macOS {platform.mac_ver()[0]} ({(await self._must('sysctl', '-n', 'kern.osversion')).decode().strip()})",
             kernel=platform.release(),
             address=self._address,
             hostname=socket.gethostname(),

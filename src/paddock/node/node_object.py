@@ -27,6 +27,7 @@ class Health(msgspec.Struct, frozen=True):
     not_ready: str = ""
     disk_pressure: str = ""
     slots_leaked: str = ""
+    slots_leak_often: str = ""
     long_uptime: str = ""
     clock_skew: str = ""
     journal_unreadable: str = ""
@@ -112,6 +113,12 @@ def conditions(health: Health, before: Iterable[NodeCondition], now: datetime) -
             bool(health.slots_leaked),
             "RebootNeeded" if health.slots_leaked else "SlotsFree",
             health.slots_leaked or "macOS grants VMs as it should",
+        ),
+        condition(
+            "VMSlotsLeakOften",
+            bool(health.slots_leak_often),
+            "MacOSBuild" if health.slots_leak_often else "SlotsStay",
+            health.slots_leak_often or "no macOS of this Mac lost more than one VM's seat within a day",
         ),
         condition(
             "LongUptime",

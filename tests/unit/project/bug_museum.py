@@ -35,7 +35,7 @@ from paddock.hosts import (
     verify,
 )
 from paddock.hosts.bootstrap import drift
-from paddock.node import decide, goldens, pods, pulling
+from paddock.node import decide, goldens, pods, pulling, seat_leaks
 from paddock.node.machines import Liveness
 
 __all__ = ["EXHIBITS", "Exhibit"]
@@ -635,6 +635,15 @@ def _(machines: Any, needed: Any, running: Any, since: Any) -> list[str]:
 
 
 _RECLAIM_ORDER = goldens.reclaim_order
+
+
+@_exhibit("one leaked seat is invisible", "tart#1217", seat_leaks.leaked_seats, "node/test_seat_leaks.py")
+def _(alive: int) -> int:
+    """A leak is seen only where no VM runs."""
+    return 0 if alive else _LEAKED_SEATS(alive)
+
+
+_LEAKED_SEATS = seat_leaks.leaked_seats
 
 
 def table() -> str:

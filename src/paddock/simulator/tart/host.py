@@ -35,7 +35,7 @@ class SimulatedHost:
             booted_at=self.booted_at,
             cpus=8,
             memory_bytes=16 * 1024**3,
-            os_image="macOS 26.3",
+            os_image="macOS 26.3 (25D125)",
             kernel="25.3.0",
             address=self.address,
             hostname=self.name,
