@@ -74,6 +74,7 @@ STRATEGIES: Final = {"RestartAgent": RESTART, "Reboot": REBOOT, "Reinstall": REI
 _LOOK_AGAIN: Final = 60.0
 _BROKEN: Final = frozenset({"error", "locked", "locking"})
 _NO_SESSION: Final = "NoSession"
+_EGRESS_OPEN: Final = "EgressOpen"
 _DID: Final = {
     RESTART: "its agent was started anew",
     KICK_SESSION: "its user was logged in anew",
@@ -217,10 +218,10 @@ def _seen(
     said = {each.type: each for each in node.status.conditions}
     ready = said.get("Ready")
     if ready is not None and ready.status != "True":
-        # An agent that reports a lost session is well itself.
-        heard = ready.reason == _NO_SESSION
-        what, first = f"its Node is not ready ({ready.reason or ready.status})", KICK_SESSION if heard else RESTART
-        return Trouble(what, _turned(ready, since), first=first, heard=heard)
+        # An agent that reports why no VM may start is well itself.
+        first = {_NO_SESSION: KICK_SESSION, _EGRESS_OPEN: SOFT_REBOOT}.get(ready.reason, RESTART)
+        what = f"its Node is not ready ({ready.reason or ready.status})"
+        return Trouble(what, _turned(ready, since), first=first, heard=first != RESTART)
     if (leaked := said.get("VMSlotsLeaked")) is not None and leaked.status == "True":
         what = "macOS counts VMs there that are gone (VMSlotsLeaked)"
         return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT, heard=True)

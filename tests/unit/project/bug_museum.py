@@ -34,7 +34,7 @@ from paddock.hosts import (
     validation,
     verify,
 )
-from paddock.hosts.bootstrap import drift
+from paddock.hosts.bootstrap import drift, launchd
 from paddock.node import decide, goldens, pods, pulling, seat_leaks
 from paddock.node.machines import Liveness
 
@@ -80,6 +80,7 @@ _VERDICT, _JUDGE = orphans.verdict, sweep.judge
 _OCCUPANCY, _DRAIN = disruption.occupancy, disruption.drain_step
 _DECIDE, _PLAN = decide.decide, fleet.plan
 _CLAIM, _RELEASE, _SWEEP, _ORPHANS = (f"hosts/test_{name}.py" for name in ("claim", "release", "sweep", "orphans"))
+_DAEMON = launchd.daemon_plist
 _HEALTH_CHECK = "hosts/test_health_check.py"
 _DISRUPTION, _REMEDIATION, _RECOVERY = (f"hosts/test_{name}.py" for name in ("disruption", "remediation", "recovery"))
 _BREAKER, _FLEET, _VERIFY, _DELETE = (f"hosts/test_{name}.py" for name in ("breaker", "fleet", "verify", "delete"))
@@ -530,8 +531,14 @@ def _(seen: Any, node: Any, **more: Any) -> Any:
 @_exhibit("a drain gives jobs up by itself", "H1, fleeting/taskscaler#20", disruption.drain_step, _DISRUPTION)
 def _(seen: Any, node: Any, **more: Any) -> Any:
     """Every drain is forced."""
-    more["forced"] = True
+    more["force"] = disruption.Force(everything=True)
     return _DRAIN(seen, node, **more)
+
+
+@_exhibit("who gives one job up gives all up", "our own: a job that came later", disruption.force_of, _DISRUPTION)
+def _(annotations: Any) -> Any:
+    """Force is the whole Mac's, whatever Pods it names."""
+    return disruption.Force(everything=bool(annotations.get(disruption.FORCE)))
 
 
 @_exhibit("taken without a fence", "CAPI drain races the scheduler", disruption.drain_step, _DISRUPTION)
@@ -566,6 +573,17 @@ def _(*_: Any) -> Any:
 
 
 # On the Mac
+
+
+@_exhibit(
+    "a flush opens private networks",
+    "our own: loaded at boot only",
+    launchd.daemon_plist,
+    "hosts/bootstrap/test_jobs.py",
+)
+def _(label: str, program: str, **_: Any) -> str:
+    """The packet filter's rules are loaded at the start of the Mac, and never again."""
+    return _DAEMON(label, program)
 
 
 @_exhibit("a probe that fails ends a VM", "ORCH#454", decide.decide, _NODE)
