@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from paddock.kube.client import Client
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import JobSource
 from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.http.concerns import Concern
 
 __all__ = ["Application", "Options", "in_background"]
 
@@ -74,6 +75,8 @@ class Application:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     world: WorldProcess | None = None
     """The simulated world, where there is one."""
+    concerns: Callable[[], Sequence[Concern]] = tuple
+    """What the database and its disk say of themselves, once there is one."""
     metrics: KubeMetrics = field(init=False)
     client: Client = field(init=False)
 

@@ -122,7 +122,7 @@ def survey(
 def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix: str) -> SweepRow:
     from paddock.clients.scaleway import Server
     from paddock.hosts.orphans import verdict
-    from paddock.hosts.sweep import OBSERVATIONS_NEEDED, HealLedger, Leave, Reclaim, judge, recorded
+    from paddock.hosts.sweep import OBSERVATIONS_NEEDED, HealLedger, Leave, Reclaim, judge, ours
     from paddock.kube.conditions import get_condition
 
     status, meta = host.status, host.metadata
@@ -143,7 +143,7 @@ def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix:
     told = get_condition(status.conditions, "Ready")
     # What the operator wrote down is the first sighting, this look is the second.
     seen = OBSERVATIONS_NEEDED if (told is not None and told.reason == judged.reason) else 1
-    action = judge(status.cloud_name, judged, seen, claim_name_prefix, ours=recorded(host))
+    action = judge(status.cloud_name, judged, seen, claim_name_prefix, given=ours(host, status.cloud_name))
     match action:
         case Reclaim(why):
             done = "reclaim"
@@ -215,7 +215,7 @@ def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ..
     facts.append(
         f"name: machine {by_name.metadata.namespace}/{by_name.metadata.name} is called {status.cloud_name}"
         if by_name is not None
-        else f"name: {status.cloud_name}, {_sort(owners.kind_of(status.cloud_name, pool_prefix).value)}, and no machine's"
+        else f"name: {status.cloud_name}, {_sort(owners.kind_of(status.cloud_name, pool_prefix, host).value)}, and no machine's"
     )
     facts.append(f"cloud: {status.cloud_status or 'no status'}, {'' if status.delivered else 'not '}delivered")
     if status.deletion_scheduled:

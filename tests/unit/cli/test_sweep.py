@@ -16,7 +16,7 @@ from paddock.cli.sweep import survey
 from paddock.kube.objects import Condition
 
 OURS = "tuist-tuist-"
-CLAIMED = {"epoch": 1}
+CLAIMED = {"epoch": 1, "last_machine": f"{OURS}m-1"}
 """This cluster's ledger says that the host was its own once."""
 TOLD = (Condition(type="Ready", status="False", reason="NoOwner", message="nobody's", last_transition_time=NOW),)
 
@@ -89,7 +89,16 @@ def put(cluster: Cluster, obj: Any) -> Any:
 def filled(cluster: Cluster) -> Cluster:
     owner = put(cluster, machine("m-1", server_id=SERVER_ID))
     put(cluster, host(spec={"claim": claim(owner)}, cloud_name="m-1", state="owned"))
-    put(cluster, host(OTHER_ID, spec=CLAIMED, cloud_name=f"{OURS}lost", state="stranded", conditions=TOLD))
+    put(
+        cluster,
+        host(
+            OTHER_ID,
+            spec={"epoch": 1, "last_machine": f"{OURS}lost"},
+            cloud_name=f"{OURS}lost",
+            state="stranded",
+            conditions=TOLD,
+        ),
+    )
     return cluster
 
 

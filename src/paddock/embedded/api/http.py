@@ -12,7 +12,7 @@ import msgspec
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
-from paddock.embedded.api import status
+from paddock.embedded.api import admission, status
 from paddock.embedded.api.access import Access
 from paddock.embedded.api.bodies import Message, Receive, drain, promises_body, read_body
 from paddock.embedded.api.builtin.definitions import CRDS, rules_not_evaluated
@@ -106,6 +106,8 @@ class ApiServer:
                     request=f"{scope['method']} {scope['path']}",
                     said=str(failure),
                 )
+        except RecursionError:
+            answer = _refusal(admission.too_deep())  # before anything was stored: writes check the depth
         except Exception:
             log.exception("request failed", method=scope["method"], path=scope["path"])
             answer = _refusal(status.internal("see the log of paddock"))
@@ -153,14 +155,16 @@ class ApiServer:
         return HttpResponse(outcome.code, outcome.body, warnings=(*outcome.warnings, *more))
 
     async def _authorize(self, call: ApiCall, target: Target) -> None:
+        fields = demanded(call.query.get("fieldSelector", ""))
         asked = Attributes(
             verb_of(call, target),
             target.group,
             target.plural,
             target.subresource,
             target.namespace,
-            target.name,
-            fields=demanded(call.query.get("fieldSelector", "")),
+            # As the real one does: a list of one name is a right to that name.
+            target.name or fields.get("metadata.name", ""),
+            fields=fields,
         )
         if not await self._access.authorizer.allows(call.user, asked):
             refused = status.forbidden(asked.refusal(call.user), target.kind, target.name)

@@ -213,6 +213,7 @@ class RunnerPool(KubeObject, frozen=True, kw_only=True):
             Column("Age", ".metadata.creationTimestamp", "date"),
         ),
         description="A set of warm runner Pods of one shape.",
+        longest_name=63,  # it is the value of a label
     )
 
     spec: RunnerPoolSpec

@@ -9,14 +9,19 @@ from typing import Any, Final, LiteralString, TypeVar, cast
 import msgspec
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from paddock.base.clock import Clock
-from paddock.base.dsn import problem_of_dsn
+from paddock.base.dsn import connect, line_options, notice_our_end, problem_of_dsn
 from paddock.base.migrations import migrate
-from paddock.runners.ledger.errors import InvalidEntryError, LedgerUnavailableError, UnknownAccountError
+from paddock.base.refusals import Refusals
+from paddock.runners.ledger.errors import (
+    InvalidEntryError,
+    LedgerSlowError,
+    LedgerUnavailableError,
+    UnknownAccountError,
+)
 
 __all__ = ["Connection", "Database", "Params", "Pool", "columns", "make_pool", "prepare"]
 
@@ -37,15 +42,8 @@ CUT_OFF = """
 -- people_may_be_cut_off
 SELECT set_config('statement_timeout', %s, true)
 """
-_LOST: Final = {
-    "connect_timeout": 5,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
-}
-"""A server that vanishes without a word (a failover, a cut line) is noticed within seconds. By its defaults the system would
-keep a statement waiting for two hours, and whoever made it: a pass of healing has no deadline of its own."""
+_RACES: Final = ("40", "55P03")
+"""Two that wanted the same: the loser tries again, and nothing is wrong with the database."""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -90,23 +88,18 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.
         await connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
         # Admission counts after it locked, and must see who came before: whatever the server's own default may be.
         await connection.execute("SET default_transaction_isolation TO 'read committed'")
+        await notice_our_end(connection)
 
     return _LifoPool(
         conninfo,
         min_size=min(2, size),
         max_size=size,
         timeout=timeout,
-        kwargs={"autocommit": True, "application_name": "paddock-ledger", **_unless_told(conninfo)},
+        kwargs={"autocommit": True, "application_name": "paddock-ledger", **line_options(conninfo)},
         configure=configure,
         open=False,
         name="ledger",
     )
-
-
-def _unless_told(conninfo: str) -> dict[str, int]:
-    """What the DSN itself says about a lost server counts."""
-    said = conninfo_to_dict(conninfo)
-    return {name: value for name, value in _LOST.items() if name not in said}
 
 
 async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...]:
@@ -114,7 +107,7 @@ async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...
     _check_schema(schema)
     _check_conninfo(conninfo)
     try:
-        async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        async with await connect(conninfo, application_name="paddock-ledger-migration") as connection:
             name = sql.Identifier(schema)
             # Asked first, so that a role that may use the schema but create none can start a prepared ledger.
             cursor = await connection.execute("SELECT to_regnamespace(%s) IS NULL", [schema])
@@ -130,10 +123,11 @@ async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...
 
 
 class Database:
-    """Runs statements. Outside `transaction` each is a transaction of its own."""
+    """Runs statements. Outside `transaction` each is a transaction of its own. `refusals` is what it was refused of late."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, clock: Clock) -> None:
         self._pool = pool
+        self.refusals = Refusals(clock)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -150,15 +144,26 @@ class Database:
                     await connection.close()
                     raise
         except (PoolTimeout, PoolClosed) as error:
+            self.refusals.refused(str(error), away=True)
             raise LedgerUnavailableError(f"no connection to the ledger's database is free: {error}") from error
         except psycopg.errors.ForeignKeyViolation as error:
             raise UnknownAccountError(_primary(error)) from error
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise InvalidEntryError(_primary(error)) from error
+        except psycopg.errors.QueryCanceled as error:
+            raise LedgerSlowError(f"the ledger's database took too long: {_primary(error)}") from error
         except psycopg.errors.ReadOnlySqlTransaction as error:
+            self.refusals.refused(_primary(error))
             raise LedgerUnavailableError(f"the ledger's database takes no writes: {error}") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if not (error.sqlstate or "").startswith(_RACES):
+                self.refusals.refused(_primary(error), away=_is_away(error))
             raise LedgerUnavailableError(f"the ledger's database went away: {error}") from error
+        except psycopg.InternalError as error:
+            if (error.sqlstate or "").startswith("XX"):
+                self.refusals.refused(_primary(error))
+            raise
+        self.refusals.answered()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -219,6 +224,11 @@ async def fetch_one(
         return await cursor.fetchone()
 
 
+def _is_away(error: psycopg.Error) -> bool:
+    """Whether nobody answered: a connection that broke (08, or without a state), a server that stops or starts (57P)."""
+    return (error.sqlstate or "08").startswith(("08", "57P"))
+
+
 def _primary(error: psycopg.Error) -> str:
     # The detail line may quote whole rows; the constraint's name says what is wrong.
-    return error.diag.message_primary or type(error).__name__
+    return error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
