@@ -4,9 +4,12 @@ import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from unit.cli.scene import Scene
 from unit.cli.test_changing import one
 from unit.hosts.made import machine
@@ -141,6 +144,20 @@ def test_without_a_cluster_it_says_how_to_name_one(scene: Scene):
     assert outcome.exit_code == 3
     assert "✗ cluster" in outcome.output
     assert "--kubeconfig" in outcome.output
+
+
+async def test_an_app_without_webhooks_needs_no_secret_of_one(tmp_path: Path):
+    key = rsa.generate_private_key(65537, 2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "app.pem").write_bytes(key)
+    where = {
+        "PADDOCK_GITHUB_API_URL": "http://127.0.0.1:1",
+        "PADDOCK_GITHUB_PRIVATE_KEY_FILE": str(tmp_path / "app.pem"),
+    }
+    secret, reached = await github({"PADDOCK_GITHUB_APP_ID": "7", "PADDOCK_GITHUB_WEBHOOKS": "off", **where})
+    assert (secret.state, "GitHub is asked for jobs" in secret.found) == ("ok", True)
+    assert reached.state == "problem"
 
 
 async def test_bad_credentials_are_named_and_never_shown():

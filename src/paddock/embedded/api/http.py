@@ -30,6 +30,7 @@ from paddock.embedded.api.reviews import Reviews
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.api.watches import Frames, watch
 from paddock.embedded.api.writes import Writes, makes_what_is_absent
+from paddock.kube.version import KUBERNETES
 
 __all__ = ["ApiServer"]
 
@@ -65,14 +66,11 @@ class ApiServer:
     read; only the health endpoints are open.
     """
 
-    def __init__(
-        self, objects: Objects, access: Access, clock: Clock, rng: random.Random, *, version: str = "v1.32.0"
-    ) -> None:
+    def __init__(self, objects: Objects, access: Access, clock: Clock, rng: random.Random) -> None:
         self._objects = objects
         self._access = access
         self._clock = clock
         self._rng = rng
-        self._version = version
         self._writes = Writes(objects)
         self._reviews = Reviews(objects, access)
         self._streams: set[asyncio.Task[Any]] = set()
@@ -274,12 +272,12 @@ class ApiServer:
         return HttpResponse(200, _encode(found), headers=headers)
 
     def _version_info(self) -> dict[str, str]:
-        major, minor, _ = self._version.removeprefix("v").split(".", 2)
+        major, minor, _ = KUBERNETES.removeprefix("v").split(".", 2)
         # Every field that a real server has: the official clients refuse an answer without one of them.
         return {
             "major": major,
             "minor": minor,
-            "gitVersion": f"{self._version}+paddock",
+            "gitVersion": f"{KUBERNETES}+paddock",
             "gitCommit": "",
             "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z",
