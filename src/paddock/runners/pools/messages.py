@@ -9,6 +9,7 @@ from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
 from paddock.runners.api import RunnerPool
+from paddock.runners.api.dispatch_label import another_keeps
 from paddock.runners.pools.admission import Admission
 from paddock.runners.pools.pod_predicates import scheduled_at, unschedulable
 
@@ -51,7 +52,7 @@ class PoolMessages:
     """What there is to say besides the counts."""
 
     problem: str | None = None
-    namesakes: Sequence[str] = ()
+    label_keeper: RunnerPool | None = None
     refused: Admission | None = None
     create: int = 0
     rolling: int = 0
@@ -75,10 +76,8 @@ def _verdict(pool: RunnerPool, counts: Counts, saying: PoolMessages) -> tuple[st
     if saying.problem is not None:
         return "False", "InvalidConfiguration", f"no Pod is created: {saying.problem}"
     said = counts.sentence
-    if saying.namesakes:
-        others = ", ".join(sorted(saying.namesakes))
-        text = f"its dispatch label {pool.spec.dispatch_label} is also that of {others}, so jobs with it go to none of them"
-        return "False", "AmbiguousDispatchLabel", f"{text}: give each pool its own; {said}"
+    if saying.label_keeper is not None:
+        return "False", "AmbiguousDispatchLabel", f"{another_keeps(pool, saying.label_keeper)}; {said}"
     if saying.unplaceable is not None and saying.unplaceable.status == "False":
         return "False", "Unschedulable", f"{said}; {saying.unplaceable.message}"
     missing = counts.wanted - counts.living

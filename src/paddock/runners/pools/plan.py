@@ -119,7 +119,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
         counts,
         PoolMessages(
             problem=problem,
-            namesakes=seen.namesakes,
+            label_keeper=seen.label_keeper,
             refused=admitted,
             create=create,
             rolling=len(draft.mark) + sum(each.kind == "rolled" for each in draft.retire),

@@ -573,10 +573,10 @@ def test_a_docker_daemon_without_a_vm_of_its_own_fails_closed() -> None:
     assert names(made.reap) == ["ended"]
 
 
-def test_two_pools_with_one_dispatch_label_both_say_so() -> None:
-    made = planned(pool(replicas=1), [pod("a")], namesakes=["twin"])
+def test_of_two_pools_with_one_dispatch_label_the_one_that_gets_no_job_says_so() -> None:
+    made = planned(pool(replicas=1), [pod("a")], label_keeper=pool("twin"))
     assert reason(made) == "AmbiguousDispatchLabel"
-    assert "twin" in message(made)
+    assert "pool twin has had the dispatch label" in message(made)
 
 
 def test_a_shortage_of_room_is_measured_on_the_pool_and_one_pod_keeps_asking() -> None:
