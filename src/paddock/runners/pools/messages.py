@@ -122,7 +122,7 @@ def placeable(pool: RunnerPool, living: Sequence[Pod], counts: Counts, now: date
             type=PLACEABLE,
             status="False",
             reason="Unschedulable",
-            message=f"{told}; add a Node or make room; one Pod keeps asking, and Pods that end are replaced",
+            message=f"{told}; {_room_for(pool)}; one Pod keeps asking, and Pods that end are replaced",
             last_transition_time=began,
         )
     if before is None or before.status == "True":
@@ -134,6 +134,11 @@ def placeable(pool: RunnerPool, living: Sequence[Pod], counts: Counts, now: date
     if since is not None and any(at > since for at in placed):
         return _found_room()
     return before
+
+
+def _room_for(pool: RunnerPool) -> str:
+    size = f"{pool.spec.pod_cpu_milli / 1000:g} CPUs and {pool.spec.pod_memory_mb} MB"
+    return f"each asks for {size}: make room, add a {'Mac' if pool.spec.os == 'darwin' else 'Node'}, or ask for less"
 
 
 def _found_room() -> Condition:
