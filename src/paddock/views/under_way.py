@@ -125,6 +125,6 @@ def _limits(summary: QueueSummary | None) -> Iterable[Problem]:
     one = summary.withheld == 1
     sentence = (
         f"{summary.withheld} job{' waits' if one else 's wait'} for the limit of {'its' if one else 'their'} account: "
-        "each is handed out when another of the account has ended, or when the limit is raised"
+        "each is handed out as soon as its account holds little enough for it, or when the limit is raised"
     )
     yield Problem(_NO_IMPACT, "limits", sentence, commands=("paddock accounts list", "paddock get jobs"))

@@ -273,7 +273,7 @@ async def _pod(name: str, seen: PageData, ledger: LedgerReader | None) -> Object
         name = page.name or name
     else:
         return None
-    said = why_pod(name, pod, page, seen.now)
+    said = await _pod_explained(asked, ledger) or why_pod(name, pod, page, seen.now)
     session = page.session if page is not None else None
     facts = [
         ("phase", pod.status.phase if pod is not None else "gone"),
@@ -347,6 +347,14 @@ async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage 
         phases=phases_of(page, seen.now),
         log=await _log(ledger, session.pod_uid if (session := _session(page, job_id)) is not None else ""),
     )
+
+
+async def _pod_explained(asked: str, ledger: LedgerReader | None) -> Explanation | None:
+    """As dispatch says it to `paddock why` as well: it knows whom it refuses. None where it cannot be asked."""
+    try:
+        return await ledger.explainer.pod(asked) if ledger is not None and asked.isprintable() else None
+    except LedgerError:
+        return None
 
 
 def _session(page: JobPage, job_id: int) -> Session | None:

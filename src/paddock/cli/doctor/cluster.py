@@ -1,6 +1,5 @@
 """What the cluster must offer: definitions that are current, a clock like ours, a service that answers, pools that fit."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -268,21 +267,21 @@ def prefix_checks(
 def pool_checks(pools: "list[RunnerPool]", nodes: "list[Node]") -> "list[Check]":
     """Labels that two pools share, and pools whose fleet has no Node. Pure."""
     from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL
+    from paddock.runners.api.dispatch_label import another_keeps, label_keeper
 
     if not pools:
         return [unknown("pools", "there is none, so no job is taken", "create a RunnerPool")]
-    checks, by_label = [], defaultdict(list)
+    checks = []
     for pool in pools:
-        by_label[pool.spec.dispatch_label].append(pool.metadata.name)
+        keeper = label_keeper(pools, pool.spec.dispatch_label)
+        if keeper is not None and keeper is not pool and pool.metadata.deletion_timestamp is None:
+            found, _, fix = another_keeps(pool, keeper).partition(": ")
+            checks.append(bad(f"pool {pool.metadata.name}", found, fix))
         key = FLEET_LABEL if pool.spec.os == "darwin" else LINUX_POOL_LABEL
         if not any(node.metadata.labels.get(key) == pool.spec.fleet_selector for node in nodes):
             found = f"no Node has the label {key}={pool.spec.fleet_selector}"
             fix = f"make a fleet of that name, or correct spec.fleetSelector of RunnerPool {pool.metadata.name}"
             checks.append(bad(f"pool {pool.metadata.name}", found, fix))
-    for label, names in by_label.items():
-        if len(names) > 1:
-            found = f"{' and '.join(sorted(names))} share the dispatch label {label}, so that no job goes to either"
-            checks.append(bad("pools", found, "give each pool its own spec.dispatchLabel"))
     return checks or [good("pools", f"{len(pools)}, each with its own label and Nodes")]
 
 
