@@ -357,7 +357,7 @@ ROUTES: Final = {
     "GET /api/v1/leaks": (_PEOPLE, "What looks like a leak, and when that is decided."),
     "GET /api/v1/concerns": (
         _PEOPLE,
-        "How the ways to the database and from the operator are secured (not in `paddock up`).",
+        "What dispatch stands on and how that is: whether the database takes writes, room on its disk, TLS to it and from the operator.",
     ),
     "GET /healthz": (_PEOPLE, "`ok`, or what is wrong with 503."),
     "GET /readyz": (_PEOPLE, "The same, for whether requests may come."),

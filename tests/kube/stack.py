@@ -203,6 +203,7 @@ class Stack:
         pool = {
             "image": IMAGE,
             "dispatchLabel": LABEL,
+            "jobSource": "Webhook",
             "autoscaling": {"enabled": False},
             # One runs, one waits: the next job need not wait for the operator that was killed.
             "replicas": 2,
@@ -217,7 +218,7 @@ class Stack:
             "macosFleet": {**given["macosFleet"], "replicas": 1, "tart": tart, "logsPort": free_port()},
             "operator": {**given["operator"], "apiServerURL": self.plane.url},
             "dispatch": {**given["dispatch"], "runnerURL": self.dispatch_url},
-            "github": {"apiURL": self.world.github_url},
+            "github": {"apiURL": self.world.github_url, "webhooks": True},
             "runnerPools": {"macos": {**given["runnerPools"]["macos"], **pool}},
         }
 

@@ -51,7 +51,8 @@ class Image:
         self.buildah("config", "--env", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", base)
         self.buildah("commit", "-q", base, f"docker.io/library/{BASE}")
         how = ("--pull-never", "--isolation=chroot", "--network=host")
-        self.buildah("bud", *how, "-t", "paddock:test", ROOT)
+        # The interpreter for Macs is fetched from where nothing of these tests may depend on.
+        self.buildah("bud", *how, "--build-arg", "AGENT_BUNDLE=none", "-t", "paddock:test", ROOT)
         container = self.buildah("from", "--pull-never", "paddock:test")
         self.mounted = Path(self.buildah("mount", container))
         config = json.loads(self.buildah("inspect", "--type", "image", "paddock:test"))["OCIv1"]["config"]
@@ -110,8 +111,8 @@ def test_every_command_starts_and_names_what_it_lacks(image: Image, words: tuple
     assert "Traceback" not in done.stderr
 
 
-def test_without_an_interpreter_for_macs_doctor_says_what_is_missing(image: Image) -> None:
+def test_an_image_that_was_asked_to_have_no_bundle_says_so(image: Image) -> None:
     assert (image.mounted / "opt/paddock/share").is_dir()
     said = image.command("paddock", "doctor")
     assert "the bundle for Macs is missing" in said.stdout
-    assert "MACOS_PYTHON_URL" in said.stdout
+    assert "make bundle" in said.stdout

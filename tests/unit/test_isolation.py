@@ -64,6 +64,8 @@ def test_a_hostile_checkout_home_and_environment_stay_unseen(tmp_path: Path):
     shutil.copy(ROOT / "pyproject.toml", checkout)
     for name in ("conftest.py", "isolation.py"):
         shutil.copy(ROOT / "tests" / name, tests)
+    for name in ("doubles", "integration"):
+        (tests / name).symlink_to(ROOT / "tests" / name)
     (tests / "test_looking.py").write_text(LOOKING, encoding="utf-8")
     environment = hostile(checkout, tmp_path / "home")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from paddock.kube.client import Client
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import JobSource
 from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.http.concerns import Concern
 
 __all__ = ["Application", "Options", "in_background"]
 
@@ -37,7 +38,7 @@ class Options:
     speed: float = 30.0
     jobs: float = 0.0
     """Jobs a minute of simulated time, as a share of what the hosts could run; 0 submits none."""
-    job_source: JobSource = "Webhook"
+    job_source: JobSource = "ScaleSet"
     """How the first pool of a simulation hears of its jobs."""
     seed: int | None = None
     world_linger: float = 1800.0
@@ -74,6 +75,8 @@ class Application:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     world: WorldProcess | None = None
     """The simulated world, where there is one."""
+    concerns: Callable[[], Sequence[Concern]] = tuple
+    """What the database and its disk say of themselves, once there is one."""
     metrics: KubeMetrics = field(init=False)
     client: Client = field(init=False)
 

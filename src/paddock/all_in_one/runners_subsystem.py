@@ -86,6 +86,7 @@ async def _service(application: Application, github: GitHubClient, secrets: Sequ
             registry=application.registry,
             kube_metrics=application.metrics,
             name="up",
+            concerns=application.concerns,
             scale_sets=github.scale_sets,
         ),
         application.options.dispatch,

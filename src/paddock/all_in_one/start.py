@@ -1,7 +1,7 @@
 """Everything on one machine: Postgres, the API, the controllers, dispatch and the page, started in order and stopped in reverse."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from paddock.all_in_one.application import Application, Options, in_background
+from paddock.all_in_one.disk_space import DiskSpace
 from paddock.all_in_one.fault_panel import FaultContext, SimulatedFaults
 from paddock.all_in_one.hosts_subsystem import hosts_subsystem
 from paddock.all_in_one.outage import Outage
@@ -33,7 +34,8 @@ from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.roles import cluster_identity, node_roles, renewal_binding
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
-from paddock.kube.manager import Manager
+from paddock.kube.manager import HealthProbes, Manager
+from paddock.runners.http.concerns import Concern, writes_concern
 from paddock.simulator.world.folder import WorldFolder
 from paddock.simulator.world.messages import Attachment, WorldOptions
 from paddock.views.dispatch_word import DispatchWord
@@ -48,7 +50,7 @@ from paddock.web.session_authentication import SessionAuthentication
 from paddock.web.shell import Site
 from paddock.web.watched import Sources, Watched
 
-__all__ = ["Options", "Running", "all_in_one"]
+__all__ = ["Options", "Running", "all_in_one", "unwell"]
 
 _GRACE = 1.0
 _MACHINES = ScalewayAppleSiliconMachine.RESOURCE
@@ -187,9 +189,17 @@ async def _store(application: Application) -> PostgresStore:
     await server.start()
     application.stack.push_async_callback(server.stop)
     application.dsn = server.dsn
-    return await application.stack.enter_async_context(
+    store = await application.stack.enter_async_context(
         await PostgresStore.open(server.dsn, clock=application.clock, rng=application.rng)
     )
+    space = DiskSpace(application.folder.root, application.clock)
+    if not application.options.dsn:
+        await in_background(application, "disk space", space.run)
+    application.concerns = lambda: [
+        *writes_concern(store.refusals.standing(), "the database of the API", "nothing is claimed, made or healed"),
+        *space.concerns(),
+    ]
+    return store
 
 
 async def _halves_and_page(application: Application, api: ApiServer) -> tuple[ASGIApp, RunnersSubsystem | None]:
@@ -213,7 +223,10 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
     for informer in sources.own:
         manager.add_informer(informer)
     ledger = LedgerReader(runners.service, application.clock, application.registry) if runners is not None else None
-    watched = Watched(sources, application.clock, ledger=ledger, told=hosts.inventory.problems.values)
+    concerns = runners.service.concerns if runners is not None else application.concerns
+    watched = Watched(
+        sources, application.clock, ledger=ledger, told=hosts.inventory.problems.values, concerns=concerns
+    )
     runbooks = Runbooks()
     live = Live(
         lambda: partial(front_parts, watched.seen(), runbooks.href),
@@ -256,11 +269,17 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
             past=runners is not None,
         ),
         application.registry,
-        healthy=lambda: None if (health := manager.readyz()).ok else health.text,
+        healthy=lambda: unwell(manager.readyz(), concerns()),
         # What is gone answers nobody: neither Pods and GitHub, nor commands.
         more=outage.behind([*runners.service.routes, *runners.service.readable]) if runners is not None else (),
     )
     return page, runners
+
+
+def unwell(ready: HealthProbes, concerns: Sequence[Concern]) -> str | None:
+    """What keeps it from its work, line by line; None where nothing does."""
+    stops = [one.found for one in concerns if one.weight == "stops"]
+    return "\n".join(stops if ready.ok else [ready.text, *stops]) or None
 
 
 def _faults(application: Application, watched: Watched, outage: Outage) -> SimulatedFaults | None:
@@ -273,6 +292,7 @@ def _faults(application: Application, watched: Watched, outage: Outage) -> Simul
         outage=outage,
         clock=application.clock,
         rng=application.rng,
+        webhooks=application.options.job_source == "Webhook",
     )
     faults = SimulatedFaults(
         context,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.completion_values import names_of
-from paddock.cli.connections import DECLINED, FAILED, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import DECLINED, FAILED
 from paddock.cli.output import confirmed, dry_run_flag, say
 from paddock.cli.progress import showing
 

@@ -163,7 +163,6 @@ async def _run(
     from paddock.kube import config as kube_config
     from paddock.kube.client import Client
     from paddock.kube.metrics import KubeMetrics
-    from paddock.runners.http.concerns import concerns_route
     from paddock.runners.ledger import SCHEMA, Ledger, Listener
     from paddock.runners.processes.dispatch import RunnerContext, RunnerService
     from paddock.web.guard import LOOPBACK, guarded_routes
@@ -191,6 +190,7 @@ async def _run(
                 registry=registry,
                 kube_metrics=metrics,
                 name=socket.gethostname(),
+                concerns=lambda: _concerns(dsn, listeners, clock),
                 scale_sets=github.scale_sets,
             )
             for concern in _concerns(dsn, listeners, clock):
@@ -213,11 +213,8 @@ async def _run(
                 stack.push_async_callback(_ended, asyncio.create_task(page.run(), name="page"))
                 routes = [
                     metrics_route(registry),
-                    *probe_routes(lambda: _alive(running), lambda: _ready(service, stop)),
-                    *guarded_routes(
-                        [*service.readable, concerns_route(lambda: _concerns(dsn, listeners, clock))],
-                        {*LOOPBACK, *page_hosts},
-                    ),
+                    *probe_routes(lambda: _alive(running, service), lambda: _ready(service, stop)),
+                    *guarded_routes(service.readable, {*LOOPBACK, *page_hosts}),
                     Mount("/", page.app),
                 ]
                 socket_ = bind(metrics_address[1], "--metrics-bind-address", metrics_address[0])
@@ -258,10 +255,13 @@ async def _ended(task: "asyncio.Task[None]") -> None:
         await task
 
 
-def _alive(running: "asyncio.Task[None]") -> "HealthProbes":
+def _alive(running: "asyncio.Task[None]", service: "RunnerService") -> "HealthProbes":
+    """What stops claims is said, and is no reason to start the process again: that would not mend it."""
     from paddock.kube.manager import HealthProbes
 
-    return HealthProbes(True) if not running.done() else HealthProbes(False, "the service has ended")
+    if running.done():
+        return HealthProbes(False, "the service has ended")
+    return HealthProbes(True, "\n".join(one.found for one in service.concerns() if one.weight == "stops") or "ok")
 
 
 def _ready(service: "RunnerService", stop: asyncio.Event) -> "HealthProbes":

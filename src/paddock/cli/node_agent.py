@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paddock.cli.exit_codes import judged
 from paddock.cli.listeners import BindAddress, metrics_app
 from paddock.cli.long_running import when_told_to_stop
 from paddock.cli.output import say
@@ -281,4 +282,4 @@ async def _check(flags: dict[str, Any], image: str) -> int:
     async for finding in check_mac(tart, host, DiskFiles(), flags["data"] / "check", image, SystemClock()):
         say(f"{'wrong' if finding.problem else 'ok':6}{finding.what}: {finding.problem or finding.seen}")
         wrong += bool(finding.problem)
-    return 3 if wrong else 0
+    return judged(needs_a_person=bool(wrong))

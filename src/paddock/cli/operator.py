@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
-"""The name of the lease; two operators that share it never act together."""
-
 
 @click.command("operator")
 @host_flags()
@@ -334,10 +331,10 @@ def _elector(
     client: "Client", settings: "HostSettings", clock: "Clock", rng: "random.Random", metrics: "KubeMetrics"
 ) -> "LeaderElector":
     from paddock.base.rng import new_uuid
-    from paddock.kube.leader import LeaderElectionConfig, LeaderElector
+    from paddock.kube.leader import OPERATOR_LEASE, LeaderElectionConfig, LeaderElector
 
     config = LeaderElectionConfig(
-        name=LEASE,
+        name=OPERATOR_LEASE,
         namespace=settings.namespace,
         # Unique to this process: a restarted container keeps its host name, and must not take its own old lease for held.
         identity=f"{socket.gethostname()}_{new_uuid(rng)}",

@@ -6,19 +6,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.connections import Reach, Reached, connected, left_by_up, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.output import as_json, as_yaml, say
 from paddock.cli.progress import showing
+from paddock.cli.service_state import operator_leases, service_state
 
 if TYPE_CHECKING:
-    from paddock.kube.builtin import Event
+    from paddock.kube.builtin import Event, Lease
     from paddock.views.health import FleetHealth, Numbers
 
-__all__ = ["command", "killed", "what_changed"]
+__all__ = ["command", "what_changed"]
 
 _WORST = 5
 _LOOK_EVERY = 2.0
@@ -39,23 +41,11 @@ _CHANGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Ledger:
-    """What the dispatch service says; None where it does not answer."""
-
-    summary: Any = None
-    heals: list[dict[str, Any]] | None = None
-    killed: int | None = None
-    forced: int = 0
-    silence: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Look:
     health: "FleetHealth"
     changes: dict[str, int]
     moving: Counter[str]
     """Machines that are not ready, by phase."""
-    silence: str
 
 
 @click.command("status")
@@ -85,14 +75,14 @@ async def _status(output: str, reach: Reach, *, everything: bool, watch: bool) -
         if output != "text":
             plain = {**asdict(look.health), "changes": look.changes}
             say(as_json(plain) if output == "json" else as_yaml(plain))
-            return 0 if look.health.ok else TROUBLE
+            return judged(needs_a_person=not look.health.ok)
         most = None if everything else _WORST
         while True:
             if watch:
                 click.clear()  # which does nothing in a pipe
             say(_screen(look, clock.now(), most=most))
             if not watch:
-                return 0 if look.health.ok else TROUBLE
+                return judged(needs_a_person=not look.health.ok)
             say(f"\n{clock.now():%H:%M:%S} UTC; Ctrl-C ends it")
             await clock.sleep(_LOOK_EVERY)
             look = await _looked(reached, clock.now())
@@ -103,10 +93,11 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
     from paddock.kube.builtin import Event, Node, Pod
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
     from paddock.views.health import survey
+    from paddock.views.leadership import nobody_leads, observed
 
     client = reached.client
     # All in gathers: of a task of its own that fails beside another, nobody would fetch the error, and Python prints its traceback.
-    (hosts, machines, fleets, pools, pods, events), (ledger, nodes) = await asyncio.gather(
+    (hosts, machines, fleets, pools, pods, events), (state, nodes, leases) = await asyncio.gather(
         asyncio.gather(
             client.list(ScalewayAppleSiliconHost),
             client.list(ScalewayAppleSiliconMachine),
@@ -115,53 +106,45 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
             client.list(Pod, label_selector=f"{RUNNER_LABEL}=true"),
             client.list(Event),
         ),
-        asyncio.gather(_ledger(reached), client.list(Node)),
+        asyncio.gather(service_state(reached), client.list(Node), _leases(reached)),
     )
-    done = [at for heal in ledger.heals or () if (at := _at(heal["done_at"])) is not None]
+    done = [at for heal in state.heals or () if (at := _at(heal["done_at"])) is not None]
     health = survey(
         hosts=hosts.items,
         machines=machines.items,
         fleets=fleets.items,
         pools=pools.items,
         pods=pods.items,
-        summary=ledger.summary,
+        summary=state.summary,
         now=now,
-        healed_last_day=None if ledger.heals is None else sum(now - at < timedelta(days=1) for at in done),
-        live_jobs_killed=ledger.killed,
-        live_jobs_forced=ledger.forced,
-        runners=bool(pools.items) or ledger.summary is not None,
+        healed_last_day=None if state.heals is None else sum(now - at < timedelta(days=1) for at in done),
+        live_jobs_killed=state.killed,
+        live_jobs_forced=state.forced,
+        runners=bool(pools.items) or state.summary is not None,
         nodes=nodes.items,
+        concerns=state.concerns,
+        unread=state.unread if pools.items else (),
+        leaderless=""
+        if leases is None
+        else nobody_leads(leases, now, observed=observed([*machines.items, *fleets.items, *pools.items])),
     )
     changes = what_changed(events.items, now)
     if healed := sum(now - at < _HOUR for at in done):
         changes["disagreements healed"] = healed
-    if ledger.summary is not None and ledger.summary.completed_last_hour:
-        changes["jobs ended"] = ledger.summary.completed_last_hour
+    if state.summary is not None and state.summary.completed_last_hour:
+        changes["jobs ended"] = state.summary.completed_last_hour
     moving = Counter(one.status.phase or "new" for one in machines.items if not one.status.ready)
-    return _Look(health, changes, moving, ledger.silence if pools.items else "")
+    return _Look(health, changes, moving)
 
 
-async def _ledger(reached: Reached) -> _Ledger:
-    """Silence is a finding here, not a reason to show nothing."""
-    import msgspec
-
-    from paddock.base.metrics import ALLOWED_KILLS
-    from paddock.runners.ledger.views import QueueSummary
+async def _leases(reached: Reached) -> "list[Lease] | None":
+    """None where `paddock up` is the operator, and where nobody may read them."""
+    from paddock.kube.errors import KubeError
 
     try:
-        summary, heals, metrics = await asyncio.gather(
-            reached.ledger.get("strip"), reached.ledger.get("heals?limit=1000"), reached.ledger.text("/metrics")
-        )
-    except Problem as problem:
-        return _Ledger(silence=str(problem))
-    known = None if summary is None else msgspec.convert(summary, QueueSummary)
-    return _Ledger(known, heals, killed(metrics), killed(metrics, rf'\{{path="(?:{"|".join(ALLOWED_KILLS)})"\}}') or 0)
-
-
-def killed(metrics: str | None, labels: str = r"(?:\{[^}]*\})?") -> int | None:
-    """How many jobs ended because of us, over all series or those with these labels; None where no process counts."""
-    found = re.findall(rf"^paddock_live_kills_total{labels} (\S+)$", metrics or "", re.MULTILINE)
-    return int(sum(map(float, found))) if found else None
+        return None if left_by_up(reached.client) else await operator_leases(reached)
+    except KubeError:
+        return None
 
 
 def what_changed(events: "Sequence[Event]", now: datetime) -> dict[str, int]:
@@ -202,8 +185,6 @@ def _screen(look: _Look, now: datetime, *, most: int | None) -> str:
             lines.append(f"  {one.about}: {one.sentence}{since}")
         if most is not None and len(health.going_on) > most:
             lines.append(f"  … and {len(health.going_on) - most} more: paddock status --all")
-    if look.silence:
-        lines += ["", look.silence]
     said = ", ".join(f"{count} {_of(count, what)}" for what, count in look.changes.items())
     return "\n".join([*lines, "", f"in the last hour: {said or 'nothing changed'}"])
 

@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 from paddock.clients.scaleway import Server
 from paddock.clients.scaleway.os_family import family_key
 from paddock.hosts import names
+from paddock.hosts.absence import GONE
 from paddock.hosts.api import HostClaim, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.first_contact import Refuse, first_contact
 from paddock.hosts.names import NameKind, Rename
@@ -134,7 +135,8 @@ def choose(
     fitting: list[ScalewayAppleSiliconHost] = []
     pooled = 0
     for host in hosts:
-        if names.kind_of(host.status.cloud_name, pool_prefix) is not NameKind.POOLED or host.spec.zone != spec.zone:
+        pooled_name = names.kind_of(host.status.cloud_name, pool_prefix) is NameKind.POOLED
+        if not pooled_name or host.spec.zone != spec.zone or host.status.state == GONE:
             continue
         pooled += 1
         refusal = _refusal(spec, host, intended, now)

@@ -18,6 +18,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconRemediation,
 )
 from paddock.hosts.bootstrap.contract import Bootstrapper
+from paddock.hosts.bootstrap.credentials import HostLogins
 from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.bootstrap.revocation import RevokedNodes
 from paddock.hosts.controllers.catalogue import Catalogue
@@ -47,6 +48,7 @@ from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
 from paddock.kube.reader import FreshReader
+from paddock.kube.stalled import Stalls
 from paddock.kube.store import CacheChange
 
 __all__ = ["HostOperator"]
@@ -83,12 +85,14 @@ class HostOperator:
         planes = Informer(client, ScalewayAppleSiliconControlPlane, clock=clock, rng=rng, metrics=metrics)
         self.remediations = Informer(client, RemediationObject, clock=clock, rng=rng, metrics=metrics)
         recorder = EventRecorder(client, "paddock", clock=clock, rng=rng, metrics=metrics)
+        self._stalls = Stalls(client, recorder, clock)
         elector = manager.elector
         lease_left: Callable[[], float] = elector.lease_left if elector is not None else lambda: math.inf
         catalogue = Catalogue(cloud, self.zones)
         self.context = ReconcileContext(
             client=client,
             fresh=FreshReader(client),
+            logins=HostLogins(client),
             cloud=cloud,
             fenced_cloud=FencedCloud(cloud, lease_left, settings.request_timeout),
             hosts=self.hosts.reader,
@@ -159,6 +163,7 @@ class HostOperator:
             rng=self._rng,
             metrics=self._metrics,
             workers=self._settings.workers,
+            stalls=self._stalls,
         )
 
     def _concerned(self, host: Host) -> list[Request]:

@@ -12,7 +12,7 @@ from paddock.hosts import names
 from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.names import NameKind
 
-__all__ = ["HostState", "Owners", "Verdict", "VerdictReason", "verdict"]
+__all__ = ["HostState", "Owners", "Verdict", "VerdictReason", "home_of", "verdict"]
 
 
 class HostState(StrEnum):
@@ -80,10 +80,16 @@ class Owners:
             ),
         )
 
-    def kind_of(self, name: str, pool_prefix: str) -> NameKind:
-        """What a name says, by the operator's pool and by those of the machines."""
-        kinds = {names.kind_of(name, prefix) for prefix in (pool_prefix, *self.pool_prefixes)}
-        return NameKind.POOLED if NameKind.POOLED in kinds else kinds.pop()
+    def pool_of(self, name: str, default: str, host: ScalewayAppleSiliconHost | None) -> str | None:
+        """The prefix by which a name is a pool's: the operator's, a machine's, or that of the pool in which the host was seen
+        when a machine still named it. None where it is none.
+        """
+        known = (default, *sorted(self.pool_prefixes), host.spec.pool_prefix if host is not None else "")
+        return next((prefix for prefix in known if names.kind_of(name, prefix) is NameKind.POOLED), None)
+
+    def kind_of(self, name: str, default: str, host: ScalewayAppleSiliconHost | None) -> NameKind:
+        """What a name says, by every pool that is known."""
+        return names.kind_of(name, self.pool_of(name, default, host) or "")
 
 
 def verdict(
@@ -133,7 +139,7 @@ def verdict(
             VerdictReason.OWNER_HAS_ANOTHER,
             f"machine {server.name} has the name of this server but runs on server {named.status.server_id}: this one bills, and does nothing",
         )
-    match owners.kind_of(server.name, pool_prefix):
+    match owners.kind_of(server.name, pool_prefix, host):
         case NameKind.POOLED if claim is not None:
             return Verdict(
                 HostState.POOLED,
@@ -162,6 +168,11 @@ def verdict(
             )
         case NameKind.OTHER:
             return _unowned(server, claim_name_prefix)
+
+
+def home_of(host: ScalewayAppleSiliconHost, default: str) -> str:
+    """The prefix of the pool that a host without a machine goes back to; empty where there is none."""
+    return host.spec.pool_prefix or default
 
 
 def _has_another(claimant: ScalewayAppleSiliconMachine, server: Server) -> bool:

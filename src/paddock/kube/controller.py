@@ -21,6 +21,7 @@ from paddock.kube.errors import ApiError, ConflictError, KubeError
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject, key_of
+from paddock.kube.stalled import Stalls
 from paddock.kube.store import CacheChange
 from paddock.kube.workqueue import QueueClosedError, WorkQueue
 
@@ -144,8 +145,9 @@ class Controller:
         timeout: float | None = None,
         backoff: Backoff | None = None,
         rest: Callable[[Request], float] | None = None,
+        stalls: Stalls | None = None,
     ) -> None:
-        """`rest`: for how many seconds an object is left alone after a look at it, where a look is dear; then all that
+        """`stalls` tells on the object itself that it cannot be reconciled. `rest`: for how many seconds an object is left alone after a look at it, where a look is dear; then all that
         happened meanwhile is one look. What happens after a rest is looked at at once.
         """
         self.name = name
@@ -157,6 +159,7 @@ class Controller:
         self._timeout = timeout
         self._backoff = backoff
         self._rest = rest
+        self._stalls = stalls
         self._sources: list[_Source[Any]] = []
         self._queue: WorkQueue[Request] | None = None
 
@@ -248,14 +251,28 @@ class Controller:
         context = {"controller": self.name, "namespace": request.namespace, "name": request.name}
         with structlog.contextvars.bound_contextvars(**context):
             try:
-                outcome = await self._once(queue, request)
+                outcome, error = await self._once(queue, request)
+                await self._tell(queue, request, error)
                 self._metrics.reconciles.labels(self.name, outcome).inc()
             finally:
                 active.dec()
                 self._metrics.reconcile_seconds.labels(self.name).observe(self._clock.monotonic() - began)
 
-    async def _once(self, queue: WorkQueue[Request], request: Request) -> str:
-        """One reconcile and what follows from it; its outcome for the metrics. Only cancellation comes out of it."""
+    async def _tell(self, queue: WorkQueue[Request], request: Request, error: BaseException | None) -> None:
+        """The object is still in hand: nobody reconciles it while it is written."""
+        main = next((source.informer for source in self._sources if source.mapper is itself), None)
+        obj = main.reader.get(request.name, request.namespace) if main is not None else None
+        if self._stalls is None or obj is None or isinstance(error, ConflictError):
+            return
+        if error is None:
+            await self._stalls.succeeded(self.name, obj)
+        else:
+            # A terminal error is not tried again, so that there is no second one to wait for.
+            failures = None if isinstance(error, TerminalError) else queue.failures(request)
+            await self._stalls.failed(self.name, obj, _told(error), failures)
+
+    async def _once(self, queue: WorkQueue[Request], request: Request) -> tuple[str, BaseException | None]:
+        """One reconcile and what follows from it: its outcome for the metrics, and the error. Only cancellation comes out."""
         deadline = asyncio.timeout(self._timeout)
         try:
             async with deadline:
@@ -263,31 +280,31 @@ class Controller:
             if isinstance(result, RequeueAfter):
                 queue.forget(request)
                 queue.add_after(request, result.seconds)
-                return "requeue_after"
+                return "requeue_after", None
             if isinstance(result, Done):
                 queue.forget(request)
-                return "done"
+                return "done", None
             wrong = TypeError(f"{self.name} must return Done or RequeueAfter, not {type(result).__name__}")
-            return self._failed(queue, request, wrong)
+            return self._failed(queue, request, wrong), wrong
         except TerminalError as error:
             queue.forget(request)
             _LOG.error("will not be tried again until it changes", problem=str(error))
-            return "terminal"
+            return "terminal", error
         except TimeoutError as error:
             if not deadline.expired():
-                return self._failed(queue, request, error)
+                return self._failed(queue, request, error), error
             wait = queue.add_rate_limited(request)
             _LOG.warning(
                 "took too long", limit=self._timeout, failures=queue.failures(request), again_in=round(wait, 1)
             )
-            return "timeout"
+            return "timeout", TimeoutError(f"it took longer than {self._timeout} s")
         except asyncio.CancelledError as error:
             if cancelled_by_somebody():
                 raise
             # Not ours: something that the reconcile awaited was cancelled. A worker must survive that.
-            return self._failed(queue, request, error)
+            return self._failed(queue, request, error), error
         except Exception as error:  # noqa: BLE001 - one object's trouble must never stop the others
-            return self._failed(queue, request, error)
+            return self._failed(queue, request, error), error
 
     def _failed(self, queue: WorkQueue[Request], request: Request, error: BaseException) -> str:
         wait = queue.add_rate_limited(request, error.retry_after if isinstance(error, ApiError) else None)
@@ -299,3 +316,10 @@ class Controller:
         else:
             _LOG.error("could not be reconciled", failures=failures, again_in=round(wait, 1), exc_info=error)
         return "error"
+
+
+def _told(error: BaseException) -> str:
+    """A refusal has its sentence; of anything else the type says most."""
+    if isinstance(error, KubeError):
+        return str(error)
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -116,7 +116,7 @@ def schema_of(kind: type[KubeObject]) -> Json:
     properties: Json = {
         "apiVersion": {"type": "string", "description": "The version of the schema that this object follows."},
         "kind": {"type": "string", "description": "What this object is."},
-        "metadata": {"type": "object"},
+        "metadata": _metadata(kind.RESOURCE.longest_name),
     }
     required: list[str] = []
     for field in info.fields:
@@ -129,6 +129,13 @@ def schema_of(kind: type[KubeObject]) -> Json:
             required.append(field.encode_name)
     text = kind.RESOURCE.description or _docstring(kind)
     return ({"description": text} if text else {}) | _object(properties, required)
+
+
+def _metadata(longest_name: int) -> Json:
+    """Of metadata a definition may restrict the name alone."""
+    if not longest_name:
+        return {"type": "object"}
+    return {"type": "object", "properties": {"name": {"type": "string", "maxLength": longest_name}}}
 
 
 def _object(properties: Json, required: list[str]) -> Json:

@@ -25,8 +25,10 @@ from paddock.kube.errors import AlreadyExistsError, ConflictError, KubeError, No
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 
-__all__ = ["LeaderElectionConfig", "LeaderElector"]
+__all__ = ["OPERATOR_LEASE", "LeaderElectionConfig", "LeaderElector"]
 
+OPERATOR_LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
+"""The name of the operator's lease; two operators that share it never act together."""
 _LOG = get_logger("leader")
 
 

@@ -45,6 +45,8 @@ class Resource:
     selectable: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict, hash=False)
     description: str = ""
+    longest_name: int = 0
+    """A longer name is refused at admission, such as one that is no value of a label; 0: whatever the server takes."""
 
     @property
     def api_version(self) -> str:

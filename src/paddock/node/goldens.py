@@ -22,7 +22,7 @@ from paddock.node.machines import Tart, TartError, Vm
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import GOLDEN_LABEL, golden_name, is_golden
 from paddock.node.pods import Refusal
-from paddock.node.pulling import pull_beside_vms
+from paddock.node.pulling import Progress, pull_beside_vms
 
 __all__ = ["LOW", "PRESSURE", "Goldens", "reclaim_order"]
 
@@ -78,6 +78,7 @@ class Goldens:
         self._wanted: dict[str, None] = {}
         self._failures: dict[str, _Failure] = {}
         self._pulling: str | None = None
+        self._progress = Progress()
         self._wake = asyncio.Event()
         self.changed: Callable[[], None] = lambda: None
         self.disk: Disk | None = None
@@ -107,7 +108,8 @@ class Goldens:
             )
         if self._pulling not in (None, image):
             return Refusal("ImagePulling", f"{image} waits until {self._pulling} is pulled")
-        return Refusal("ImagePulling", f"{image} is pulled")
+        so_far = f": {self._progress}" if self._progress.size else ""
+        return Refusal("ImagePulling", f"{image} is pulled{so_far}")
 
     async def used(self, image: str) -> None:
         """A Pod was cloned from this image just now."""
@@ -165,7 +167,7 @@ class Goldens:
         try:
             await self._make_room()
             # Both can be repeated: a pull finds its parts again, and a clone that died replaces itself.
-            await pull_beside_vms(self._tart, image, self._look)
+            await pull_beside_vms(self._tart, image, self._look, self._clock, self._note_progress)
             await self._tart.clone(image, golden_name(image))
             # At once: whoever looks the golden through before its first Pod would not know what it holds.
             await self._remember(image)
@@ -182,8 +184,11 @@ class Goldens:
             self._metrics.pulls.labels("done").inc()
             self._metrics.pull_seconds.observe(self._clock.monotonic() - began)
         finally:
-            self._pulling = None
+            self._pulling, self._progress = None, Progress()
             self.changed()
+
+    def _note_progress(self, progress: Progress) -> None:
+        self._progress = progress
 
     async def _make_room(self) -> None:
         disk = await self._look()

@@ -24,7 +24,7 @@ class Ended:
 
 
 async def run_program(
-    command: Sequence[str], *, seconds: float, env: Mapping[str, str] | None = None, stdin: bytes = b""
+    command: Sequence[str], *, seconds: float | None, env: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> Ended:
     """Run it to its end; OSError where it cannot be started.
 

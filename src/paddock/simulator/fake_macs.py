@@ -48,6 +48,8 @@ class FakeMacs:
     patience: float = 300.0
     soft_reboots: list[str] = field(default_factory=list)
     """Hosts that were asked over SSH to reboot, and did."""
+    kicks: list[str] = field(default_factory=list)
+    """Hosts whose user was logged in anew."""
     forgiven: list[str] = field(default_factory=list)
     """Hosts whose failed dials were forgotten, because they were rebooted or reinstalled."""
 
@@ -95,6 +97,14 @@ class FakeBootstrap:
         return await self._work(machine, host, progress)
 
     restart_agent = update
+
+    async def kick_session(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
+    ) -> Bootstrapped | BootstrapFailed:
+        outcome = await self._work(machine, host, progress, credentials)
+        if isinstance(outcome, Bootstrapped):
+            self._macs.kicks.append(host.spec.server_id)
+        return outcome
 
     async def soft_reboot(
         self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep

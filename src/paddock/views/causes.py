@@ -49,6 +49,12 @@ def _it_needs_the_cloud(_cause: Problem, symptom: Problem, _known: Known) -> boo
 
 # From a cause to its symptom, by what a problem is about. Nearer causes first: jobs hang on their pool, which hangs on Macs.
 _EDGES: tuple[tuple[str, str, _Fits], ...] = (
+    ("database", "queue", _always),
+    ("database", "pool", _always),
+    ("database", "pod", _always),
+    ("operator", "pool", _always),
+    ("operator", "fleet", _always),
+    ("operator", "machine", _it_needs_the_cloud),
     ("dispatch", "queue", _always),
     ("dispatch", "pool", _always),
     ("dispatch", "pod", _always),

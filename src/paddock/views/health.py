@@ -12,6 +12,7 @@ from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleS
 from paddock.hosts.orphans import HostState
 from paddock.kube.builtin import Node, Pod
 from paddock.runners.api import RunnerPool
+from paddock.runners.http.concerns import Concern
 from paddock.runners.ledger.views import QueueSummary
 from paddock.views.causes import Known, by_cause
 from paddock.views.folding import folded
@@ -27,6 +28,8 @@ from paddock.views.problems.pods import of_pods
 from paddock.views.problems.pools import of_pools
 from paddock.views.problems.processes import of_processes
 from paddock.views.problems.queue import of_queue
+from paddock.views.problems.services import Unread, of_services
+from paddock.views.problems.stalled import of_stalled
 from paddock.views.runner_troubles import of_runners
 from paddock.views.under_way import under_way
 
@@ -82,12 +85,17 @@ def survey(
     told: Sequence[str] = (),
     runners: bool = True,
     nodes: Sequence[Node] | None = None,
+    concerns: Sequence[Concern] = (),
+    unread: Sequence[Unread] = (),
+    leaderless: str = "",
 ) -> FleetHealth:
     """How everything is at this moment. `nodes` is None where they were not read: then nothing is said of them.
 
     `summary` is None where the ledger did not answer; `live_jobs_forced` is how many of the jobs that were killed a person, or
     a limit that a person set, gave up: they are shown, and are no problem; `told` are sentences of processes about themselves, such as a watch
-    that stalls; `runners` is False where there is no runner subsystem, and then its ledger is not missed.
+    that stalls; `runners` is False where there is no runner subsystem, and then its ledger is not missed; `concerns` are what
+    dispatch says of what it stands on, `unread` the reads that failed; `leaderless` is why no operator leads, empty where one does or
+    nobody can say.
     """
     ours = [host for host in hosts if host.status.state not in (HostState.FOREIGN, "gone")]
     ready = {machine.status.host_name for machine in machines if machine.status.ready}
@@ -107,11 +115,13 @@ def survey(
         unsure=summary.unsure if summary is not None else None,
     )
     found = [
-        *of_queue(summary, pools, (live_jobs_killed or 0) - live_jobs_forced, now, runners=runners),
+        *of_services(concerns, unread, runners and summary is None, leaderless),
+        *of_queue(summary, pools, (live_jobs_killed or 0) - live_jobs_forced, now),
         *of_capacity(summary, pools, pods, nodes, now),
         *of_lost_runners(pods, nodes),
         *of_runners(summary, impact=POOL, unheard=UNSERVED),
         *of_processes(told, hosts),
+        *of_stalled((("machine", machines), ("host", hosts), ("fleet", fleets), ("pool", pools))),
         *of_fleets(fleets),
         *folded([*of_machines(machines, hosts, now), *of_nodes(machines, nodes or (), now)], "machines"),
         *folded(of_hosts(hosts, machines, now), "hosts"),

@@ -18,8 +18,9 @@ from starlette.types import ASGIApp
 from paddock.base.metrics import CONTENT_TYPE_LATEST, CollectorRegistry, exposition
 from paddock.kube.errors import KubeError
 from paddock.runners.ledger import LedgerError
+from paddock.views.giving_back import JobsCameError
 from paddock.web import misc_pages, object_pages
-from paddock.web.actions import Actor, ChangedError, plan
+from paddock.web.actions import Actor, plan
 from paddock.web.assets import serve_asset
 from paddock.web.compression import packed, takes_packed
 from paddock.web.faults import FaultPanel
@@ -252,7 +253,7 @@ class _Handlers:
         shown = frozenset(form.get("shown", "").split(",")) - {""}
         try:
             await pages.actor.act(found, who=visitor.who, why=why, shown=shown)
-        except ChangedError:
+        except JobsCameError:
             return await self._confirm(request, "Another job has started there since. Look at the plan again.", 409)
         except KubeError as error:
             return self._refused(f"the cluster refused it, and nothing was changed: {error}", 409)

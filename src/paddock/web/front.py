@@ -46,6 +46,9 @@ def health_of(seen: PageData) -> FleetHealth:
         told=seen.told,
         runners=seen.runners,
         nodes=seen.nodes,
+        concerns=seen.concerns,
+        unread=seen.unread,
+        leaderless=seen.leaderless,
     )
 
 

@@ -1,8 +1,9 @@
 """Reads from the ledger what pages show, and only while a browser shows them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from paddock.base.clock import Clock
 from paddock.base.metrics import KILL_PATHS, CollectorRegistry
@@ -12,11 +13,14 @@ from paddock.runners.http.readonly import JobPage, PodPage, job_page, log_of, po
 from paddock.runners.http.why import Explainer
 from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.processes.dispatch import RunnerService
+from paddock.views.problems.services import LINE, Unread
 from paddock.web.mac_past import MacPast, past_of, stays_of
 from paddock.web.page_data import LedgerData
 from paddock.web.then import FleetThen, read_then
 
 __all__ = ["LedgerReader"]
+
+Answer = TypeVar("Answer")
 
 _EVERY = 2.0
 _LOOKED_AT = 30.0
@@ -41,6 +45,8 @@ class LedgerReader:
         self._asked = float("-inf")
         self._looked = float("-inf")
         self.last: LedgerData | None = None
+        self.unread: tuple[Unread, ...] = ()
+        """The reads of the last look that failed."""
 
     @property
     def explainer(self) -> Explainer:
@@ -105,25 +111,36 @@ class LedgerReader:
         async with self._lock:
             if self._clock.monotonic() - self._asked <= _FRESH:
                 return  # another request asked while we waited
-            try:
-                self.last = await self._read(self._service.ledger)
-            except LedgerError:
-                self.last = None
+            self.last, self.unread = await self._read(self._service.ledger)
             self._asked = self._clock.monotonic()
 
-    async def _read(self, ledger: Ledger) -> LedgerData:
+    async def _read(self, ledger: Ledger) -> tuple[LedgerData | None, tuple[Unread, ...]]:
+        """One after the other: whoever looks takes one connection. What fails is said, and keeps nothing else from the page."""
         overview, now = ledger.overview, self._clock.now()
-        return LedgerData(
+        unread: list[Unread] = []
+
+        async def read(what: str, answer: Awaitable[Answer], instead: Answer) -> Answer:
+            try:
+                return await answer
+            except LedgerError as error:
+                unread.append(Unread(what, str(error)))
+                return instead
+
+        summary = await read(LINE, self._service.queue.summary(), None)
+        if summary is None:
+            return None, tuple(unread)
+        data = LedgerData(
             now,
-            await self._service.queue.summary(),
-            await overview.queue(_LISTED),
-            await overview.running(_RUNNING),
-            await overview.recent(_LISTED),
-            await overview.latency(_WINDOW),
-            await overview.accounts(_LISTED),
-            await ledger.heals.newest(_LISTED),
-            await ledger.heals.count_by_kind(now - timedelta(days=1)),
+            summary,
+            await read("the list of waiting jobs", overview.queue(_LISTED), []),
+            await read("the list of jobs that run", overview.running(_RUNNING), []),
+            await read("the list of jobs that ended", overview.recent(_LISTED), []),
+            await read("how long jobs took", overview.latency(_WINDOW), []),
+            await read("the list of accounts", overview.accounts(_LISTED), []),
+            await read("the list of what was healed", ledger.heals.newest(_LISTED), []),
+            await read("how much was healed", ledger.heals.count_by_kind(now - timedelta(days=1)), {}),
         )
+        return data, tuple(unread)
 
     async def job(self, job_id: int) -> JobPage | None:
         return await job_page(self._service.ledger, job_id)

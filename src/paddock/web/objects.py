@@ -9,6 +9,7 @@ from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.why import why_fleet, why_host, why_machine
 from paddock.kube.builtin import Pod
 from paddock.kube.objects import Condition
+from paddock.kube.stalled import with_stall
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL
 from paddock.runners.http.explain import why_pod, why_pool
 from paddock.runners.http.readonly import JobPage, PodPage
@@ -69,7 +70,10 @@ async def page_of(
 ) -> ObjectPage | None:
     """The page, or None where no ledger knows the thing."""
     page = await _page(kind, name, seen, ledger, pool_prefix)
-    return replace(page, at=seen.now) if page is not None else None
+    if page is None:
+        return None
+    why = page.why if kind == "pool" else with_stall(page.why, page.conditions)  # a pool's is said by its explainer
+    return replace(page, why=why, at=seen.now)
 
 
 async def _page(

@@ -8,8 +8,10 @@ from paddock.clients.github import BudgetView
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Event, Node, Pod
 from paddock.runners.api import RunnerPool
+from paddock.runners.http.concerns import Concern
 from paddock.runners.ledger import Heal
 from paddock.runners.ledger.views import AccountView, FinishedJob, QueueSummary, RunningJob, Stage, WaitingJob
+from paddock.views.problems.services import Unread
 
 __all__ = ["LedgerData", "PageData"]
 
@@ -51,5 +53,11 @@ class PageData:
     """How many of those a person, or a machine's own limit, asked for."""
     told: Sequence[str] = ()
     """What processes say about themselves, such as a watch that stalls."""
+    concerns: Sequence[Concern] = ()
+    """What dispatch sees of what it stands on."""
+    unread: Sequence[Unread] = ()
+    """The reads of the ledger that failed."""
+    leaderless: str = ""
+    """Why no operator leads; empty where one does, or nobody can say."""
     heard_ago: float | None = None
     """Seconds since the API server last said anything to the caches."""

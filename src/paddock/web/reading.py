@@ -7,6 +7,9 @@ from functools import partial
 from starlette.types import ASGIApp
 
 from paddock.base.supervise import keep_running
+from paddock.kube.builtin import Lease
+from paddock.kube.informer import Informer
+from paddock.kube.leader import OPERATOR_LEASE
 from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.web.app import Pages, create_app
 from paddock.web.front import front_parts
@@ -43,7 +46,16 @@ class ReadingPage:
             context.client, clock, rng, context.kube_metrics, pools=service.pools, pods=service.dispatch.pods
         )
         self._ledger = LedgerReader(service, clock, registry)
-        watched = Watched(self._sources, clock, ledger=self._ledger)
+        self._leases = Informer(
+            context.client,
+            Lease,
+            clock=clock,
+            rng=rng,
+            metrics=context.kube_metrics,
+            field_selector=f"metadata.name={OPERATOR_LEASE}",
+            name="page operator lease",
+        )
+        watched = Watched(self._sources, clock, ledger=self._ledger, concerns=service.concerns, leases=self._leases)
         runbooks = Runbooks()
         self._live = Live(
             lambda: partial(front_parts, watched.seen(), runbooks.href), clock, f"{rng.getrandbits(32):08x}"
@@ -63,7 +75,7 @@ class ReadingPage:
 
     async def run(self) -> None:
         """Until cancelled."""
-        work = {informer.name: informer.run for informer in self._sources.own}
+        work = {informer.name: informer.run for informer in (*self._sources.own, self._leases)}
         work |= {"page's ledger": self._read, "live page": self._live.run, "sampler": self._sampler.run}
         async with asyncio.TaskGroup() as group:
             for name, run in work.items():

@@ -8,7 +8,7 @@ a cache that is still filling, or a ledger that did not answer, would say that M
 import asyncio
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from paddock.base.clock import Clock
@@ -47,20 +47,7 @@ class Seen:
 
 def judge(seen: PageData, summary: QueueSummary) -> Seen:
     """What the page would show at this moment, as values. Pure."""
-    data = PageData(
-        now=seen.now,
-        hosts=seen.hosts,
-        machines=seen.machines,
-        fleets=seen.fleets,
-        pools=seen.pools,
-        pods=seen.pods,
-        nodes=seen.nodes,
-        ledger=LedgerData(seen.now, summary),
-        runners=True,
-        told=seen.told,
-        live_jobs_killed=seen.live_jobs_killed,
-        live_jobs_forced=seen.live_jobs_forced,
-    )
+    data = replace(seen, ledger=LedgerData(seen.now, summary), runners=True, unread=())
     groups = groups_of(data)
     money = money_of(groups, data.hosts, data.now)
     waiting = summary.dispatchable + summary.withheld + summary.resting + summary.held + summary.unserved

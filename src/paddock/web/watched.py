@@ -1,18 +1,20 @@
 """What the pages watch: caches of the cluster, whoever keeps them, and the ledger where there is one."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.base.clock import Clock
 from paddock.base.metrics import ALLOWED_KILLS
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.kube.builtin import Event, Node, Pod
+from paddock.kube.builtin import Event, Lease, Node, Pod
 from paddock.kube.client import Client
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
+from paddock.runners.http.concerns import Concern
+from paddock.views.leadership import nobody_leads, observed
 from paddock.web.ledger_reader import LedgerReader
 from paddock.web.page_data import PageData
 
@@ -81,11 +83,16 @@ class Watched:
         *,
         ledger: LedgerReader | None = None,
         told: Callable[[], Iterable[str]] = tuple,
+        concerns: Callable[[], Sequence[Concern]] = tuple,
+        leases: Informer[Lease] | None = None,
     ) -> None:
+        """`leases` are those of operators; None where none is needed."""
         self.sources = sources
         self.ledger = ledger
         self._clock = clock
         self._told = told
+        self._concerns = concerns
+        self._leases = leases
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Call `tell` whenever something that a page shows may have changed."""
@@ -122,8 +129,22 @@ class Watched:
             live_jobs_killed=ledger.live_jobs_killed() if ledger is not None else None,
             live_jobs_forced=(ledger.live_jobs_killed(ALLOWED_KILLS) or 0) if ledger is not None else 0,
             told=tuple(dict.fromkeys([*problems, *self._told()])),
+            concerns=self._concerns(),
+            unread=ledger.unread if ledger is not None else (),
+            leaderless=self._leaderless(),
             heard_ago=min(informer.last_event_age() for informer in sources.every()),
         )
+
+    def _leaderless(self) -> str:
+        leases = self._leases
+        if leases is None or not leases.synced.is_set() or leases.problem is not None:
+            return ""  # where the leases cannot be seen, nobody can say
+        looked_at = [
+            *self.sources.machines.reader.list(),
+            *self.sources.fleets.reader.list(),
+            *self.sources.pools.reader.list(),
+        ]
+        return nobody_leads(leases.reader.list(), self._clock.now(), observed=observed(looked_at))
 
     async def look(self) -> PageData:
         """This moment, with the ledger asked if its last answer is old."""

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import httpx2
 import yaml
 
+from paddock.embedded.api.calls import demanded
 from paddock.embedded.api.rbac import Attributes, rule_allows
 from paddock.kube.client import Client
 from paddock.kube.resource import Resource
@@ -32,10 +33,12 @@ class Asked:
     resource: str
     subresource: str = ""
     namespace: str = ""
+    name: str = ""
+    """Of a list or a watch of one object alone, by its field selector; of nothing else."""
 
     @property
     def attributes(self) -> Attributes:
-        return Attributes(self.verb, self.group, self.resource, self.subresource, self.namespace)
+        return Attributes(self.verb, self.group, self.resource, self.subresource, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -156,4 +159,5 @@ def _asked(request: httpx2.Request) -> Asked:
     else:
         verb = _VERBS[request.method]
         assert name or verb == "create", f"{request.method} {request.url.path} is about a whole collection"
-    return Asked(verb, group, resource, subresource, namespace)
+    one = demanded(request.url.params.get("fieldSelector", "")).get("metadata.name", "")
+    return Asked(verb, group, resource, subresource, namespace, one)

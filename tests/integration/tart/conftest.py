@@ -46,6 +46,7 @@ class TartHome:
     def share(self, vm: str, name: str) -> Path:
         path = self.shares / vm / name
         path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o777)
         return path
 
     def run(self, vm: str) -> "subprocess.Popen[str]":
@@ -58,9 +59,8 @@ class TartHome:
         return started
 
     def up(self, vm: str) -> "subprocess.Popen[str]":
-        """A VM of this name that runs and answers."""
-        if not (self.home / "vms" / vm).exists():
-            assert self("clone", IMAGE, vm).returncode == 0
+        """A fresh VM of this name that runs and answers."""
+        assert self("clone", IMAGE, vm).returncode == 0
         running = self.run(vm)
         wait_until(lambda: self("exec", vm, "true").returncode == 0, f"{vm} answers")
         return running

@@ -116,7 +116,7 @@ async def test_a_host_that_only_has_a_name_like_ours_is_reported_and_left(world:
     assert _reclaims(fleet) == set()
     findings = {finding.server.id: finding for finding in fleet.running["operator-0"].sweep.findings}
     for server in (named, marked):
-        assert "no record that it ever claimed" in findings[server].action.reason
+        assert "no record that it gave the host this name" in findings[server].action.reason
     assert fleet.running["operator-0"].sweep._metrics.orphans._value.get() == 2
 
 
@@ -126,8 +126,8 @@ async def test_a_zone_that_cannot_be_listed_hides_no_other_and_loses_no_count(wo
     far = fleet.cloud.add_host("m-far", zone="fr-par-3", server_type="M2-L")
     near = fleet.cloud.add_host("m-near", zone="fr-par-1", server_type="M2-L")
     await world.clock.sleep(15.0)
-    for server in (far.id, near.id):  # claimed once, so that they are this cluster's
-        await fleet.api.merge_patch(Host, server, {"spec": {"epoch": 1}}, "default")
+    for server in (far, near):  # claimed once, so that they are this cluster's
+        await fleet.api.merge_patch(Host, server.id, {"spec": {"lastMachine": server.name}}, "default")
     await world.clock.sleep(CYCLE)
     world.faults.inject(Fail(503), path="*/zones/fr-par-3/servers*", until=world.clock.monotonic() + 200.0)
     await world.clock.sleep(3 * CYCLE)
@@ -139,6 +139,42 @@ async def test_a_zone_that_cannot_be_listed_hides_no_other_and_loses_no_count(wo
     await world.clock.sleep(200.0)
     await FleetInvariants(fleet).healthy()
     assert _reclaims(fleet) == {near.id, far.id}
+
+
+@simulated(seeds=2)
+async def test_free_macs_of_a_pool_that_a_machine_names_stay_in_it_when_its_last_machine_goes(world: World) -> None:
+    """Scaling such a fleet to nothing made its clean Macs orphans, which were wiped and moved to the default pool."""
+    fleet = _sweeping(world, hosts=1)
+    names = ("lab-pool-1", "lab-pool-2")
+    lab = {fleet.cloud.add_host(name, server_type="M2-L").id for name in names}
+    await fleet.machine("m-1", adopt_pool_prefix="lab-pool-")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await world.clock.sleep(300.0)
+    (released,) = _reclaims(fleet)
+    assert released in lab
+    for process in fleet.operators:
+        process.crash()
+    await world.clock.sleep(8 * CYCLE)
+    assert [wipe.server_id for wipe in fleet.wipes] == [released], "nobody wiped a clean Mac"
+    states = {server: (await fleet.hosts())[server].status for server in lab}
+    assert {status.state for status in states.values()} == {"pooled"}
+    assert all(status.cloud_name.startswith("lab-pool-") for status in states.values())
+    assert fleet.running["operator-0"].sweep._metrics.orphans._value.get() == 0
+
+
+@simulated(seeds=2)
+async def test_a_stranded_mac_goes_back_to_the_pool_that_it_came_from(world: World) -> None:
+    fleet = _sweeping(world, hosts=1)
+    server = fleet.cloud.add_host("lab-pool-1", server_type="M2-L").id
+    await fleet.machine("m-1", adopt_pool_prefix="lab-pool-")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    await fleet.force_delete("m-1")
+    await world.clock.sleep(6 * CYCLE)
+    assert _reclaims(fleet) == {server}
+    assert fleet.cloud.host(server).name.startswith("lab-pool-")
 
 
 @simulated(seeds=2)

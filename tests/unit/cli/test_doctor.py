@@ -2,18 +2,21 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from unit.cli.scene import Scene
 from unit.cli.test_changing import one
+from unit.hosts.made import machine
 
 from paddock.base.clock import SystemClock, rfc3339_micro
-from paddock.cli.doctor.cluster import pool_checks
+from paddock.cli.doctor.cluster import pool_checks, prefix_checks
 from paddock.cli.doctor.outside import cloud, github
-from paddock.cli.operator import LEASE
+from paddock.cli.operators_flags import Sweeping
 from paddock.kube.builtin import CustomResourceDefinition, Lease, LeaseSpec, ServiceAccount
+from paddock.kube.leader import OPERATOR_LEASE
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import RunnerPool
 
@@ -55,11 +58,11 @@ def test_it_exits_with_three_on_a_problem_and_prints_the_remedy_below_it(looked_
 
 
 def test_an_operator_that_never_led_or_fell_silent_is_a_problem(scene: Scene):
-    assert checks(scene)["operator"]["found"].startswith("none has ever led in namespace default")
+    assert "none has ever led" in checks(scene)["operator"]["found"]
     assert "kubectl -n default get pods" in checks(scene)["operator"]["fix"]
     now = SystemClock().now()
     spec = LeaseSpec(holder_identity="macs-operator-1_x", lease_duration_seconds=15, renew_time=rfc3339_micro(now))
-    lease = scene.cluster.create(Lease(metadata=ObjectMeta(name=LEASE, namespace="default"), spec=spec))
+    lease = scene.cluster.create(Lease(metadata=ObjectMeta(name=OPERATOR_LEASE, namespace="default"), spec=spec))
     assert (checks(scene)["operator"]["state"], checks(scene)["operator"]["found"]) == ("ok", "macs-operator-1 leads")
     old = {"spec": {"renewTime": rfc3339_micro(now - timedelta(minutes=5))}}
     scene.cluster.ask(lambda client: client.merge_patch(Lease, lease.metadata.name, old, namespace="default"))
@@ -117,6 +120,18 @@ def test_pools_that_share_a_label_or_have_no_node_are_problems(looked_at: Scene)
     shared, lonely, *_ = sorted(pool_checks([pool, pool], []), key=lambda check: check.about, reverse=True)
     assert "share the dispatch label mac" in shared.found
     assert "no Node has the label tuist.dev/fleet=blue" in lonely.found
+
+
+def test_prefixes_of_two_releases_that_begin_alike_are_a_problem_and_a_shared_pool_is_none():
+    one, other = (Sweeping("tuist-pool-", f"{name}-", f"Deployment {name}/operator") for name in ("paddock", "staging"))
+    (fine,) = prefix_checks([one, other], [machine(spec={"adopt_pool_prefix": "lab-pool-"})], [])
+    assert fine.state == "ok"
+    (wrong,) = prefix_checks([one, replace(other, claim_name_prefix="paddock-staging-")], [], [])
+    assert wrong.state == "problem"
+    assert "begin with paddock-staging-, and so with paddock-" in wrong.found
+    assert "Deployment staging/operator" in wrong.found
+    (wrong,) = prefix_checks([one], [machine(spec={"adopt_pool_prefix": "tuist-pool-b-"})], [])
+    assert "tuist-pool-b-" in wrong.found
 
 
 def test_without_a_cluster_it_says_how_to_name_one(scene: Scene):

@@ -1,6 +1,7 @@
 """The verbs that only look: status, get, describe, why, tree, events, leaks."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,9 +9,11 @@ import yaml
 from unit.cli.scene import DONE_JOB, FREE_ID, JOB, OTHER_JOB, Scene
 from unit.hosts.made import NOW, OTHER_ID, SERVER_ID
 
+from paddock.base.clock import SystemClock, rfc3339_micro
 from paddock.cli.status import what_changed
 from paddock.hosts.api import MacFleet, MacFleetSpec
-from paddock.kube.builtin import Event
+from paddock.kube.builtin import Event, Lease, LeaseSpec
+from paddock.kube.leader import OPERATOR_LEASE
 from paddock.kube.objects import ObjectMeta
 
 
@@ -57,8 +60,42 @@ class TestStatus:
         scene.ledger.broken = True
         outcome = scene.type("status")
         assert outcome.exit_code == 3
-        assert "Not healthy: dispatch: the dispatch service or its database does not answer" in outcome.output
+        assert "Not healthy: dispatch: the line of jobs cannot be read" in outcome.output
         assert "hosts ready              1 of 3" in outcome.output
+
+    def test_a_list_that_is_refused_is_said_by_its_name_and_dispatch_is_not_called_away(self, scene: Scene):
+        scene.ledger.refuses["heals"] = "the ledger's database took too long"
+        said = scene.type("status").output
+        assert "the list of what was healed cannot be read: " in said
+        assert "jobs are handed out" not in said
+        assert "jobs running             1" in said
+        assert "leaks healed in 24 h     ?" in said
+
+    def test_a_database_that_takes_no_writes_is_the_first_problem(self, scene: Scene):
+        found = "the ledger's database takes no writes, so no job is claimed: No space left on device"
+        scene.ledger.json["concerns"] = [
+            {"about": "database", "found": found, "fix": "make room", "weight": "stops", "since": None},
+            {"about": "database's TLS", "found": "the DSN has no sslmode", "fix": "end it", "weight": "advice"},
+        ]
+        outcome = scene.type("status")
+        assert outcome.exit_code == 3
+        assert f"▲ database\n  {found}" in outcome.output
+        assert "sslmode" not in outcome.output
+
+    def test_it_says_when_no_operator_leads(self, scene: Scene):
+        spec = LeaseSpec(
+            holder_identity="macs-operator-1_x",
+            lease_duration_seconds=15,
+            renew_time=rfc3339_micro(SystemClock().now() - timedelta(minutes=5)),
+        )
+        lease = Lease(metadata=ObjectMeta(name=OPERATOR_LEASE, namespace="kube-system"), spec=spec)
+        scene.cluster.create(lease)
+        said = scene.type("status").output
+        assert "▲ operator\n  no operator leads" in said
+        assert "macs-operator-1 was last heard of 5 min ago" in said
+        now = {"spec": {"renewTime": rfc3339_micro(SystemClock().now())}}
+        scene.cluster.ask(lambda client: client.merge_patch(Lease, OPERATOR_LEASE, now, namespace="kube-system"))
+        assert "operator" not in scene.type("status").output
 
     def test_scripts_get_the_same_as_json(self, looked_at: Scene):
         shown = json.loads(looked_at.type("status", "-o", "json").output)

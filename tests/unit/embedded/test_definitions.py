@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
+from paddock.embedded.api.validation.schema import validate
 from paddock.embedded.definitions import cluster_api_definitions, definitions, our_definitions
-from paddock.kube.crd import to_yaml
+from paddock.hosts.api import MacFleet
+from paddock.kube.crd import schema_of, to_yaml
+from paddock.kube.objects import KubeObject
+from paddock.runners.api import RunnerPool
 
 FILES = Path(__file__).resolve().parents[3] / "deploy" / "crds"
 
@@ -51,3 +56,16 @@ def test_cluster_api_kinds_are_served_in_both_versions_and_validate_nothing() ->
         for version in each["spec"]["versions"]:
             properties = version["schema"]["openAPIV3Schema"]["properties"]
             assert properties["spec"]["x-kubernetes-preserve-unknown-fields"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "longest"), [(MacFleet, 57), (RunnerPool, 63)], ids=["a fleet's machines need six more", "a label's value"]
+)
+def test_a_name_that_no_controller_could_work_with_is_refused_where_it_is_made(
+    kind: type[KubeObject], longest: int
+) -> None:
+    shape = schema_of(kind)
+    for length, complaints in ((longest, []), (longest + 1, ["metadata.name"])):
+        obj = {"metadata": {"name": "n" * length}, "spec": {}}
+        found = [cause.field for cause in validate(shape, obj, None, subresource="")]
+        assert [field for field in found if field.startswith("metadata")] == complaints

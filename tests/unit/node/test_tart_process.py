@@ -10,12 +10,13 @@ import pytest
 
 from paddock.node.machines import Liveness, Resources, Run, TartError, TartTimeoutError, VmMissingError, VmRunningError
 from paddock.node.process_table import runs_vm
+from paddock.node.pulling import grown
 from paddock.node.tart_process import TartProcess
 
 _TART = """#!/bin/sh
 echo "$@" >>"$TART_HOME/calls"
 case $1 in
-  --version) echo 2.32.1 ;;
+  --version) sleep 6172 & sleep 6172 ;;
   list) cat "$TART_HOME/list.json" ;;
   run) echo "running $2"; trap 'exit 0' INT; while [ ! -e "$TART_HOME/halt" ]; do sleep 0.05; done; exit 5 ;;
   stop) [ -e "$TART_HOME/vms/$2" ] || { echo "VM \\"$2\\" is not running" >&2; exit 2; } ;;
@@ -71,6 +72,8 @@ async def test_a_run_outlives_whoever_started_it_and_its_end_is_recorded(home: P
     assert await tart.liveness("pdk-a", run.folder) is Liveness.GONE
     shown = (home / "calls").read_text()
     assert f"--dir env:{run.env}:ro --dir status:{run.status}\n" in shown
+    assert "--no-clipboard --no-audio" in shown, "what one guest copies another could paste"
+    assert "--root-disk-opts caching=cached,sync=none" in shown
 
 
 async def test_one_attempt_is_begun_once_however_often_it_is_asked_for(home: Path, tart: TartProcess) -> None:
@@ -122,12 +125,42 @@ async def test_a_held_lock_alone_means_alive(home: Path, tart: TartProcess) -> N
 
 
 async def test_a_deadline_closes_inherited_pipes(home: Path, tart: TartProcess, monkeypatch) -> None:
-    monkeypatch.setattr("paddock.node.tart_process._PULL", 0.3)
+    monkeypatch.setattr("paddock.node.tart_process._QUERY", 0.3)
     began = time.monotonic()
     with pytest.raises(TartError, match="did not end within"):
-        await tart.pull("image")
+        await tart.version()
     assert time.monotonic() - began < 60, "it did not wait for the child that holds the pipe"
-    await until(lambda: "sleep 6173" not in os.popen("ps -A -o args=").read().splitlines())
+    await until(lambda: not _sleeping("6172"))
+
+
+def _sleeping(seconds: str) -> bool:
+    return f"sleep {seconds}" in os.popen("ps -A -o args=").read().splitlines()
+
+
+async def test_a_pull_has_no_deadline_and_whoever_gives_it_up_kills_it(home: Path, tart: TartProcess) -> None:
+    pull = asyncio.create_task(tart.pull("image"))
+    await until(lambda: _sleeping("6173"))
+    assert not pull.done()
+    pull.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await pull
+    await until(lambda: not _sleeping("6173"))
+
+
+async def test_a_download_is_as_large_as_the_blocks_that_are_there(home: Path, tart: TartProcess) -> None:
+    assert await tart.downloads() == {}
+    part = home / "tmp" / "0cc175b9c0f1b6a831c399e269772661"
+    part.mkdir(parents=True)
+    with (part / "disk.img").open("wb") as disk:
+        disk.truncate(50 * 10**9)
+        before = await tart.downloads()
+        disk.write(b"x" * (1 << 20))
+        disk.flush()
+        os.fsync(disk.fileno())
+        now = await tart.downloads()
+    assert {each.size for each in now.values()} == {50 * 10**9}
+    assert grown(before, now)
+    assert sum(each.here for each in now.values()) < 10**8, "its holes have not arrived"
 
 
 async def test_errors_have_types_and_missing_vms_are_success_where_that_is_the_aim(home, tart: TartProcess) -> None:

@@ -1,7 +1,7 @@
 """Known bugs of peers and of our past, each as a mutant of one of our own decisions; the suite must kill every one.
 
 A mutant is a function that stands in for the real one, mostly by lying to it about one fact. `killer` is the file of tests that
-must fail under it.
+guards against it; `museum_killers` names the test in it that fails.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from msgspec.structs import replace as changed
 
 from paddock.clients.scaleway import Gone, Unknown
 from paddock.hosts import (
+    absence,
     breaker,
     claim,
     cluster_api,
@@ -33,7 +34,7 @@ from paddock.hosts import (
     validation,
     verify,
 )
-from paddock.node import decide, pods
+from paddock.node import decide, goldens, pods, pulling
 from paddock.node.machines import Liveness
 
 __all__ = ["EXHIBITS", "Exhibit"]
@@ -202,23 +203,29 @@ def _(dead: int, machines: int) -> bool:
 
 
 @_exhibit("one sighting is enough", "nodepool's two scans, TF#3802", sweep.judge, _SWEEP)
-def _(name: str, verdict: Any, observations: int, prefix: str, *, ours: bool) -> Any:
+def _(name: str, verdict: Any, observations: int, prefix: str, *, given: bool) -> Any:
     """What is seen once is reclaimed."""
-    return _JUDGE(name, verdict, observations + 1, prefix, ours=ours)
+    return _JUDGE(name, verdict, observations + 1, prefix, given=given)
 
 
 @_exhibit(
     "a rival's host is reclaimed", "source cluster's sweep after a move (peers-hosts 0.5), H12", sweep.judge, _SWEEP
 )
-def _(name: str, verdict: Any, observations: int, prefix: str, *, ours: bool) -> Any:
+def _(name: str, verdict: Any, observations: int, prefix: str, *, given: bool) -> Any:
     """What another cluster recorded counts as ours."""
-    return _JUDGE(name, verdict, observations, prefix, ours=True)
+    return _JUDGE(name, verdict, observations, prefix, given=True)
+
+
+@_exhibit("a claim of long ago is for ever", "our own: names of two clusters that begin alike", sweep.ours, _SWEEP)
+def _(host: Any, name: str) -> bool:
+    """A host that this cluster had once stays its own, whoever took it from the pool since."""
+    return host is not None and (host.spec.claim is not None or host.spec.epoch > 0)
 
 
 @_exhibit("report-only reclaims", "tuist activeReclaim (seed 000)", sweep.judge, _SWEEP)
-def _(name: str, verdict: Any, observations: int, prefix: str, *, ours: bool) -> Any:
+def _(name: str, verdict: Any, observations: int, prefix: str, *, given: bool) -> Any:
     """Without the prefix every orphan may be reclaimed."""
-    return _JUDGE(name, verdict, observations, prefix or name[:1], ours=ours)
+    return _JUDGE(name, verdict, observations, prefix or name[:1], given=given)
 
 
 @_exhibit("a short list makes orphans", "TF#167", orphans.verdict, _ORPHANS)
@@ -237,6 +244,15 @@ def _(server: Any, host: Any, owners: Any, **more: Any) -> Any:
 def _(*_: Any) -> bool:
     """The name alone makes an owner, whatever uid the claim says."""
     return False
+
+
+@_exhibit("two wrong lists are proof", "our own: a fleet of one; TF#167", absence.absence_step, "hosts/test_absence.py")
+def _(host: Any, found: Any, now: Any) -> Any:
+    """A server that lists do not show is gone, whatever a read of itself says."""
+    return _ABSENCE(host, found if isinstance(found, Gone) and found.listed != 0 else Gone("two lists"), now)
+
+
+_ABSENCE = absence.absence_step
 
 
 # Moving, pausing, deleting
@@ -583,6 +599,24 @@ def _(pod: Any, offer: Any, others: Any, *, ending: int, pressure: str) -> Any:
 
 
 _ADMISSION = pods.admission
+
+
+@_exhibit("a large image never arrives", "tuist: 20 minutes a pull, 65 GB", pulling.ended_for, "node/test_pulling.py")
+def _(progress: Any, disk: Any) -> str:
+    """A pull that gets on is ended after twenty minutes, and begins at zero."""
+    return "the deadline has passed" if progress.lasted >= 1200.0 else _ENDED_FOR(progress, disk)
+
+
+_ENDED_FOR = pulling.ended_for
+
+
+@_exhibit("a golden goes from under its VM", "tuist#11517", goldens.reclaim_order, "node/test_goldens.py")
+def _(machines: Any, needed: Any, running: Any, since: Any) -> list[str]:
+    """An image that a Pod names may go although a VM that may run is its clone."""
+    return _RECLAIM_ORDER(machines, needed, running - needed, since)
+
+
+_RECLAIM_ORDER = goldens.reclaim_order
 
 
 def table() -> str:

@@ -60,6 +60,17 @@ def test_a_quiet_fleet_is_healthy_in_one_sentence():
     assert health.sentence == "Healthy: 1 of 1 Macs are ready, 2 jobs run, nothing needs a person."
 
 
+def test_what_cannot_be_reconciled_is_a_problem_with_its_error():
+    stalled = Condition(
+        type="Stalled", status="True", reason="ReconcileFailed", message="the fleet controller has failed"
+    )
+    fleet = MacFleet(
+        metadata=ObjectMeta(name="blue"), spec=MacFleetSpec(replicas=0), status=MacFleetStatus(conditions=(stalled,))
+    )
+    [problem] = look(fleets=[fleet]).problems
+    assert (problem.about, problem.sentence) == ("fleet blue", "the fleet controller has failed")
+
+
 def test_foreign_and_gone_hosts_are_not_counted():
     health = look(hosts=[host(state="foreign"), host(OTHER_ID, state="gone"), host("x")])
     assert (health.numbers.hosts_ready, health.numbers.hosts) == (0, 1)

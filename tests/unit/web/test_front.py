@@ -69,14 +69,14 @@ def test_what_cannot_be_known_is_a_dash_and_never_a_zero() -> None:
     away = PageData(now=seen.now, hosts=seen.hosts, machines=seen.machines, runners=True, ledger=None)
     shown = page(away)
     assert shown.text.count("\u2013") >= 4
-    assert "does not answer" in shown.text
+    assert "the line of jobs cannot be read" in shown.text
 
 
 def test_an_installation_without_a_runner_half_does_not_miss_it() -> None:
     seen = page_data(4)
     shown = page(PageData(now=seen.now, hosts=seen.hosts[:2], machines=seen.machines, runners=False))
     assert "No GitHub App is configured" in shown.text
-    assert "does not answer" not in shown.text
+    assert "cannot be read" not in shown.text
 
 
 def test_an_empty_world_teaches_what_comes_next() -> None:

@@ -1,19 +1,24 @@
 """What the cluster must offer: definitions that are current, a clock like ours, a service that answers, pools that fit."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.connections import Problem, Reached, left_by_up
 from paddock.cli.doctor.check import Check, bad, good, unknown
 from paddock.cli.doctor.waiting import job_checks, node_checks
+from paddock.cli.operators_flags import operators
+from paddock.cli.service_state import operator_leases
 
 if TYPE_CHECKING:
+    from paddock.cli.operators_flags import Sweeping
+    from paddock.hosts.api import MacFleet
+    from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
     from paddock.kube.builtin import Node
     from paddock.kube.client import Client
     from paddock.runners.api import RunnerPool
 
-__all__ = ["clock_check", "cluster_checks", "pool_checks"]
+__all__ = ["clock_check", "cluster_checks", "pool_checks", "prefix_checks"]
 
 _DEFINE = "kubectl apply --server-side --force-conflicts -f deploy/crds"
 """Force, because definitions that came with the chart are Helm's."""
@@ -49,7 +54,7 @@ async def clock_check(client: "Client") -> "tuple[str, Check]":
 
 async def cluster_checks(reached: Reached) -> "list[Check]":
     from paddock.base.clock import SystemClock
-    from paddock.hosts.api import MacFleet
+    from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
     from paddock.kube.builtin import Node, Pod
     from paddock.kube.errors import KubeError
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
@@ -60,10 +65,12 @@ async def cluster_checks(reached: Reached) -> "list[Check]":
         nodes = (await reached.client.list(Node)).items
         pods = (await reached.client.list(Pod, label_selector=f"{RUNNER_LABEL}=true")).items
         fleets = (await reached.client.list(MacFleet)).items
+        machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
     except KubeError as error:
         return [*checks, bad("pools", f"they cannot be read: {error}", "install the definitions and grant `list`")]
     checks += pool_checks(pools, nodes)
     checks.append(_audience(pods))
+    checks += prefix_checks(await operators(reached), machines, fleets)
     checks += node_checks(nodes, SystemClock().now())
     for fleet in fleets:
         if fleet.spec.replicas and not fleet.status.ready_replicas:
@@ -130,30 +137,22 @@ def _fields(schema: Any, path: str) -> list[str]:
 
 async def _operator(reached: Reached) -> Check:
     """Whether an operator leads. Where none does, every object merely stays as it is, and none of them says so."""
-    from datetime import timedelta
-
-    from paddock.base.clock import SystemClock, parse_rfc3339
-    from paddock.base.explanation import span
-    from paddock.cli.operator import LEASE
-    from paddock.kube.builtin import Lease
-    from paddock.kube.errors import KubeError, NotFoundError
+    from paddock.base.clock import SystemClock
+    from paddock.kube.errors import KubeError
+    from paddock.views.leadership import nobody_leads
 
     if left_by_up(reached.client):
         return good("operator", "runs inside `paddock up`")
-    where = reached.namespace
-    fix = f"kubectl -n {where} get pods -l app.kubernetes.io/component=operator; give -n if it is elsewhere"
+    where = reached.only or "any namespace"
     try:
-        lease = (await reached.client.get(Lease, LEASE, where)).spec
-    except NotFoundError:
-        return bad("operator", f"none has ever led in namespace {where}, so no Mac is claimed or given back", fix)
+        leases = await operator_leases(reached)
     except KubeError as error:
-        return unknown("operator", f"its lease cannot be read: {error}", f"ask for the right to get leases in {where}")
-    if not lease.holder_identity or lease.renew_time is None:
-        return bad("operator", "no operator leads: the last one gave its lease back", fix)
-    silent = SystemClock().now() - parse_rfc3339(lease.renew_time)
-    if silent > timedelta(seconds=lease.lease_duration_seconds or 15) + timedelta(seconds=_SKEW):
-        return bad("operator", f"no operator leads: {lease.holder_identity} was last heard of {span(silent)} ago", fix)
-    return good("operator", f"{lease.holder_identity.partition('_')[0]} leads")
+        return unknown("operator", f"its lease cannot be read: {error}", "ask for the right to list leases")
+    if why := nobody_leads(leases, SystemClock().now()):
+        fix = f"kubectl -n {reached.namespace} get pods -l app.kubernetes.io/component=operator; give -n if it is elsewhere"
+        return bad("operator", f"no operator leads in {where}, so no Mac is claimed or given back: {why}", fix)
+    holders = sorted({(lease.spec.holder_identity or "").partition("_")[0] for lease in leases} - {""})
+    return good("operator", f"{', '.join(holders)} leads")
 
 
 async def _service(reached: Reached) -> "list[Check]":
@@ -172,7 +171,13 @@ async def _service(reached: Reached) -> "list[Check]":
         summary = await reached.ledger.get("strip")
     except Problem:
         fix = "check that Postgres runs and that PADDOCK_DSN of `paddock dispatch` reaches it"
-        return [*checks, bad("database", "the dispatch service cannot ask it", fix)]
+        why = await _concerns(reached)
+        told = (
+            []
+            if any(one.about == "database" for one in why)
+            else [bad("database", "the dispatch service cannot ask it", fix)]
+        )
+        return [*checks, *told, *why]
     if summary is None:
         return [*checks, bad("database", f"{where} does not serve the ledger", start)]
     checks.append(good("database", f"answers: {summary['running']} jobs run, {summary['dispatchable']} may run now"))
@@ -217,7 +222,7 @@ def source_checks(sources: "Iterable[Mapping[str, Any]]", not_listed: "Iterable[
 
 
 async def _concerns(reached: Reached) -> "list[Check]":
-    """What dispatch sees of its own ways to the database and to the operator. `paddock up`, and releases before, have none."""
+    """What dispatch sees of its own ways to the database and to the operator. Releases before have none."""
     try:
         told = await reached.ledger.get("concerns")
     except Problem:
@@ -226,6 +231,30 @@ async def _concerns(reached: Reached) -> "list[Check]":
         bad(each["about"], each["found"], each["fix"]) if each.get("fix") else good(each["about"], each["found"])
         for each in told or ()
     ]
+
+
+def prefix_checks(
+    told: "Sequence[Sweeping]", machines: "Iterable[Machine]", fleets: "Iterable[MacFleet]"
+) -> "list[Check]":
+    """Whether names of hosts tell whose they are: no prefix of this cluster may begin as another one does."""
+    from paddock.hosts.names import nested
+
+    given = [(f"free hosts of {each.source}", each.pool_prefix) for each in told]
+    given += [(f"machines of {each.source}", each.claim_name_prefix) for each in told]
+    given += [("free hosts of a machine", machine.spec.adopt_pool_prefix) for machine in machines]
+    given += [
+        (f"free hosts of fleet {fleet.metadata.name}", fleet.spec.template.spec.adopt_pool_prefix) for fleet in fleets
+    ]
+    return [
+        bad(
+            "prefixes",
+            f"names of {theirs} begin with {longer}, and so with {shorter}, as those of {ours} do: "
+            "by its name a Mac of the one looks like the other's",
+            "give one of them a prefix that begins otherwise: another release name or fullnameOverride for machines, "
+            "adoptPoolPrefix for free hosts",
+        )
+        for (ours, shorter), (theirs, longer) in nested(given)
+    ] or ([good("prefixes", "none begins as another does")] if given else [])
 
 
 def pool_checks(pools: "list[RunnerPool]", nodes: "list[Node]") -> "list[Check]":

@@ -157,14 +157,16 @@ class ApiServer:
         return HttpResponse(outcome.code, outcome.body, warnings=(*outcome.warnings, *more))
 
     async def _authorize(self, call: ApiCall, target: Target) -> None:
+        fields = demanded(call.query.get("fieldSelector", ""))
         asked = Attributes(
             verb_of(call, target),
             target.group,
             target.plural,
             target.subresource,
             target.namespace,
-            target.name,
-            fields=demanded(call.query.get("fieldSelector", "")),
+            # As the real one does: a list of one name is a right to that name.
+            target.name or fields.get("metadata.name", ""),
+            fields=fields,
         )
         if not await self._access.authorizer.allows(call.user, asked):
             refused = status.forbidden(asked.refusal(call.user), target.kind, target.name)

@@ -16,6 +16,7 @@ from typing import Any, Self
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.refusals import Refusals
 from paddock.base.rng import new_uuid
 from paddock.embedded.store.batch import Batch, decide
 from paddock.embedded.store.interface import (
@@ -76,6 +77,8 @@ class PostgresStore(ReadableStore):
         self._timeout = timeout
         self._lock_wait = lock_wait
         self._incarnation = new_uuid(rng)
+        self.refusals = Refusals(clock)
+        """What the database refused of late."""
         self._session: StoreSession | None = None
         self._waiting: deque[_Request] = deque()
         self._under_way: tuple[_Request, ...] = ()
@@ -213,6 +216,8 @@ class PostgresStore(ReadableStore):
                     await self._serve((request,))
                 return
             _log.warning("the database refused a write", error=str(error))
+            if not error.lasting:  # such as one that is too large: that is its own trouble
+                self.refusals.refused(str(error.__cause__ or error))
             _fail(requests, StoreUnavailableError(str(error)))
             return
         if not durable:
@@ -244,7 +249,9 @@ class PostgresStore(ReadableStore):
                     await self._session.commit(batch)
                 except SessionLostError as error:
                     _log.warning("the database of the store went away", error=str(error))
+                    self.refusals.refused(str(error), away=True)
                     newest = await self._reconnect()
+                    self.refusals.answered()
                     if newest == batch.last:
                         return True  # the answer was lost, not the batch
                     if newest != batch.base:

@@ -50,6 +50,7 @@ class MacFleet(KubeObject, frozen=True):
         "macfleets",
         short_names=("macfleet",),
         categories=("paddock",),
+        longest_name=57,  # its machines' names are longer by six, and a name in the cloud has at most 63 characters
         scale=Scale(label_selector=".status.selector"),
         columns=(
             Column("Desired", ".spec.replicas", "integer"),

@@ -146,4 +146,4 @@ esac
 watch_runner &
 watcher=$!
 ACTIONS_RUNNER_INPUT_JITCONFIG=$job RUNNER_MANUALLY_TRAP_SIG=1 ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1 \
-  /bin/sh -c 'echo "$$" >"$0" && exec ./run.sh --disableupdate' "$work/pid" </dev/null >>"$work/log" 2>&1
+  /bin/sh -c 'echo "$$" >"$0" && exec ./run.sh' "$work/pid" </dev/null >>"$work/log" 2>&1

@@ -1,9 +1,12 @@
-"""`/api/v1/concerns`: what a dispatch process itself sees of whom it trusts, for `paddock doctor`. It changes nothing."""
+"""`/api/v1/concerns`: what a dispatch process itself sees of what it stands on: the database, its disk, whom it trusts.
+
+Status, page, `/healthz` and `paddock doctor` all ask this. It changes nothing.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from cryptography import x509
 from msgspec import Struct
@@ -12,13 +15,25 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from paddock.base.http_requests import answer
+from paddock.base.refusals import Refusal
 from paddock.runners.http.readonly import PREFIX
 from paddock.runners.ledger.encryption import transport_problem
 
-__all__ = ["Concern", "certificate_concern", "concerns_route", "database_concern"]
+__all__ = [
+    "Concern",
+    "certificate_concern",
+    "concerns_route",
+    "database_concern",
+    "space_concern",
+    "writes_concern",
+]
 
 _SOON: Final = timedelta(days=3)
 """Our own certificates are renewed ten days before their end, cert-manager's at a third of their life."""
+
+
+_LEAST_SPACE: Final = 2 * 2**30
+"""Bytes. Postgres takes a segment of 16 MB at a time, and up to 1 GB of them between two checkpoints."""
 
 
 class Concern(Struct, frozen=True, kw_only=True):
@@ -27,6 +42,27 @@ class Concern(Struct, frozen=True, kw_only=True):
     about: str
     found: str
     fix: str = ""
+    weight: Literal["advice", "soon", "stops"] = "advice"
+    """`stops`: no job is claimed while it lasts; `soon`: it will come to that. Both are problems wherever people look."""
+    since: datetime | None = None
+
+
+def writes_concern(refusal: Refusal | None, whose: str, effect: str) -> list[Concern]:
+    """What it means that a database refuses writes; nothing where it does not."""
+    if refusal is None:
+        return []
+    again = f" (refused {refusal.count} times so far)" if refusal.count > 1 else ""
+    found = f"{whose} takes no writes, so {effect}: {refusal.why}{again}"
+    fix = "make room on its disk, or see why it does not answer; what was refused is tried again by itself"
+    return [Concern(about="database", found=found, fix=fix, weight="stops", since=refusal.since)]
+
+
+def space_concern(folder: str, free: int) -> list[Concern]:
+    """What it means that so many bytes are left where the database is."""
+    if free >= _LEAST_SPACE:
+        return []
+    found = f"{free / 2**30:.1f} GiB are left on the disk of {folder}: when it is full, no job is claimed and no Mac is healed"
+    return [Concern(about="disk", found=found, fix=f"make room on the disk of {folder}", weight="soon")]
 
 
 def concerns_route(look: Callable[[], Sequence[Concern]]) -> Route:

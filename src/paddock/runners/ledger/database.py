@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, LiteralString, TypeVar, cast
+from typing import Any, Final, LiteralString, TypeVar, cast
 
 import msgspec
 import psycopg
@@ -16,7 +16,13 @@ from paddock.base import dsn
 from paddock.base.clock import Clock
 from paddock.base.dsn import connect, line_options, notice_our_end, problem_of_dsn
 from paddock.base.migrations import migrate
-from paddock.runners.ledger.errors import InvalidEntryError, LedgerUnavailableError, UnknownAccountError
+from paddock.base.refusals import Refusals
+from paddock.runners.ledger.errors import (
+    InvalidEntryError,
+    LedgerSlowError,
+    LedgerUnavailableError,
+    UnknownAccountError,
+)
 
 __all__ = ["Connection", "Database", "Params", "Pool", "columns", "make_pool", "prepare"]
 
@@ -37,6 +43,8 @@ CUT_OFF = """
 -- people_may_be_cut_off
 SELECT set_config('statement_timeout', %s, true)
 """
+_RACES: Final = ("40", "55P03")
+"""Two that wanted the same: the loser tries again, and nothing is wrong with the database."""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -117,10 +125,11 @@ async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...
 
 
 class Database:
-    """Runs statements. Outside `transaction` each is a transaction of its own."""
+    """Runs statements. Outside `transaction` each is a transaction of its own. `refusals` is what it was refused of late."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, clock: Clock) -> None:
         self._pool = pool
+        self.refusals = Refusals(clock)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -137,15 +146,26 @@ class Database:
                     await connection.close()
                     raise
         except (PoolTimeout, PoolClosed) as error:
+            self.refusals.refused(str(error), away=True)
             raise LedgerUnavailableError(f"no connection to the ledger's database is free: {error}") from error
         except psycopg.errors.ForeignKeyViolation as error:
             raise UnknownAccountError(_primary(error)) from error
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise InvalidEntryError(_primary(error)) from error
+        except psycopg.errors.QueryCanceled as error:
+            raise LedgerSlowError(f"the ledger's database took too long: {_primary(error)}") from error
         except psycopg.errors.ReadOnlySqlTransaction as error:
+            self.refusals.refused(_primary(error))
             raise LedgerUnavailableError(f"the ledger's database takes no writes: {error}") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if not (error.sqlstate or "").startswith(_RACES):
+                self.refusals.refused(_primary(error), away=_is_away(error))
             raise LedgerUnavailableError(f"the ledger's database went away: {error}") from error
+        except psycopg.InternalError as error:
+            if (error.sqlstate or "").startswith("XX"):
+                self.refusals.refused(_primary(error))
+            raise
+        self.refusals.answered()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -206,6 +226,11 @@ async def fetch_one(
         return await cursor.fetchone()
 
 
+def _is_away(error: psycopg.Error) -> bool:
+    """Whether nobody answered: a connection that broke (08, or without a state), a server that stops or starts (57P)."""
+    return (error.sqlstate or "08").startswith(("08", "57P"))
+
+
 def _primary(error: psycopg.Error) -> str:
     # The detail line may quote whole rows; the constraint's name says what is wrong.
-    return error.diag.message_primary or type(error).__name__
+    return error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__

@@ -4,6 +4,7 @@ __all__ = [
     "InvalidEntryError",
     "JobGoneError",
     "LedgerError",
+    "LedgerSlowError",
     "LedgerUnavailableError",
     "StaleClaimError",
     "StaleDeliveryError",
@@ -43,3 +44,7 @@ class LedgerUnavailableError(LedgerError):
 
     Every operation of the ledger may be repeated: asked again, it finds what it did, or does it.
     """
+
+
+class LedgerSlowError(LedgerUnavailableError):
+    """The database answers, and did not finish this in the time that it was given."""

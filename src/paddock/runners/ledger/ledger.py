@@ -33,6 +33,7 @@ from paddock.runners.ledger.overview import Overview
 from paddock.runners.ledger.precedence import PrecedenceList
 from paddock.runners.ledger.progress import Progress
 from paddock.runners.ledger.recovery import Recovery
+from paddock.runners.ledger.registrations import Registrations
 from paddock.runners.ledger.rerouting import Rerouting
 from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.runner_logs import RunnerLogs
@@ -66,7 +67,8 @@ class Ledger:
         notifications: Callable[[Database], Notifications] = Notifications,
     ) -> None:
         rng = rng or unseeded()
-        database = Database(pool)
+        database = Database(pool, clock)
+        self.refusals = database.refusals
         self.notifications = notifications(database)
         self.accounts = Accounts(database, clock)
         self.limits = Limits(database, clock)
@@ -77,6 +79,7 @@ class Ledger:
         self.jobs = Jobs(database, clock, self.notifications)
         self.claims = Claims(database, clock, rng, self.notifications)
         self.sessions = Sessions(database, clock)
+        self.registrations = Registrations(database, rng)
         self.fences = Fences(database, clock)
         self.scale_sets = ScaleSetRows(database, clock, rng)
         self.assignments = Assignments(database)

@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from starlette.routing import Route
@@ -28,6 +29,7 @@ from paddock.runners.healing.last_words import LastWords
 from paddock.runners.healing.service import HealingContext, HealingService
 from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.budget_metrics import BudgetCollector
+from paddock.runners.http.concerns import Concern, concerns_route, writes_concern
 from paddock.runners.http.ended import ended_routes
 from paddock.runners.http.history import history_route
 from paddock.runners.http.internal import internal_routes
@@ -68,6 +70,8 @@ class RunnerContext:
     registry: CollectorRegistry
     kube_metrics: KubeMetrics
     name: str = "dispatch"
+    concerns: Callable[[], Sequence[Concern]] = tuple
+    """What the process knows of what it stands on, beside what the service sees itself."""
     scale_sets: ScaleSets | None = None
     """Without it pools with `jobSource: ScaleSet` hear of no job."""
 
@@ -79,6 +83,7 @@ class RunnerService:
         ledger, github, client = context.ledger, context.github, context.client
         clock, rng, registry, kube_metrics = context.clock, context.rng, context.registry, context.kube_metrics
         self._clock, self._rng = clock, rng
+        self._process_concerns = context.concerns
         self.ledger = ledger
         self.github = github
         self.settings = settings
@@ -163,6 +168,7 @@ class RunnerService:
         self.readable: list[Route] = [
             *readonly_routes(ledger, self.queue.summary),
             *why_routes(self.explainer),
+            concerns_route(self.concerns),
             leaks_route(self.healing.healer),
             rewind_route(ledger, clock),
             history_route(ledger, clock),
@@ -214,8 +220,26 @@ class RunnerService:
 
     def waiting_for(self) -> list[str]:
         """The caches that are not complete yet, each with what keeps it from it; empty once it can serve."""
-        informers = (self.pools, self.dispatch.pods, self.dispatch.accounts, self.dispatch.nodes)
-        return [f"{i.name}: {i.problem or 'the first list is under way'}" for i in informers if not i.synced.is_set()]
+        missing = [informer for informer in self._caches() if not informer.synced.is_set()]
+        return [f"{i.name}: {i.problem or 'the first list is under way'}" for i in missing]
+
+    def concerns(self) -> list[Concern]:
+        """What this process stands on and how that is: the same for status, page, `/healthz` and doctor."""
+        blind = [
+            Concern(
+                about="API server",
+                found=f"dispatch does not see what changes in the cluster: {informer.problem}",
+                fix="see why the API server does not answer dispatch; it is asked again by itself",
+                weight="soon",
+            )
+            for informer in self._caches()
+            if informer.problem is not None
+        ]
+        refused = writes_concern(self.ledger.refusals.standing(), "the ledger's database", "no job is claimed")
+        return [*refused, *blind[:1], *self._process_concerns()]
+
+    def _caches(self) -> Sequence[Informer[Any]]:
+        return (self.pools, self.dispatch.pods, self.dispatch.accounts, self.dispatch.nodes)
 
     def _known_pools(self) -> Sequence[RunnerPool] | None:
         """None until they were read once: without pools every event would be ignored for want of one."""

@@ -11,6 +11,7 @@ from paddock.kube.controller import Controller, Reconcile, Request
 from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.manager import Manager
+from paddock.kube.stalled import Stalls
 from paddock.kube.store import CacheChange, by_label
 from paddock.runners.api import POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.pools.autoscaler import Autoscaler
@@ -68,6 +69,7 @@ class RunnerOperator:
         self.nodes = Informer(client, Node, clock=clock, rng=rng, metrics=metrics, name="runner nodes")
         self.autoscaler = Autoscaler(client, retirement, self.pools.reader, self.nodes.reader, clock)
         recorder = EventRecorder(client, "paddock", clock=clock, rng=rng, metrics=metrics)
+        self._stalls = Stalls(client, recorder, clock)
         keeper = PoolReconciler(
             PoolContext(
                 client=client, retirement=retirement, settings=settings, recorder=recorder, clock=clock, rng=rng
@@ -117,7 +119,14 @@ class RunnerOperator:
         self, name: str, reconcile: Reconcile, *, rest: Callable[[Request], float] | None = None
     ) -> Controller:
         return Controller(
-            name, reconcile, clock=self._clock, rng=self._rng, metrics=self._metrics, workers=_WORKERS, rest=rest
+            name,
+            reconcile,
+            clock=self._clock,
+            rng=self._rng,
+            metrics=self._metrics,
+            workers=_WORKERS,
+            rest=rest,
+            stalls=self._stalls,
         )
 
 

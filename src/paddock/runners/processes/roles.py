@@ -7,6 +7,7 @@ Nodes, and asking whose token a caller shows.
 from typing import Final
 
 from paddock.kube.builtin import Node, Pod, ServiceAccount, TokenReview
+from paddock.kube.leader import OPERATOR_LEASE
 from paddock.kube.roles import Role, Rule
 from paddock.runners.api import RunnerPool
 from paddock.runners.pools.capacity import RuntimeClass
@@ -88,6 +89,13 @@ _DISPATCH_CLUSTER_RULES: Final = (
     ),
     Rule("The page shows fleets.", "tuist.dev", ("macfleets",), ("list", "watch")),
     Rule("The page shows what happened.", "", ("events",), ("list", "watch")),
+    Rule(
+        "The page says when no operator leads.",
+        "coordination.k8s.io",
+        ("leases",),
+        ("list", "watch"),
+        names=(OPERATOR_LEASE,),
+    ),
 )
 
 _DISPATCH_RUNNERS_RULES: Final = (

@@ -1,4 +1,4 @@
-"""The line of jobs: nobody hands them out, or one that may run has waited too long."""
+"""The line of jobs: one that may run has waited too long, or one was killed."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from paddock.base.explanation import span
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger.views import QueueSummary
 from paddock.views.problem import Problem
-from paddock.views.problems.impact import JOBS_WAIT, KILLED, NO_SERVICE, NOT_READY
+from paddock.views.problems.impact import JOBS_WAIT, KILLED, NOT_READY
 
 __all__ = ["of_queue"]
 
@@ -16,7 +16,7 @@ _WAITS_TOO_LONG = timedelta(minutes=10)
 
 
 def of_queue(
-    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int, now: datetime, *, runners: bool
+    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int, now: datetime
 ) -> Iterable[Problem]:
     if killed > 0:
         yield Problem(
@@ -27,15 +27,6 @@ def of_queue(
             runbook="PaddockLiveJobKilled",
         )
     if summary is None:
-        if runners:
-            yield Problem(
-                NO_SERVICE,
-                "dispatch",
-                "the dispatch service or its database does not answer, so no job is handed out",
-                doing="waiting Pods ask again by themselves",
-                commands=("paddock doctor",),
-                runbook="PaddockDispatchAbsent",
-            )
         return
     waited = timedelta(seconds=summary.oldest_dispatchable_seconds)
     if waited > _WAITS:

@@ -115,17 +115,44 @@ async def test_a_record_that_a_dead_run_left_half_written_is_removed_and_nothing
 
 
 @pytest.mark.slow
-async def test_a_host_that_was_rebooted_after_its_bootstrap_needs_nothing(rig: Rig):
+async def test_a_host_that_was_rebooted_after_its_bootstrap_needs_nothing_but_its_session(rig: Rig):
     await rig.ready()
     rig.mac.reboot()
     await rig.mac.settled()
-    assert rig.mac.session == "Aqua"
     assert rig.mac.pf.enabled
     assert rig.mac.pf.rules("tuist.runners")
     assert 'anchor "tuist.runners"' in "\n".join(rig.mac.pf.rules())
+    assert rig.mac.session is None, "it has no display"
+    assert (await rig.ready()).changed_steps == ("auto-login",)
+    assert rig.mac.session == "Aqua"
     rig.mac.effects.clear()
     assert (await rig.ready()).changed_steps == ()
     assert rig.mac.effects == []
+
+
+@pytest.mark.parametrize("version", ["14.3", "26.3"])
+async def test_who_logs_in_is_seen_and_not_believed_whatever_launchd_refuses(rig: Rig, version: str):
+    rig.mac.product_version = version
+    assert "auto-login" in (await rig.ready()).changed_steps
+    assert rig.mac.session == "Aqua"
+    refused = any("killall loginwindow" in str(effect) for effect in rig.mac.effects)
+    assert refused == (version == "26.3")
+
+
+@pytest.mark.slow
+async def test_a_loginwindow_that_died_is_started(rig: Rig):
+    await rig.ready()
+    rig.mac.launchd.stop(rig.mac.launchd.jobs["system", "com.apple.loginwindow"])
+    rig.mac.end_graphical_session()
+    assert (await rig.ready()).changed_steps == ("auto-login",)
+    assert rig.mac.session == "Aqua"
+
+
+@pytest.mark.slow
+async def test_a_login_that_takes_too_long_is_told_and_fails_nothing(rig: Rig):
+    rig.mac.pace = Pace(speed=2000.0, seconds={"loginwindow": 400_000.0})
+    ready = await rig.ready()
+    assert "auto-login: no new console session of m1 after 30 seconds" in ready.notes
 
 
 @pytest.mark.slow

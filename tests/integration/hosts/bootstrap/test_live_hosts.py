@@ -271,3 +271,37 @@ async def test_a_mac_that_does_not_answer_is_not_rebooted_and_says_so(live: Rig)
     assert isinstance(asked, Failed)
     assert asked.step == "reach-ssh"
     assert live.mac.effects == []
+
+
+@pytest.mark.slow
+async def test_a_mac_that_came_up_without_a_session_gets_one_and_a_second_kick_does_nothing(live: Rig):
+    live.mac.reboot()
+    await live.mac.settled()
+    assert live.mac.session is None
+    kicked = await live.bootstrap().kick_session(live.host(), live.fleet)
+    assert isinstance(kicked, Ready), kicked
+    assert kicked.changed_steps == ("kick-session",)
+    assert live.mac.session == "Aqua"
+    live.mac.effects.clear()
+    again = await live.bootstrap().kick_session(live.host(), live.fleet)
+    assert isinstance(again, Ready)
+    assert again.changed_steps == ()
+    assert live.mac.effects == []
+
+
+@pytest.mark.slow
+async def test_nobody_is_logged_in_anew_beside_a_virtual_machine(live: Rig):
+    live.mac.end_graphical_session()
+    live.mac.virtual_machines = lambda: 1
+    refused = await live.bootstrap().kick_session(live.host(), live.fleet)
+    assert isinstance(refused, Failed)
+    assert "a virtual machine runs" in refused.message
+    assert live.mac.effects == []
+
+
+@pytest.mark.slow
+async def test_a_kick_that_brings_no_session_says_so(live: Rig):
+    live.mac.seal_password()
+    failed = await live.bootstrap().kick_session(live.host(), live.fleet)
+    assert isinstance(failed, Failed)
+    assert "no console session of m1 came within 30 seconds" in failed.message

@@ -233,6 +233,7 @@ class World:
                     image="runner:1",
                     fleet_selector=FLEET,
                     dispatch_label=LABEL,
+                    job_source="Webhook",
                     runner_labels=("self-hosted", "macOS"),
                     replicas=self.macs,
                 ),

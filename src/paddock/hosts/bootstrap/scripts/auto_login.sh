@@ -9,7 +9,6 @@ file=/etc/kcpassword
 domain="${ROOT:-}/Library/Preferences/com.apple.loginwindow"
 touched=0
 
-has_console() { as_root launchctl print "gui/$(id -u "$user")" 2>/dev/null | mentions 'session = Aqua'; }
 is_sealed() {
     local start
     start="$(as_root head -c "$((${#sealed} / 2))" "${ROOT:-}$file" | od -An -tx1 | tr -d ' \n')"
@@ -25,16 +24,8 @@ if [ "$(as_root defaults read "$domain" autoLoginUser 2>/dev/null || true)" != "
 fi
 
 # The kick ends every program of the console session, so it happens only where there is nothing to lose or to keep.
-if [ "$touched" = 1 ] || ! has_console; then
-    as_root launchctl kickstart -k system/com.apple.loginwindow
-    changed "kicked loginwindow"
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
-        if has_console; then
-            break
-        fi
-        sleep 2
-    done
-    has_console || note "no console session yet after 30 seconds"
+if [ "$touched" = 1 ] || [ -z "$(session_of "$user")" ]; then
+    kick_loginwindow "$user" || note "no new console session of $user after 30 seconds"
 fi
 
 # macOS says nothing when the password is wrong: it puts its marker in the file, and every later start stays at the

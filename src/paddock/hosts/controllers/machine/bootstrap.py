@@ -192,7 +192,7 @@ class BootstrapHost:
         A password goes along where there is one, but nothing waits for it: a cloud that seals it, or does not answer, is
         no reason to leave a live host without its update.
         """
-        kept = await self._context.kept_credentials(machine)
+        kept = await self._context.logins.read(machine)
         if kept is not None:
             return kept
         try:
@@ -203,7 +203,7 @@ class BootstrapHost:
     async def credentials(self, machine: Machine, host: Host) -> Credentials | RequeueAfter:
         """From the Secret, or from a GET when it is missing or sealed; never from the answer of a mutation."""
         context = self._context
-        kept = await context.kept_credentials(machine)
+        kept = await context.logins.read(machine)
         if kept is not None and kept.password is not None:
             return kept
         try:
@@ -212,7 +212,7 @@ class BootstrapHost:
             message = f"the password could not be read, it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s: {error}"
             return await self._blocked(machine, "CredentialsRefreshFailed", message, _WHEN_THE_CLOUD_FAILS)
         if fetched.credentials.password is not None:
-            await context.keep_credentials(machine, fetched.credentials)
+            await context.logins.write(machine, fetched.credentials)
             if kept is not None:
                 context.say(machine, "Normal", "CredentialsReclaimed", "the cloud shows the password again")
             return fetched.credentials

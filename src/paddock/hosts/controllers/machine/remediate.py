@@ -21,12 +21,14 @@ from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.remediation import (
     DEAD_AFTER,
     GIVE_BACK,
+    KICK_SESSION,
     REBOOT,
     REINSTALL,
     RESTART,
     SOFT_REBOOT,
     Asked,
     GiveUp,
+    KickSession,
     RebootHost,
     ReinstallInPlace,
     RestartAgent,
@@ -35,6 +37,7 @@ from paddock.hosts.remediation import (
     WaitForHost,
     next_step,
     proven_dead,
+    rank,
     reboot_may_come,
     trouble_of,
     with_power,
@@ -94,6 +97,8 @@ class RemediateHost:
                 return RequeueAfter(seconds) if trouble.urgent else machine
             case RestartAgent(message):
                 return await self._restart(await self._begin(machine, trouble, RESTART, message), host)
+            case KickSession(message):
+                return await self._kick(machine, host, trouble, message)
             case SoftReboot(message):
                 return await self._disrupt(machine, host, trouble, SOFT_REBOOT, message, asked)
             case RebootHost(message):
@@ -130,6 +135,23 @@ class RemediateHost:
             await self._note(machine, "it could not be reached over SSH, or did not start")
         return RequeueAfter(_SOON)
 
+    async def _kick(self, machine: Machine, host: Host, trouble: Trouble, message: str) -> RequeueAfter:
+        """Behind the gate, for it would end every VM; the Mac itself refuses while one runs, whoever knows of it or not."""
+        gated = await self._gate.clear(machine, "new login", lost=True)
+        if isinstance(gated, RequeueAfter):
+            return gated
+        machine = await self._begin(gated[0], trouble, KICK_SESSION, message)
+        context = self._context
+        machine = await context.save(
+            machine, ready(machine.status, False, "HostInTrouble", message, context.clock.now())
+        )
+        credentials = await self._prepare.login(machine, host)
+        outcome = await context.on_host(context.bootstrapper.kick_session, machine, host, credentials, _silent)
+        if isinstance(outcome, BootstrapFailed):
+            context.say(machine, "Warning", "NewLoginFailed", outcome.message)
+            await self._note(machine, "it did not help, or was refused")
+        return RequeueAfter(_SOON)
+
     async def _disrupt(
         self, machine: Machine, host: Host, trouble: Trouble, tier: int, message: str, asked: Asked | None
     ) -> RequeueAfter:
@@ -158,15 +180,13 @@ class RemediateHost:
         record = Reinstall(since=now, message=message, dead=dead) if tier == REINSTALL else None
         machine = await self._begin(machine, trouble, tier, told, record)
         machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", told, now))
-        match tier:
-            case 2:
-                return await self._soft_reboot(machine, host)
-            case 3:
-                return await self._reboot(machine, host)
-            case 4:
-                return RequeueAfter(_AT_ONCE)
-            case _:
-                return await self._give_back(machine, host, message, asked)
+        if tier == SOFT_REBOOT:
+            return await self._soft_reboot(machine, host)
+        if tier == REBOOT:
+            return await self._reboot(machine, host)
+        if tier == REINSTALL:
+            return RequeueAfter(_AT_ONCE)
+        return await self._give_back(machine, host, message, asked)
 
     async def _give_back(self, machine: Machine, host: Host, message: str, asked: Asked | None) -> RequeueAfter:
         """Where a health check asked and Cluster API would replace the Machine, that is its part: the deletion that follows
@@ -210,7 +230,10 @@ class RemediateHost:
         before = machine.status.remediation or Remediation(since=trouble.since)
         # The last tier is repeated for as long as the host is there: told once, with its last time, or the status would grow.
         earlier = tuple(each for each in before.tried if each.tier != tier)
-        begun = replace(before, tier=tier, at=now, tried=(*earlier, RemediationAttempt(tier=tier, at=now)))
+        begun = replace(before, tried=(*earlier, RemediationAttempt(tier=tier, at=now)))
+        if tier != KICK_SESSION or rank(tier) > rank(before.tier):
+            # What is repeated between the others moves none of them.
+            begun = replace(begun, tier=tier, at=now)
         context.say(machine, "Warning", "HostInTrouble", message)
         status: MachineStatus = replace(machine.status, remediation=begun)
         if record is not None:
