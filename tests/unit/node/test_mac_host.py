@@ -6,8 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from paddock.node.programs import Ended
 
+from paddock.base.programs import Ended
 from paddock.node import mac_host
 from paddock.node.mac_host import MacHost, has_session
 
