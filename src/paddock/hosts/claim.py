@@ -192,6 +192,8 @@ def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
         return "to be retired"
     if status.state != HostState.POOLED:
         return status.state or "not judged yet"
+    if status.unwipeable:
+        return "set up as Scaleway's own Runner"
     if status.deletion_scheduled:
         return "scheduled for deletion"
     if not status.delivered:
@@ -253,6 +255,8 @@ def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Ser
         return BackOut(f"the cloud shows the name {server.name}: another user of the cloud project took the host")
     if not server.usable:
         return BackOut(f"the cloud says {server.status}: it is no longer usable")
+    if server.unwipeable:
+        return BackOut(server.unwipeable)
     unfit = _unfit(
         machine.spec, server.type, server.os.family if server.os else "", server.os.name if server.os else ""
     )

@@ -42,6 +42,7 @@ class VerdictReason(StrEnum):
     RELEASE_PENDING = "ReleasePending"
     FREE = "Free"
     NOT_USABLE_YET = "NotUsableYet"
+    CANNOT_BE_WIPED = "CannotBeWiped"
     NOT_OUR_NAME = "NotOurName"
     NO_OWNER = "NoOwner"
 
@@ -207,6 +208,8 @@ def _lost(claimant: ScalewayAppleSiliconMachine | None) -> str:
 
 
 def _pooled(server: Server) -> Verdict:
+    if server.unwipeable:
+        return Verdict(HostState.POOLED, VerdictReason.CANNOT_BE_WIPED, f"no machine claims it: {server.unwipeable}")
     if server.usable:
         return Verdict(HostState.POOLED, VerdictReason.FREE, "free, and ready to be claimed")
     return Verdict(

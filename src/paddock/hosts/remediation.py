@@ -251,11 +251,17 @@ def rank(tier: int) -> int:
 
 
 def next_step(
-    trouble: Trouble, machine: Machine, fleet: Iterable[Machine], now: datetime, *, halted: str = ""
+    trouble: Trouble,
+    machine: Machine,
+    fleet: Iterable[Machine],
+    now: datetime,
+    *,
+    halted: str = "",
+    unwipeable: str = "",
 ) -> RemediationStep:
     """The next tier for one machine. `fleet` are the machines that share its fleet, itself included.
 
-    `halted` is why the fleet's bootstraps are stopped: then no host is wiped either, for it could not be set up again.
+    `unwipeable` is why the cloud cannot wipe the host. `halted` is why the fleet's bootstraps are stopped: then no host is wiped either, for it could not be set up again.
     """
     done = machine.status.remediation or Remediation()
     said = told(trouble, done)
@@ -301,6 +307,8 @@ def _climb(
     # The last one is repeated: it is over when the host is gone, and we may have died before that was recorded.
     least = max(rank(done.tier) + 1, rank(trouble.first))
     tier = next((each for each in ORDER[least:] if each != KICK_SESSION), GIVE_BACK)
+    if rank(tier) >= rank(REINSTALL) and unwipeable:
+        return WaitForHost(f"{said}; nothing more is tried by itself: {unwipeable}", 300.0, True)
     if tier == REINSTALL and machine.status.reinstalled_at is not None:
         tier = GIVE_BACK  # once for each claim: a disk that did not help once does not help twice
     if rank(tier) > rank(trouble.last):

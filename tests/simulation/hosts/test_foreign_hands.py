@@ -143,6 +143,28 @@ async def test_a_key_of_another_project_takes_the_only_mac_from_nobody(world: Wo
 
 
 @simulated(seeds=2)
+async def test_a_mac_with_the_clouds_own_runner_is_never_claimed_and_never_waits_for_a_wipe(world: World) -> None:
+    """The cloud refuses to reinstall it: a release of it waited for a wipe for ever."""
+    fleet = small_fleet(world, hosts=2)
+    await fleet.ready.wait()
+    first, second = (host.id for host in fleet.pool)
+    fleet.cloud.host(first).runner_mode = True
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=900)
+    (machine,) = await fleet.machines()
+    assert machine.status.server_id == second
+    said = next(each for each in (await fleet.hosts())[first].status.conditions if each.type == "Ready")
+    assert (said.reason, "runner configuration" in said.message) == ("CannotBeWiped", True)
+    fleet.cloud.host(second).runner_mode = True  # by a person, under a machine that has it
+    await world.clock.sleep(30.0)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await _gone(fleet)
+    host = (await fleet.hosts())[second]
+    assert host.spec.release is None
+    assert fleet.cloud.host(second).name == "m-1"
+
+
+@simulated(seeds=2)
 async def test_a_key_that_is_refused_on_the_first_day_is_said_by_the_machines_that_wait(world: World) -> None:
     """No Host is known yet that could say it, and the machines asked a person to order a Mac."""
     fleet = small_fleet(world, hosts=1)

@@ -305,3 +305,11 @@ def test_only_a_long_silence_and_the_providers_word_prove_that_a_mac_is_dead():
     assert not proven_dead(SILENT, alive, late)
     assert not proven_dead(SILENT, None, late)
     assert not proven_dead(SILENT, dead, late - timedelta(seconds=1))
+
+
+def test_a_host_that_the_cloud_cannot_wipe_is_rebooted_and_neither_reinstalled_nor_given_back():
+    for tier, waits in ((RESTART, False), (REBOOT, True), (REINSTALL, True)):
+        tried = looked_after(tier, 0.0)
+        step = next_step(SILENT, tried, [tried], NOW + timedelta(hours=9), unwipeable="it is a Runner of the cloud")
+        assert isinstance(step, WaitForHost) is waits
+        assert ("it is a Runner of the cloud" in step.message) is waits

@@ -63,6 +63,7 @@ def observed(
         # Before delivery the cloud repeats the creation time here, which would read as "deletable at once".
         deletable_at=server.deletable_at if server.delivered else None,
         deletion_scheduled=server.deletion_scheduled,
+        unwipeable=server.unwipeable,
         price_per_hour=f"{price.per_hour:f}" if price else before.price_per_hour,
         currency=price.currency if price else before.currency,
         host_key="" if lost_sight else before.host_key,

@@ -129,7 +129,9 @@ class Sweep:
                 seen[server.id] = (server.name, judged.reason, count)
                 orphans += counts_as_orphan(judged, count)
                 given = ours(hosts.get(server.id), server.name)
-                action = judge(server.name, judged, count, settings.claim_name_prefix, given=given)
+                action = judge(
+                    server.name, judged, count, settings.claim_name_prefix, given=given, unwipeable=server.unwipeable
+                )
                 findings.append(SweepFinding(zone, server, judged, action))
             self._orphans[zone] = orphans
         self.findings, self._observations = findings, OrphanHistory(seen)

@@ -88,7 +88,8 @@ class RemediateHost:
             machine = await context.save(machine, replace(machine.status, remediation=begun))
         halt = context.halt_of(machine)
         fleet = same_fleet(machine, context.machines.list())
-        step = next_step(trouble, machine, fleet, now, halted=halt.message if halt is not None else "")
+        halted = halt.message if halt is not None else ""
+        step = next_step(trouble, machine, fleet, now, halted=halted, unwipeable=host.status.unwipeable)
         # What disrupts is told when it may be done; until then the gate tells.
         if isinstance(step, WaitForHost | RestartAgent) and trouble.urgent:
             machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", step.message, now))
