@@ -267,7 +267,7 @@ def next_step(
     said = told(trouble, done)
     if trouble.locked:
         return WaitForHost(f"{said}: the provider locked the server, so nothing is tried; ask the provider", 300.0)
-    step = _climb(trouble, said, machine, done, fleet, now, halted=halted)
+    step = _climb(trouble, said, machine, done, fleet, now, halted=halted, unwipeable=unwipeable)
     kick = _next_kick(trouble, done)
     if kick is None or not isinstance(step, WaitForHost):
         return step
@@ -295,6 +295,7 @@ def _climb(
     now: datetime,
     *,
     halted: str,
+    unwipeable: str,
 ) -> RemediationStep:
     """The next of the tiers that happen once."""
     members = list(fleet)

@@ -23,6 +23,7 @@ from paddock.clients.dispatch.poll_client import Drained, PollClient, Refused, S
 from paddock.kube.builtin import Pod, reference_to
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, NotFoundError, TransportError, UnavailableError
+from paddock.node.guest import RUNNER_TOO_OLD
 from paddock.runners.api import AUDIENCE, POLLER, RUNNER, RUNNER_LABEL
 from paddock.simulator.github.sessions import RunnerGoneError, RunnerRefusedError, RunnerSession
 
@@ -46,6 +47,7 @@ class Hang(StrEnum):
     DIES_IN_JOB = "dies in its job"
     STANDS_STILL = "stands still in its job"
     RETRIES_NOISILY = "retries noisily"
+    TOO_OLD = "is too old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,8 @@ class SimulatedPods:
         if mishap is Hang.NEVER_REGISTERS:
             await self._clock.sleep(float("inf"))
         await self._running(pod)
+        if mishap is Hang.TOO_OLD:
+            return RUNNER_TOO_OLD, "Runner version is deprecated and cannot receive messages."
         while mishap is Hang.RETRIES_NOISILY:
             # It cannot connect, and each retry is a line in its log: the mark moves for ever, and no worker comes.
             await self._report(http, token, f"{int(self._clock.now().timestamp())} listening")

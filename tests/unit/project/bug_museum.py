@@ -4,6 +4,7 @@ A mutant is a function that stands in for the real one, mostly by lying to it ab
 guards against it; `museum_killers` names the test in it that fails.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -37,6 +38,9 @@ from paddock.hosts import (
 from paddock.hosts.bootstrap import drift, launchd
 from paddock.node import decide, goldens, pods, pulling, seat_leaks
 from paddock.node.machines import Liveness
+from paddock.runners.healing import runner_lists
+from paddock.runners.healing.verdicts import pod as pod_verdict
+from paddock.runners.ledger import registrations, runner_versions, scale_sets
 
 __all__ = ["EXHIBITS", "Exhibit"]
 
@@ -666,6 +670,67 @@ def _(alive: int) -> int:
 
 
 _LEAKED_SEATS = seat_leaks.leaked_seats
+
+
+@_exhibit(
+    "a listener that retries lives for ever",
+    "tuist#11864, actions/runner#4191, ARC#4183",
+    pod_verdict._listens_in_vain,
+    "runners/healing/verdicts/test_pod.py",
+)
+def _(facts: Any) -> bool:
+    """Whatever moves is alive, also a listener that GitHub does not know."""
+    return False
+
+
+@_exhibit(
+    "another place's refusal hides a runner",
+    "our own: an App with the rights of the install page",
+    runner_lists.possible_places,
+    "runners/healing/test_runner_lists.py",
+)
+def _(registration: Any) -> Any:
+    """A runner may stand in any list, wherever it was registered."""
+    return _PLACES(changed(registration, place=None))
+
+
+_PLACES = runner_lists.possible_places
+
+
+@_exhibit(
+    "runners of others are unregistered",
+    "our own: staging beside production",
+    registrations.is_marked,
+    "runners/dispatch/test_pure.py",
+)
+def _(name: str, mark: str) -> bool:
+    """A runner is ours because it is named like ours."""
+    return re.search(r"-[0-9a-f]{8}$", name) is not None
+
+
+@_exhibit(
+    "one job of two sources takes two Macs",
+    "our own: a pool that goes from webhooks to a scale set",
+    scale_sets.may_act_on,
+    "runners/ledger/test_sources.py",
+)
+def _(minted_for: int | None, job_id: int) -> bool:
+    """A runner may be what runs any row."""
+    return True
+
+
+@_exhibit(
+    "a retired runner version loops",
+    "tuist#12253",
+    runner_versions.version_refused,
+    "runners/ledger/test_runner_versions.py",
+)
+def _(newest_first: Any) -> Any:
+    """A runner's own code is believed, whether or not it got a job."""
+    return _REFUSED([changed(one, worked=False) for one in newest_first])
+
+
+_REFUSED = runner_versions.version_refused
 
 
 def table() -> str:

@@ -94,6 +94,7 @@ RunnerFault = Literal[
     "dies in its job",
     "stands still in its job",
     "retries noisily",
+    "is too old",
 ]
 
 
