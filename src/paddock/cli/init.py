@@ -310,15 +310,24 @@ async def _checked(given: Mapping[str, Any], secrets: Mapping[str, str], reach: 
     return TROUBLE if any(check.state == "problem" for check in checks) else 0
 
 
+def _bundle(environ: Mapping[str, str]) -> str:
+    """The flag that names the agent's bundle: where `make bundle` puts it, unless `paddock up` finds one by itself."""
+    from paddock.hosts.bootstrap.agent_bundle import BUNDLE_VARIABLE, DEFAULT_BUNDLE
+
+    found = environ.get(BUNDLE_VARIABLE) or DEFAULT_BUNDLE.exists()
+    return "" if found else f" --agent-bundle dist/{DEFAULT_BUNDLE.name}"
+
+
 def _next(given: Mapping[str, Any]) -> list[str]:
     folder = given["folder"]
     if given["where"] == "up":
         hook = " --runner-bind-address 127.0.0.1:8082" if given["job_source"] == "Webhook" else ""
+        bundle = _bundle(os.environ)
         return [
             f"set -a; . {folder / 'settings.env'}; set +a",
-            f"paddock up --advertise-address {given['host']} --agent-bundle BUNDLE{hook} --allow-account {given['organization']}",
+            f"paddock up --advertise-address {given['host']}{bundle}{hook} --allow-account {given['organization']}",
             f"kubectl --kubeconfig .paddock/kubeconfig apply -f {folder / 'fleet.yaml'}   # rents the Macs",
-            "docs/first-mac.md says what BUNDLE is, and how Tart is pinned",
+            f"docs/first-mac.md says how {'the bundle is built and ' if bundle else ''}Tart is pinned",
         ]
     made = [
         f"kubectl create secret generic paddock-scaleway --from-env-file={folder / 'scaleway.env'}",
