@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from paddock.base.explanation import Evidence, Explanation, ago, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.claim import being_wiped
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.node_health import troubles
 from paddock.hosts.orphans import HostState
@@ -25,6 +26,7 @@ __all__ = ["why_fleet", "why_host", "why_machine"]
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 _WAITS = {
+    "HostBeingWiped": "It is claimed as soon as it is pooled; nobody need do anything.",
     "NoAvailableHost": "A host that is released or ordered is claimed within seconds of being free.",
     "Bootstrapping": "The machine is Ready when the last step is done.",
     "NodeMissing": "The machine is Ready as soon as its Node is there.",
@@ -285,11 +287,7 @@ def _record(host: Host) -> str:
 
 def _next_host(machine: Machine, hosts: Sequence[Host], now: datetime) -> str:
     """When a host comes free that would fit, as far as anybody can know."""
-    coming = [
-        h
-        for h in hosts
-        if h.spec.zone == machine.spec.zone and h.status.type == machine.spec.type and h.spec.release is not None
-    ]
+    coming = being_wiped(machine.spec, hosts)
     settling = [
         h.spec.not_before
         for h in hosts

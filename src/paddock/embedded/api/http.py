@@ -21,7 +21,6 @@ from paddock.embedded.api.documents import discovery, openapi, tables
 from paddock.embedded.api.guards import WriteGuard
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
-from paddock.embedded.api.node_authorizer import node_name_of
 from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.pod_logs import PodLogServer
 from paddock.embedded.api.rbac import Attributes
@@ -168,10 +167,7 @@ class ApiServer:
         )
         if not await self._access.authorizer.allows(call.user, asked):
             refused = status.forbidden(asked.refusal(call.user), target.kind, target.name)
-            if target.kind is not None and target.plural == "pods" and target.name and call.method == "GET":
-                # A Mac asks for its Pod once more after that one is gone, and may not any longer.
-                gone = await self._objects.find(target.kind, target.namespace, target.name) is None
-                refused.usual = gone and bool(node_name_of(call.user))
+            refused.usual = await self._access.is_over_for(call.user, asked)
             raise refused
 
     async def _authorize_making(self, call: ApiCall, kind: Kind, target: Target) -> None:

@@ -60,6 +60,8 @@ class Image(msgspec.Struct, kw_only=True):
     is_beta: bool = False
     xcode_version: str = ""
     server_types: list[str] = msgspec.field(default_factory=list)
+    fast_for: list[str] = msgspec.field(default_factory=list)
+    """The types that are delivered with it at once; with others a delivery takes an hour."""
     tags: list[str] = msgspec.field(default_factory=lambda: ["macos", "apple", "apple-license"])
     retired: bool = False
 

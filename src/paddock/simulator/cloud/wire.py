@@ -47,7 +47,9 @@ def server_json(state: CloudState, host: Host, *, sealed: bool) -> dict[str, Any
 
 
 def image_json(image: Image, *, embedded: bool = False) -> dict[str, Any]:
-    supported = [{"fast_delivery_available": True, "server_type": name} for name in image.server_types]
+    supported = [
+        {"fast_delivery_available": name in image.fast_for, "server_type": name} for name in image.server_types
+    ]
     return {
         "compatible_server_types": image.server_types,
         "description": "",
