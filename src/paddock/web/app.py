@@ -129,6 +129,9 @@ class _Handlers:
 
     async def stream(self, request: Request) -> Response:
         # A browser that reconnects says what it saw last; one that just loaded the page has its version in the address.
+        if self._pages.live.full:
+            # Its browser asks again by itself, and the page stands as it was drawn.
+            return PlainTextResponse("too many pages are open", status_code=503, headers={"Retry-After": "10"})
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
         return self._pieces(request, self._pages.live.stream(since), "text/event-stream")
 
