@@ -68,6 +68,7 @@ def small_fleet(world: World, *, settings: HostSettings | None = None, **more: A
     fleet.macs.seconds = 5.0
     fleet.cloud.behaviour.reinstall = (40.0, 50.0)
     fleet.cloud.behaviour.reboot = 10.0
+    fleet.cloud.behaviour.order_of_another_image = 50.0
     return fleet
 
 

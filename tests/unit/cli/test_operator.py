@@ -85,6 +85,12 @@ class TestFlags:
     def test_durations_are_written_as_go_programs_write_them(self, text: str, seconds: float):
         assert Duration().convert(text, None, None) == seconds
 
+    @pytest.mark.parametrize("text", ["0s", "0m", "999ms"])
+    def test_a_sweep_without_a_pause_is_refused_with_the_shortest_one(self, text: str):
+        outcome = CliRunner().invoke(main, ["operator", "--orphan-reclaim-interval", text])
+        assert outcome.exit_code == 2
+        assert f"'{text}' is too short: give 1s or more" in outcome.output
+
     @pytest.mark.parametrize("text", ["", "15", "m", "15 m", "-1m", "15x"])
     def test_anything_else_is_refused_with_an_example(self, text: str):
         outcome = CliRunner().invoke(main, ["operator", "--orphan-reclaim-interval", text])

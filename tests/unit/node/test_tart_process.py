@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from watchdog import end_processes_of, processes_of
 
@@ -83,7 +84,7 @@ async def test_a_run_outlives_whoever_started_it_and_its_end_is_recorded(
     code, at = (run.folder / "exit").read_text().split()
     assert code == "5"
     assert abs(int(at) - time.time()) < 10
-    await until(lambda: not Path(f"/proc/{pid}").exists())
+    await until(lambda: not psutil.pid_exists(pid))
     assert await tart.liveness(vm, run.folder) is Liveness.GONE
     shown = (home / "calls").read_text()
     assert f"--dir env:{run.env}:ro --dir status:{run.status}\n" in shown
@@ -111,7 +112,7 @@ async def test_a_killed_wrapper_leaves_a_vm_that_the_process_table_still_shows(
     pid = int((run.folder / "wrapper").read_text().split()[0])
     await until((home / "calls").exists)
     os.kill(pid, signal.SIGKILL)
-    await until(lambda: not Path(f"/proc/{pid}").exists())
+    await until(lambda: not psutil.pid_exists(pid))
     assert await tart.liveness(vm, run.folder) is Liveness.ALIVE
     assert await tart.liveness(vm.rpartition("-")[0], run.folder) is Liveness.GONE
     (home / "halt").touch()

@@ -18,6 +18,7 @@ from typing import Final
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.tasks import to_its_end
 from paddock.clients.github import errors as github
 from paddock.clients.github.contract import GitHub, MintedRunner, RunnerPlace
 from paddock.kube.errors import KubeError
@@ -303,16 +304,7 @@ class Handover:
         """Undo to the end, also if we are cancelled meanwhile."""
         self._metrics.undone.labels(ending.reason).inc()
         log.info("a claim is given back", pod=claim.pod_name, job=claim.job_id, pool=claim.pool, why=ending.why)
-        undoing = asyncio.ensure_future(self._undo(waiter, claim, progress, ending))
-        cancelled: asyncio.CancelledError | None = None
-        while not undoing.done():
-            try:
-                await asyncio.shield(undoing)
-            except asyncio.CancelledError as error:
-                cancelled = error
-        undoing.result()
-        if cancelled is not None:
-            raise cancelled
+        await to_its_end(self._undo(waiter, claim, progress, ending))
 
     async def _undo(self, waiter: Waiter, claim: Claim, progress: _Progress, ending: GivenUpError) -> None:
         """Label off first, while the claim still keeps every other claim from the Pod; then the claim; then the runner."""
