@@ -35,6 +35,8 @@ class FakeMacs:
     """
 
     broken: set[str] = field(default_factory=set)
+    refusing: dict[str, int] = field(default_factory=dict)
+    """Hosts whose install of that number refuses the fleet's key, because it was made before the key was with the cloud."""
     healed_by_reboot: set[str] = field(default_factory=set)
     touched: list[Touch] = field(default_factory=list)
     wrong_passwords: list[str] = field(default_factory=list)
@@ -156,6 +158,10 @@ class FakeBootstrap:
             if login is not None and login.password is not None and login.password.reveal() != mac.password:
                 self._macs.wrong_passwords.append(server_id)
                 return BootstrapFailed("sudo", "the password was refused", key)
+        if self._macs.refusing.get(server_id) == install:
+            return BootstrapFailed(
+                "reach ssh", "the host refuses our key", _host_key(server_id, install), "SSHAuthRefused"
+            )
         self._macs.touched.append(Touch(self._clock.monotonic(), server_id, machine.metadata.uid, install))
         await self._clock.sleep(self._macs.seconds)
         if server_id in self._macs.broken:

@@ -24,6 +24,7 @@ from paddock.clients.scaleway import (
 from paddock.hosts.api import (
     BOOTSTRAPPED,
     MachineStatus,
+    Reinstall,
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
     ScalewayAppleSiliconRemediation,
@@ -187,6 +188,13 @@ class ReconcileContext:
         if meta.annotations.get(BOOTSTRAPPED) != noted:
             patch = {"metadata": {"uid": meta.uid, "annotations": {BOOTSTRAPPED: noted}}}
             await self.client.merge_patch(ScalewayAppleSiliconMachine, meta.name, patch, namespace=meta.namespace)
+
+    async def begin_reinstall(self, machine: ScalewayAppleSiliconMachine, message: str) -> None:
+        """Record a reinstall in place: whoever leads finishes it, behind the gate."""
+        now = self.clock.now()
+        self.say(machine, "Warning", "Reinstalling", message)
+        status = replace(machine.status, reinstall=Reinstall(since=now.replace(microsecond=0), message=message))
+        await self.save(machine, ready(status, False, "Reinstalling", message, now), guarded=True)
 
     async def block_move(self, machine: ScalewayAppleSiliconMachine) -> ScalewayAppleSiliconMachine:
         """Keep clusterctl from moving a machine while something is under way that a move would lose; repeatable.
