@@ -203,6 +203,16 @@ class Database:
             return None if found is None else found[0]
 
 
+class ReadingDatabase(Database):
+    """The same for whoever may only look: every statement that would write is refused by the server."""
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        async with super().connection() as connection, connection.transaction():
+            await connection.execute(READ_ONLY)
+            yield connection
+
+
 def columns(row: type[msgspec.Struct], prefix: LiteralString = "") -> LiteralString:
     """The columns of a row by name, for statements whose rows are fetched.
 
