@@ -144,9 +144,9 @@ _MEANS: Final = {
 
 
 def _environment() -> Iterator[tuple[str, str, str]]:
-    for process, names in _VARIABLES.items():
-        for name in names:
-            yield _code(name), f"`paddock {process}`, `paddock up`, `paddock doctor`", _MEANS[name]
+    for name in dict.fromkeys(name for names in _VARIABLES.values() for name in names):
+        readers = [process for process, names in _VARIABLES.items() if name in names]
+        yield _code(name), ", ".join(f"`paddock {each}`" for each in (*readers, "up", "doctor")), _MEANS[name]
 
 
 # Chart values.

@@ -11,7 +11,7 @@ from paddock.all_in_one.application import Application, in_background
 from paddock.base.http_server import bind, listening
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
-from paddock.clients.github import GitHubClient, GitHubSettings
+from paddock.clients.github import GitHubClient, GitHubSettings, web_url
 from paddock.kube.builtin import ServiceAccount
 from paddock.kube.errors import AlreadyExistsError
 from paddock.kube.manager import Manager
@@ -56,6 +56,7 @@ async def runners_subsystem(application: Application, manager: Manager) -> Runne
     await _open_door(application, service)
     pools = PoolSettings(
         dispatch_url=application.options.runner_url or application.page,
+        github_url=web_url(settings.api_url),
         namespace=application.options.dispatch.namespace,
         poller_image="paddock",
     )

@@ -23,7 +23,7 @@ _MASK: Final = "••••••"
 _SOURCES = {"COMMANDLINE": "flag", "ENVIRONMENT": "env", "DEFAULT": "default", "DEFAULT_MAP": "default"}
 _NEVER_SHOWN = ("SECRET", "PRIVATE_KEY", "PASSWORD", "TOKEN")
 _VARIABLES: Final = {
-    "operator": ("SCW_ACCESS_KEY", "SCW_SECRET_KEY", "SCW_DEFAULT_PROJECT_ID", "SCW_API_URL"),
+    "operator": ("SCW_ACCESS_KEY", "SCW_SECRET_KEY", "SCW_DEFAULT_PROJECT_ID", "SCW_API_URL", "PADDOCK_GITHUB_API_URL"),
     "dispatch": (
         "PADDOCK_GITHUB_APP_ID",
         "PADDOCK_GITHUB_PRIVATE_KEY",

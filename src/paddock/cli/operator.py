@@ -302,11 +302,13 @@ def _add_runners(
     runners: _Runners,
 ) -> None:
     """Pools and their autoscaler, with the dispatch process's books: no live Pod is deleted without its leave."""
+    from paddock.clients.github import api_url_of, web_url
     from paddock.runners.pools.settings import PoolSettings
     from paddock.runners.processes.operator import RunnerOperator
 
     settings = PoolSettings(
         dispatch_url=runners.for_pods,
+        github_url=web_url(api_url_of(os.environ)),
         namespace=runners.namespace,
         poller_image=runners.poller_image,
         docker_image=runners.docker_image,

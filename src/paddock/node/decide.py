@@ -12,6 +12,7 @@ import msgspec
 
 from paddock.clients.dispatch import Drained, Refused
 from paddock.kube.builtin import Pod
+from paddock.node.guest import NO_NETWORK, RUNNER_TOO_OLD
 from paddock.node.journal import End, Entry, Exit, Stage, Stop, StopReason
 from paddock.node.machines import Liveness
 from paddock.node.pods import Refusal
@@ -272,6 +273,12 @@ def _end(facts: Facts, entry: Entry) -> End:
         return failed("Error", 1, stop.message)
     if stop is not None and stop.reason is StopReason.NEVER_READY:
         return failed("VMStartFailed", 1, stop.message)
+    if guest.rc == NO_NETWORK and entry.handed_at is None and not facts.handed:
+        # No job's code has run there: the word is our script's.
+        return failed("NoNetwork", guest.rc, "the guest has no way to GitHub, so that it took no job")
+    if guest.rc == RUNNER_TOO_OLD:
+        # A job can write it, too: only who knows that this runner never got one may believe it.
+        return failed("RunnerTooOld", guest.rc, "the guest says that GitHub calls the version of its runner too old")
     if guest.rc is not None:
         return failed("Error", guest.rc, "")
     if stop is not None:

@@ -104,3 +104,12 @@ def test_two_guests_on_one_machine_do_not_see_each_other(tart: TartHome, env: Pa
     wait_until(lambda: said(tart, "vm-2", "mark").endswith("running"), "the worker of vm-2 works")
     wait_until(lambda: said(tart, "vm-1", "mark").endswith("listening"), "vm-1 listens")
     assert json.loads((tart.home / "vms" / "vm-1" / "guest.json").read_text())["environment"]["USER"] == "admin"
+
+
+def test_a_vm_that_reaches_nothing_halts_without_a_job(tart: TartHome, env: Path):
+    put(env, "env", "PADDOCK_GITHUB_URL='https://github.test'\nPADDOCK_PAUSE=0.1\n")
+    tart.world(network=False)
+    running = tart.up("vm-1")
+    tart(*start_arguments("vm-1"))
+    assert running.wait(timeout=60) == 0
+    assert (said(tart, "vm-1", "state"), said(tart, "vm-1", "rc")) == ("done", "69")

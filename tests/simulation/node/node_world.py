@@ -230,7 +230,10 @@ class NodeWorld:
                 {
                     "name": "runner",
                     "image": image,
-                    "env": [{"name": "TUIST_RUNNER_POOL", "value": "pool"}],
+                    "env": [
+                        {"name": "TUIST_RUNNER_POOL", "value": "pool"},
+                        {"name": "PADDOCK_GITHUB_URL", "value": "https://github.test"},
+                    ],
                     "resources": {"limits": {"cpu": "4", "memory": "6Gi"}},
                 }
             ],

@@ -341,6 +341,7 @@ def test_a_pod_waits_for_the_seat_of_a_vm_that_is_ending() -> None:
     [
         (Mishap.NEVER_BOOTS, "VMStartFailed", 900.0),
         pytest.param(Mishap.NEVER_READY, "VMStartFailed", 900.0, marks=pytest.mark.slow),
+        (Mishap.NO_NETWORK, "NoNetwork", 300.0),
         (Mishap.CRASHES_IN_JOB, "VMExited", 300.0),
         (Mishap.SAYS_NOTHING, "VMExited", 300.0),
     ],
@@ -355,6 +356,7 @@ def test_a_vm_that_goes_wrong_fails_its_pod_once_with_a_reason(mishap, reason, w
         assert ended(pod).reason == reason
         assert ended(pod).exit_code != 0
         assert len(mac.tart.ledger.runs) == 1
+        assert mishap is not Mishap.NO_NETWORK or mac.dispatch.jobs == ["job-1"], "the job is for another Mac"
         await mac.eventually("its clone is gone", lambda: not any(n.startswith("pdk-") for n in mac.tart.vms))
 
     simulate(scenario, seed=3)

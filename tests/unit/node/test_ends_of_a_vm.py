@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from paddock.node.decide import BOOT_LIMIT, HALT_LIMIT, Do, Facts, decide
+from paddock.node.guest import NO_NETWORK, RUNNER_TOO_OLD
 from paddock.node.journal import Entry, Exit, Stage, StopReason
 from paddock.node.machines import Liveness
 from paddock.node.shares import Guest
@@ -78,3 +79,26 @@ def test_a_zero_of_tart_says_nothing_about_the_job() -> None:
     end = decide(replace(ALIVE, liveness=Liveness.GONE, began=True, exit=Exit(0, NOW), guest=Guest(state="job"))).end
     assert end is not None
     assert (end.succeeded, end.reason) == (False, "VMExited")
+
+
+def test_no_way_to_github_is_believed_of_a_guest_that_never_had_a_job_alone() -> None:
+    said = Guest(state="done", rc=NO_NETWORK)
+    over = replace(ALIVE, liveness=Liveness.GONE, began=True, exit=Exit(0, NOW), guest=said, handed=False)
+    reasons = [
+        end.reason
+        for facts in (
+            over,
+            replace(over, handed=True),
+            replace(over, entry=replace(ENTRY, handed_at=NOW)),
+        )
+        if (end := decide(facts).end) is not None
+    ]
+    assert reasons == ["NoNetwork", "Error", "Error"], "a job's code can write any number"
+
+
+def test_a_runner_that_is_too_old_is_reported_with_its_code_and_as_the_guests_word() -> None:
+    said = Guest(state="done", rc=RUNNER_TOO_OLD)
+    end = decide(replace(ALIVE, liveness=Liveness.GONE, began=True, exit=Exit(0, NOW), guest=said)).end
+    assert end is not None
+    assert (end.succeeded, end.code, end.reason) == (False, 7, "RunnerTooOld")
+    assert end.message.startswith("the guest says")

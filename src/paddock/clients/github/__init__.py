@@ -38,7 +38,7 @@ from paddock.clients.github.scaleset import (
     ScaleSets,
     ScaleSetStatistics,
 )
-from paddock.clients.github.settings import DEFAULT_API_URL, GitHubSettings
+from paddock.clients.github.settings import DEFAULT_API_URL, GitHubSettings, api_url_of, web_url
 from paddock.clients.github.signature import verify
 
 __all__ = [
@@ -76,5 +76,7 @@ __all__ = [
     "SettingsError",
     "Unauthenticated",
     "Unavailable",
+    "api_url_of",
     "verify",
+    "web_url",
 ]

@@ -14,7 +14,7 @@ from paddock.base.backoff import Backoff
 from paddock.base.secrets import Secret
 from paddock.clients.github.errors import SettingsError
 
-__all__ = ["DEFAULT_API_URL", "GitHubSettings", "signing_key"]
+__all__ = ["DEFAULT_API_URL", "GitHubSettings", "api_url_of", "signing_key", "web_url"]
 
 DEFAULT_API_URL = "https://api.github.com"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -34,6 +34,17 @@ _REMEDY = {
     ),
     _WEBHOOK_SECRET_PREVIOUS: "give the secret that was set before, or leave the variable out",
 }
+
+
+def api_url_of(environ: Mapping[str, str]) -> str:
+    """The API that the environment names; github.com's where it names none."""
+    return (environ.get(_API_URL, "").strip() or DEFAULT_API_URL).rstrip("/")
+
+
+def web_url(api_url: str) -> str:
+    """Where runners of the GitHub with this API connect: `https://api.github.com` → `https://github.com`, a server's own host."""
+    parts = urlsplit(api_url)
+    return f"{parts.scheme}://{parts.netloc.removeprefix('api.')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +120,7 @@ class GitHubSettings:
             app_id=app_id,
             private_key=_secret(environ, _PRIVATE_KEY, required=True) or Secret(""),
             webhook_secrets=tuple(secret for secret in (current, previous) if secret is not None),
-            api_url=(environ.get(_API_URL, "").strip() or DEFAULT_API_URL).rstrip("/"),
+            api_url=api_url_of(environ),
         )
 
 

@@ -9,6 +9,7 @@ from importlib import resources
 
 __all__ = [
     "LAUNCH_AGENT_LABEL",
+    "NO_NETWORK",
     "RUNNER_TOO_OLD",
     "SCRIPT_NAME",
     "SHARES_IN_GUEST",
@@ -21,8 +22,9 @@ __all__ = [
 SCRIPT_NAME = "guest.sh"
 SHARES_IN_GUEST = "/Volumes/My Shared Files"
 LAUNCH_AGENT_LABEL = "dev.tuist.paddock-guest"
-# Two of the codes that the script reports in `rc`; any other one that is not 0 is the runner's, or 1 for our own failure.
+# Codes that the script reports in `rc`; any other one that is not 0 is the runner's, or 1 for our own failure.
 RUNNER_TOO_OLD = 7
+NO_NETWORK = 69
 STOPPED_BY_HOST = 143
 
 # The login shell gives the job the user's PATH and locale. The script must outlive the call, because the call ends with

@@ -3,8 +3,8 @@
 #
 # It promises: the VM halts on every path, and `rc` is written before that; no second copy runs; a VM that had its job
 # takes no other; the runner's config is in no argument, no log and no file of ours. The host owns `env`, the guest `status`.
-# rc: 0 the runner ran its course, or no job came; 143 the host stopped a job; 1 the guest could not do its work; else the
-# runner's own (7: GitHub calls this version too old).
+# rc: 0 the runner ran its course, or no job came; 143 the host stopped a job; 69 no way to GitHub, before `ready`; 1 the guest
+# could not do its work; else the runner's own (7: GitHub calls this version too old).
 # shellcheck disable=SC2317,SC2329  # functions are called by traps
 [ -z "${ZSH_VERSION:-}" ] || emulate sh
 set -u
@@ -35,10 +35,7 @@ put() {
 }
 mark() { put mark "$(date +%s) $1"; }
 
-fail() {
-  printf 'paddock-guest: %s\n' "$1" >>"$work/log"
-  exit 1
-}
+fail() { printf 'paddock-guest: %s\n' "$1" >>"$work/log"; exit "${2:-1}"; }
 
 # The runner writes to the guest's own disk, and we copy: a full share cannot break the runner. What was copied is the
 # share's own length, so a copy that was cut off goes on where it stopped. 8 MiB are enough for the runner's console.
@@ -108,15 +105,19 @@ case $(cat "$status_share/state" 2>/dev/null) in
   job | done) fail 'this VM was started again after it had its job: it takes no second one' ;;
 esac
 put state booted
-if [ -f "$env_share/env" ]; then
-  set -a
-  # shellcheck disable=SC1091
-  . "$env_share/env" || fail 'the env file of the share cannot be read'
-  set +a
-fi
+set -a
+# shellcheck disable=SC1091
+[ ! -f "$env_share/env" ] || . "$env_share/env" || fail 'the env file of the share cannot be read'
+set +a
 
 # All that takes time comes before `ready`: a job that arrives starts at once, and a guest without a runner takes none.
 set_clock
+turn=0 # whatever answers over TLS will do: of a VM that reaches nothing the job would die, and the next one after it
+until [ -z "${PADDOCK_GITHUB_URL:-}" ] || curl -sSI -o /dev/null -m 10 "$PADDOCK_GITHUB_URL"; do
+  [ $((turn = turn + 1)) -lt 3 ] || fail "nothing answers over TLS at $PADDOCK_GITHUB_URL, three times" 69
+  [ ! -e "$env_share/stop" ] || exit 0
+  sleep "${PADDOCK_PAUSE:-5}"
+done
 runner=${HOME:-/tmp}/actions-runner
 if [ -f "$env_share/runner.tar.gz" ]; then
   runner=${HOME:-/tmp}/paddock-runner # the same path in every VM: compilers' caches depend on it
@@ -126,10 +127,9 @@ fi
 runner=$(pwd -P)
 
 { mark waiting && put state ready; } || fail 'the status share cannot be written' # who sees `ready` finds a mark
-turn=1
+turn=0
 until [ -e "$env_share/job" ] || [ -e "$env_share/stop" ]; do
-  [ $((turn % 25)) -ne 0 ] || mark waiting
-  turn=$((turn + 1))
+  [ $(((turn = turn + 1) % 25)) -ne 0 ] || mark waiting
   sleep 0.2
 done
 [ ! -e "$env_share/stop" ] || exit 0

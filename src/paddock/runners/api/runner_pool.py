@@ -151,7 +151,7 @@ class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
     ] = "shared"
     idle_timeout_seconds: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="A registered runner without a job stops after this; 0 never."),
+        Meta(description="Deprecated, does nothing: a runner is made for a job, and ended by itself where none comes."),
     ] = None
     job_source: Annotated[
         JobSource,

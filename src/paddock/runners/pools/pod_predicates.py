@@ -51,7 +51,8 @@ __all__ = [
     "warm_since",
 ]
 
-_VM_START_FAILED: Final = "VMStartFailed"
+_NEVER_READY: Final = frozenset({"VMStartFailed", "NoNetwork"})
+"""The agent's reasons for a VM that did not get as far as waiting for a job."""
 """What a Mac's agent says of a VM that ended at once, again and again, or whose guest never got ready."""
 
 
@@ -168,7 +169,7 @@ def failed_to_start(pod: Pod) -> bool:
     labels = pod.metadata.labels
     if pod.status.phase != "Failed" or not pod.spec.node_name or labels.get(OWNER_LABEL) or labels.get(ACCOUNT_LABEL):
         return False
-    if pod.status.reason == _VM_START_FAILED:
+    if pod.status.reason in _NEVER_READY:
         return True
     return all(_never_ran(status) for status in _statuses(pod))
 

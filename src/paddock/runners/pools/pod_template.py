@@ -124,15 +124,14 @@ def _labels(pool: RunnerPool) -> Json:
 
 
 def _environment(pool: RunnerPool, settings: PoolSettings) -> list[Json]:
-    idle = pool.spec.idle_timeout_seconds
+    macos = [{"name": "PADDOCK_GITHUB_URL", "value": settings.github_url}] if pool.spec.os == "darwin" else []
     return [
         {"name": "TUIST_RUNNER_DISPATCH_URL", "value": settings.url_for(pool.spec.os)},
         {"name": "TUIST_RUNNER_POOL", "value": pool.metadata.name},
         {"name": "TUIST_RUNNER_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": "TUIST_RUNNER_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
         {"name": "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT", "value": "1"},
-        # Zero is an answer ("never"), and not the same as none ("whatever the image thinks best").
-        *([{"name": "TUIST_RUNNER_IDLE_TIMEOUT_SECONDS", "value": str(idle)}] if idle is not None else []),
+        *macos,
     ]
 
 

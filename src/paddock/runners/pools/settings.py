@@ -21,6 +21,8 @@ class PoolSettings:
     """Where Pods ask for a job. Linux Pods: an address inside the cluster, if load balancers there have no way back."""
     macos_dispatch_url: str = ""
     """The same for VMs on Macs, which are outside the cluster's network; empty: the one above."""
+    github_url: str = "https://github.com"
+    """What a VM must reach over TLS before it takes a job."""
     namespace: str = "default"
     """Where pools, runner Pods and their ServiceAccounts are."""
     poller_image: str = ""

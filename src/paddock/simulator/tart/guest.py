@@ -7,8 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from paddock.base.clock import Clock
+from paddock.node.guest import NO_NETWORK
 from paddock.simulator.tart.disk import SimulatedDisk
 
+_REACHING = 40.0
+"""Three times ten seconds, and a pause between them."""
 __all__ = ["GuestPace", "GuestProgram", "Mishap", "RunnerProgram", "Sharing"]
 
 
@@ -18,6 +21,7 @@ class Mishap(StrEnum):
     DIES_AT_ONCE = "dies in 2 s"
     NEVER_BOOTS = "never boots"
     NEVER_READY = "boots without getting ready"
+    NO_NETWORK = "boots and reaches nothing"
     IGNORES_HALT = "ignores halt"
     CRASHES_IN_JOB = "crashes in its job"
     SAYS_NOTHING = "ends without a code"
@@ -89,6 +93,12 @@ class GuestProgram:
         self._say("state", "booted")
         if self.mishap is Mishap.NEVER_READY:
             await self._clock.sleep(float("inf"))
+        if self.mishap is Mishap.NO_NETWORK and b"PADDOCK_GITHUB_URL=" in self._disk.files.get(
+            self._sharing.env / "env", b""
+        ):
+            await self._clock.sleep(_REACHING)
+            await self._halt(NO_NETWORK)
+            return
         await self._clock.sleep(self._pace.ready * self._rng.uniform(0.8, 1.2))
         self._say("state", "ready")
         self._mark("waiting")

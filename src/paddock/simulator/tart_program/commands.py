@@ -214,7 +214,7 @@ def _run(store: Store, options: Options, names: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
     guest = Guest(vm)
     boot_seconds = float(store.world.get("boot_seconds", 0))
-    guest.boot(shares, boot_seconds=boot_seconds)
+    guest.boot(shares, boot_seconds=boot_seconds, network=store.world.get("network", True))
     guardian, life = guest.guard()
     _lease(store, config["macAddress"])
     deadline = time.monotonic() + float(store.world.get("dies_after", 10**9))

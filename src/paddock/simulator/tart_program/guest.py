@@ -20,6 +20,7 @@ _MARK = "PADDOCK_SIMULATED_BOOT"
 _HANDED_ON = ("PADDOCK_FAKE_RUNNER", "PADDOCK_TICK", "PADDOCK_GRACE", "LANG", "TZ")
 _PROGRAMS = {
     "sntp": "exit 0",
+    "curl": '[ ! -e "$HOME/no-network" ] || { echo "curl: (6) Could not resolve host" >&2; exit 6; }',
     "sudo": 'while [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"',
     "sysctl": '[ "$*" = "-n kern.bootsessionuuid" ] && echo "$' + _MARK + '"',
     "shutdown": "kill -USR1 {pid}",
@@ -43,7 +44,7 @@ class Guest:
 
     # Life
 
-    def boot(self, shares: dict[str, str], *, boot_seconds: float) -> None:
+    def boot(self, shares: dict[str, str], *, boot_seconds: float, network: bool = True) -> None:
         """The folder as a guest finds it after boot. The calling process is the VM: it ends when it is sent USR1."""
         home = self.disk / "Users" / "admin"
         mounted = self.disk / "Volumes" / "My Shared Files"
@@ -56,6 +57,8 @@ class Guest:
             (mounted / name).symlink_to(path if _open_to_others(path) else self.disk / "nowhere")
         for name, body in _PROGRAMS.items():
             _write(programs / name, f"#!/bin/sh\n{body.replace('{pid}', str(os.getpid()))}\n")
+        if not network:
+            (home / "no-network").touch()
         runner = home / "actions-runner" / "run.sh"
         if not runner.exists():
             runner.parent.mkdir(parents=True, exist_ok=True)

@@ -42,6 +42,7 @@ class Guest:
             "PADDOCK_HALT": f"echo halted >>'{self.halts}'",
             "PADDOCK_TICK": "0.1",
             "PADDOCK_GRACE": "1",
+            "PADDOCK_PAUSE": "0.1",
         }
         self.put("guest.sh", guest_script())
         self._processes: list[subprocess.Popen[str]] = []

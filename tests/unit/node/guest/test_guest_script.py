@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from unit.node.guest.guests import JOB, Guest, wait_until
 
+from paddock.node.guest import NO_NETWORK
+
 
 def test_a_job_runs_and_the_guest_reports_and_halts(guest: Guest):
     guest.runner("exit 0")
@@ -386,3 +388,36 @@ def archive(folder: Path, target: Path, body: str) -> None:
     (folder / "run.sh").chmod(0o755)
     with tarfile.open(target, "w:gz") as packed:
         packed.add(folder / "run.sh", "run.sh")
+
+
+def test_a_guest_that_reaches_nothing_takes_no_job_and_says_so_after_three_tries(guest: Guest):
+    guest.runner('echo ran >"$HOME/ran"')
+    guest.program("curl", 'echo "$*" >>"$HOME/tried"; echo "curl: (6) Could not resolve host" >&2; exit 6')
+    guest.put("env", "PADDOCK_GITHUB_URL='https://github.test'\n")
+    guest.put("job", f"{JOB}\n")
+    assert guest.run() == NO_NETWORK
+    assert guest.ended == ("done", str(NO_NETWORK), 1)
+    tried = (guest.home / "tried").read_text().splitlines()
+    assert len(tried) == 3
+    assert all("-m 10 https://github.test" in each and "-k" not in each.split() for each in tried)
+    assert "nothing answers over TLS at https://github.test" in guest.said("log")
+    assert "Could not resolve host" in guest.said("log")
+    assert not (guest.home / "ran").exists()
+
+
+def test_any_answer_over_tls_will_do_and_one_try_may_fail(guest: Guest):
+    guest.runner("exit 0")
+    guest.program("curl", 'echo x >>"$HOME/tried"; [ "$(wc -l <"$HOME/tried")" -ge 2 ]')
+    guest.put("env", "PADDOCK_GITHUB_URL='https://github.test'\n")
+    guest.put("job", f"{JOB}\n")
+    assert guest.run() == 0
+    assert guest.ended == ("done", "0", 1)
+
+
+def test_a_guest_that_is_told_to_halt_does_not_go_on_trying(guest: Guest):
+    guest.runner("exit 0")
+    guest.program("curl", "exit 28")
+    guest.put("env", "PADDOCK_GITHUB_URL='https://github.test'\n")
+    guest.put("stop", "stop\n")
+    assert guest.run() == 0
+    assert guest.ended == ("done", "0", 1)

@@ -171,19 +171,19 @@ def test_agent_and_operator_mean_the_same_resource() -> None:
 
 
 def test_the_environment_says_where_and_who() -> None:
-    (runner,) = pod_of(pool(idle_timeout_seconds=0), "p", SETTINGS)["spec"]["containers"]
+    (runner,) = pod_of(pool(), "p", SETTINGS)["spec"]["containers"]
     env = _env(runner)
     assert env["TUIST_RUNNER_DISPATCH_URL"] == "http://dispatch.example"
     assert env["TUIST_RUNNER_POOL"] == "mac"
     assert env["TUIST_RUNNER_POD_NAME"] == {"fieldRef": {"fieldPath": "metadata.name"}}
     assert env["TUIST_RUNNER_POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
     assert env["ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT"] == "1"
-    assert env["TUIST_RUNNER_IDLE_TIMEOUT_SECONDS"] == "0"
+    assert env["PADDOCK_GITHUB_URL"] == "https://github.com", "what a VM must reach before it takes a job"
 
 
-def test_without_an_idle_timeout_the_image_decides() -> None:
-    (runner,) = pod_of(pool(), "p", SETTINGS)["spec"]["containers"]
-    assert "TUIST_RUNNER_IDLE_TIMEOUT_SECONDS" not in _env(runner)
+def test_an_idle_timeout_is_accepted_and_changes_nothing() -> None:
+    for os in ("darwin", "linux"):
+        assert pod_of(pool(os=os, idle_timeout_seconds=60), "p", SETTINGS) == pod_of(pool(os=os), "p", SETTINGS)
 
 
 def test_macs_may_have_another_way_to_dispatch() -> None:
