@@ -16,7 +16,7 @@ from paddock.embedded.api.validation.causes import (
 )
 from paddock.kube.quantity import QuantityError, parse_quantity
 
-__all__ = ["admit_new_pod", "default_pod", "pod_causes", "pod_change_causes"]
+__all__ = ["admit_new_pod", "default_pod", "keep_priority", "pod_causes", "pod_change_causes"]
 
 _Json = dict[str, Any]
 
@@ -144,6 +144,15 @@ def admit_new_pod(pod: _Json) -> None:
     spec["priority"] = priority
     _fill(spec, preemptionPolicy="PreemptLowerPriority")
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
+
+
+def keep_priority(old: _Json, new: _Json) -> None:
+    """What admission gave a new Pod it gives again, in place, to one that is written without it."""
+    given, kept = new.get("spec"), old.get("spec") or {}
+    if isinstance(given, dict):
+        for field in ("priority", "preemptionPolicy"):
+            if given.get(field) is None and kept.get(field) is not None:
+                given[field] = kept[field]
 
 
 def _forbidden(name: str, why: str) -> ApiFailure:
