@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
-from uuid import UUID, uuid5
 
 from paddock.clients.scaleway import Server
 from paddock.clients.scaleway.os_family import family_key
@@ -100,8 +99,8 @@ ClaimStep = WriteClaim | Rename | Bind | BackOut | Forget | NotUsableYet
 
 
 def claim_marker(claim: HostClaim) -> str:
-    """The claim-pending name of this very claim: computed, so that whoever resumes knows it as its own."""
-    return names.claim_pending_name(str(uuid5(UUID(claim.machine_uid), str(claim.epoch))))
+    """The claim-pending name of this very claim."""
+    return names.marker_of(claim.machine_uid, claim.epoch)
 
 
 def already_claimed(
@@ -115,7 +114,8 @@ def already_claimed(
     """
     for host in hosts:
         claim = host.spec.claim
-        if claim is not None and claim.machine_uid == machine.metadata.uid and host.spec.release is None:
+        mine = claim is not None and claim.machine_uid == machine.metadata.uid
+        if mine and host.spec.release is None and host.status.state != GONE:
             return Candidate(host)
     return None
 
@@ -125,7 +125,7 @@ def order_marker(machine: ScalewayAppleSiliconMachine) -> str:
 
     So a lost answer is found again by name, and the claim that follows knows the host as its own.
     """
-    return names.claim_pending_name(str(uuid5(UUID(machine.metadata.uid), "1")))
+    return names.marker_of(machine.metadata.uid, 1)
 
 
 def choose(
@@ -224,6 +224,8 @@ def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
         return "to be retired"
     if status.state != HostState.POOLED:
         return status.state or "not judged yet"
+    if status.unwipeable:
+        return "set up as Scaleway's own Runner"
     if status.deletion_scheduled:
         return "scheduled for deletion"
     if not status.delivered:
@@ -285,6 +287,8 @@ def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Ser
         return BackOut(f"the cloud shows the name {server.name}: another user of the cloud project took the host")
     if not server.usable:
         return BackOut(f"the cloud says {server.status}: it is no longer usable")
+    if server.unwipeable:
+        return BackOut(server.unwipeable)
     unfit = _unfit(
         machine.spec, server.type, server.os.family if server.os else "", server.os.name if server.os else ""
     )

@@ -67,18 +67,6 @@ async def test_the_spec_of_a_pod_is_fixed_but_for_images(api: Api) -> None:
     assert "pod updates may not change fields other than" in refusal(answer, 422, "Invalid")
 
 
-async def test_a_pod_that_is_written_again_without_its_priority_keeps_it(api: Api) -> None:
-    await ready_to_run(api)
-    made = await api.make(api.pods, pod("p"))
-    assert made["spec"]["priority"] == 0
-    for field in ("priority", "preemptionPolicy"):
-        del made["spec"][field]
-    made["metadata"]["labels"] = {"written": "again"}
-    answer = await api.http.put(f"{api.pods}/p", json=made)
-    assert answer.status_code == 200, answer.text
-    assert (answer.json()["spec"]["priority"], answer.json()["metadata"]["labels"]) == (0, {"written": "again"})
-
-
 async def test_pods_are_selected_by_node_and_phase(api: Api) -> None:
     here = await node(api)
     await bound(api, "on", here)

@@ -4,6 +4,7 @@ A mutant is a function that stands in for the real one, mostly by lying to it ab
 guards against it; `museum_killers` names the test in it that fails.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -34,8 +35,12 @@ from paddock.hosts import (
     validation,
     verify,
 )
-from paddock.node import decide, goldens, pods, pulling
+from paddock.hosts.bootstrap import drift, launchd
+from paddock.node import decide, goldens, pods, pulling, seat_leaks
 from paddock.node.machines import Liveness
+from paddock.runners.healing import runner_lists
+from paddock.runners.healing.verdicts import pod as pod_verdict
+from paddock.runners.ledger import registrations, runner_versions, scale_sets
 
 __all__ = ["EXHIBITS", "Exhibit"]
 
@@ -79,6 +84,7 @@ _VERDICT, _JUDGE = orphans.verdict, sweep.judge
 _OCCUPANCY, _DRAIN = disruption.occupancy, disruption.drain_step
 _DECIDE, _PLAN = decide.decide, fleet.plan
 _CLAIM, _RELEASE, _SWEEP, _ORPHANS = (f"hosts/test_{name}.py" for name in ("claim", "release", "sweep", "orphans"))
+_DAEMON = launchd.daemon_plist
 _HEALTH_CHECK = "hosts/test_health_check.py"
 _DISRUPTION, _REMEDIATION, _RECOVERY = (f"hosts/test_{name}.py" for name in ("disruption", "remediation", "recovery"))
 _BREAKER, _FLEET, _VERIFY, _DELETE = (f"hosts/test_{name}.py" for name in ("breaker", "fleet", "verify", "delete"))
@@ -253,12 +259,29 @@ def _(*_: Any) -> bool:
 
 
 @_exhibit("two wrong lists are proof", "our own: a fleet of one; TF#167", absence.absence_step, "hosts/test_absence.py")
-def _(host: Any, found: Any, now: Any) -> Any:
+def _(host: Any, claimant: Any, found: Any, now: Any) -> Any:
     """A server that lists do not show is gone, whatever a read of itself says."""
-    return _ABSENCE(host, found if isinstance(found, Gone) and found.listed != 0 else Gone("two lists"), now)
+    return _ABSENCE(host, claimant, found if isinstance(found, Gone) and found.listed != 0 else Gone("two lists"), now)
 
 
 _ABSENCE = absence.absence_step
+
+
+@_exhibit(
+    "a failed update passes for done", "tuist#12433, #12439", drift.after_failed_update, "hosts/bootstrap/test_drift.py"
+)
+def _(status: Any, desired: str, failures: int, now: Any) -> Any:
+    """What should be on the host is written down as what it carries, although the update failed."""
+    return changed(_FAILED_UPDATE(status, desired, failures, now), host_config_hash=desired)
+
+
+@_exhibit("an update that is given up looks well", "tuist#12119", drift.given_up, "hosts/bootstrap/test_drift.py")
+def _(status: Any, reason: str) -> Any:
+    """The machine has the reason of its failure, and a phase that nobody alerts on."""
+    return changed(_GIVEN_UP(status, reason), phase=status.phase)
+
+
+_FAILED_UPDATE, _GIVEN_UP = drift.after_failed_update, drift.given_up
 
 
 # Moving, pausing, deleting
@@ -516,8 +539,14 @@ def _(seen: Any, node: Any, **more: Any) -> Any:
 @_exhibit("a drain gives jobs up by itself", "fleeting/taskscaler#20", disruption.drain_step, _DISRUPTION)
 def _(seen: Any, node: Any, **more: Any) -> Any:
     """Every drain is forced."""
-    more["forced"] = True
+    more["force"] = disruption.Force(everything=True)
     return _DRAIN(seen, node, **more)
+
+
+@_exhibit("who gives one job up gives all up", "our own: a job that came later", disruption.force_of, _DISRUPTION)
+def _(annotations: Any) -> Any:
+    """Force is the whole Mac's, whatever Pods it names."""
+    return disruption.Force(everything=bool(annotations.get(disruption.FORCE)))
 
 
 @_exhibit("taken without a fence", "CAPI drain races the scheduler", disruption.drain_step, _DISRUPTION)
@@ -552,6 +581,17 @@ def _(*_: Any) -> Any:
 
 
 # On the Mac
+
+
+@_exhibit(
+    "a flush opens private networks",
+    "our own: loaded at boot only",
+    launchd.daemon_plist,
+    "hosts/bootstrap/test_jobs.py",
+)
+def _(label: str, program: str, **_: Any) -> str:
+    """The packet filter's rules are loaded at the start of the Mac, and never again."""
+    return _DAEMON(label, program)
 
 
 @_exhibit("a probe that fails ends a VM", "ORCH#454", decide.decide, _NODE)
@@ -621,6 +661,76 @@ def _(machines: Any, needed: Any, running: Any, since: Any) -> list[str]:
 
 
 _RECLAIM_ORDER = goldens.reclaim_order
+
+
+@_exhibit("one leaked seat is invisible", "tart#1217", seat_leaks.leaked_seats, "node/test_seat_leaks.py")
+def _(alive: int) -> int:
+    """A leak is seen only where no VM runs."""
+    return 0 if alive else _LEAKED_SEATS(alive)
+
+
+_LEAKED_SEATS = seat_leaks.leaked_seats
+
+
+@_exhibit(
+    "a listener that retries lives for ever",
+    "tuist#11864, actions/runner#4191, ARC#4183",
+    pod_verdict._listens_in_vain,
+    "runners/healing/verdicts/test_pod.py",
+)
+def _(facts: Any) -> bool:
+    """Whatever moves is alive, also a listener that GitHub does not know."""
+    return False
+
+
+@_exhibit(
+    "another place's refusal hides a runner",
+    "our own: an App with the rights of the install page",
+    runner_lists.possible_places,
+    "runners/healing/test_runner_lists.py",
+)
+def _(registration: Any) -> Any:
+    """A runner may stand in any list, wherever it was registered."""
+    return _PLACES(changed(registration, place=None))
+
+
+_PLACES = runner_lists.possible_places
+
+
+@_exhibit(
+    "runners of others are unregistered",
+    "our own: staging beside production",
+    registrations.is_marked,
+    "runners/dispatch/test_pure.py",
+)
+def _(name: str, mark: str) -> bool:
+    """A runner is ours because it is named like ours."""
+    return re.search(r"-[0-9a-f]{8}$", name) is not None
+
+
+@_exhibit(
+    "one job of two sources takes two Macs",
+    "our own: a pool that goes from webhooks to a scale set",
+    scale_sets.may_act_on,
+    "runners/ledger/test_sources.py",
+)
+def _(minted_for: int | None, job_id: int) -> bool:
+    """A runner may be what runs any row."""
+    return True
+
+
+@_exhibit(
+    "a retired runner version loops",
+    "tuist#12253",
+    runner_versions.version_refused,
+    "runners/ledger/test_runner_versions.py",
+)
+def _(newest_first: Any) -> Any:
+    """A runner's own code is believed, whether or not it got a job."""
+    return _REFUSED([changed(one, worked=False) for one in newest_first])
+
+
+_REFUSED = runner_versions.version_refused
 
 
 def table() -> str:

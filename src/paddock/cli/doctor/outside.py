@@ -33,6 +33,11 @@ async def cloud(environ: Mapping[str, str]) -> list[Check]:
                 checks.append(bad(f"cloud {zone}", str(error), fix))
             else:
                 checks.append(good(f"cloud {zone}", f"{len(found.servers)} Macs are listed"))
+                checks += [
+                    bad(f"Mac {each.name}", "it can serve no machine", each.unwipeable)
+                    for each in found
+                    if each.unwipeable
+                ]
     return checks
 
 

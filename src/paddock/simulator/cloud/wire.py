@@ -18,7 +18,7 @@ def server_json(state: CloudState, host: Host, *, sealed: bool) -> dict[str, Any
     """One server. Sealed, as in the answer of every mutation, it shows no credentials."""
     vnc = f"vnc://{host.ssh_username}:{quote(host.password, safe='')}@{host.ip}:{host.vnc_port}"
     return {
-        "applied_runner_configuration_ids": [],
+        "applied_runner_configuration_ids": [host.id] if host.runner_mode else [],
         "commitment": {"cancelled": False, "type": host.commitment},
         "created_at": moment_json(host.created_at),
         "deletable_at": moment_json(host.deletable_at),

@@ -237,7 +237,7 @@ def prepare_update(kind: Kind, old: _Json, new: _Json, subresource: str = "") ->
     if kind.resource == "namespaces" and subresource != "finalize":
         new["spec"] = copy.deepcopy(old.get("spec") or {})
     if kind.resource == "pods":
-        pod_rules.keep_priority(old, new)
+        pod_rules.keep_admitted(old, new)
     if kind.resource == _CSRS:
         csr_rules.keep_csr(old, new)
     if kind.resource == f"customresourcedefinitions.{_EXTENSIONS}" and subresource != "status":

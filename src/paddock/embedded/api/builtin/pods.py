@@ -16,7 +16,7 @@ from paddock.embedded.api.validation.causes import (
 )
 from paddock.kube.quantity import QuantityError, parse_quantity
 
-__all__ = ["admit_new_pod", "default_pod", "keep_priority", "pod_causes", "pod_change_causes"]
+__all__ = ["admit_new_pod", "default_pod", "keep_admitted", "pod_causes", "pod_change_causes"]
 
 _Json = dict[str, Any]
 
@@ -146,13 +146,12 @@ def admit_new_pod(pod: _Json) -> None:
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
 
 
-def keep_priority(old: _Json, new: _Json) -> None:
-    """What admission gave a new Pod it gives again, in place, to one that is written without it."""
-    given, kept = new.get("spec"), old.get("spec") or {}
-    if isinstance(given, dict):
-        for field in ("priority", "preemptionPolicy"):
-            if given.get(field) is None and kept.get(field) is not None:
-                given[field] = kept[field]
+def keep_admitted(old: _Json, new: _Json) -> None:
+    """Carry over, in place, what admission added when the Pod was made: `kubectl replace` sends the manifest without it."""
+    before, spec = old.get("spec") or {}, new["spec"]
+    for name in ("priority", "preemptionPolicy"):
+        if spec.get(name) is None and name in before:
+            spec[name] = before[name]
 
 
 def _forbidden(name: str, why: str) -> ApiFailure:
