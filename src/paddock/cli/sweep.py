@@ -283,4 +283,4 @@ def _summary(found: Sequence[SweepRow]) -> str:
     counts = {state: sum(finding.state == state for finding in found) for state in _STATES}
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     acts = sum(finding.action != "nothing" for finding in found)
-    return f"{len(found)} hosts: {said}; the sweep would act on {acts}."
+    return f"{len(found)} host{'' if len(found) == 1 else 's'}: {said}; the sweep would act on {acts}."
