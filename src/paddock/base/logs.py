@@ -47,6 +47,18 @@ class _Unfailing:
             self._out.flush()
 
 
+class _Libraries(logging.Handler):
+    """What libraries say goes the way of our own lines: text between JSON is read by nobody's collector.
+
+    A connection that is lost is told by whoever needed it; that its pool lets go of it, too, is for whoever looks closely.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        usual = record.name.startswith("psycopg") and record.levelno <= logging.WARNING
+        level = logging.DEBUG if usual else record.levelno
+        structlog.get_logger(component=record.name).log(level, record.getMessage(), exc_info=record.exc_info or None)
+
+
 def set_up(*, level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
     """Configure logging once, at the start of a process; `json=None` means JSON unless the stream is a terminal.
 
@@ -68,6 +80,10 @@ def set_up(*, level: str = "info", json: bool | None = None, stream: TextIO | No
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Unfailing(out))),
         cache_logger_on_first_use=False,
     )
+    root = logging.getLogger()
+    for known in [each for each in root.handlers if isinstance(each, _Libraries)]:
+        root.removeHandler(known)
+    root.addHandler(_Libraries())
 
 
 def get_logger(component: str) -> Logger:

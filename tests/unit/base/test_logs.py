@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import Iterator
 
 import msgspec
@@ -15,9 +16,11 @@ from paddock.base.secrets import Secret
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    before = structlog.get_config()
+    before, root = structlog.get_config(), logging.getLogger()
+    handlers = list(root.handlers)
     yield
     structlog.configure(**before)
+    root.handlers[:] = handlers
 
 
 def lines(stream: io.StringIO) -> list[dict[str, str]]:
@@ -107,3 +110,13 @@ def test_a_line_that_cannot_be_written_fails_nobody_and_the_next_one_is_said(pro
     stream.problem = None
     get_logger("test").warning("there is room again")
     assert lines(stream)[-1]["event"] == "there is room again"
+
+
+def test_what_libraries_say_is_a_line_like_ours_and_a_discarded_connection_none():
+    out = io.StringIO()
+    set_up(level="info", json=True, stream=out)
+    logging.getLogger("uvicorn.error").error("cannot %s", "serve")
+    logging.getLogger("psycopg.pool").warning("discarding closed connection: <BAD>")
+    set_up(level="info", json=True, stream=io.StringIO())  # a second time adds no second line
+    [line] = [msgspec.json.decode(text) for text in out.getvalue().splitlines()]
+    assert (line["component"], line["level"], line["event"]) == ("uvicorn.error", "error", "cannot serve")
