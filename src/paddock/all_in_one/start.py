@@ -120,6 +120,17 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             authority=certificates.authority,
             token=application.folder.admin_token(),
         )
+        # From here on a command finds whose API this is, also while the rest starts: nobody calls that an outage.
+        settings = options.settings
+        application.folder.say_where(
+            api=url,
+            page=application.page,
+            sweeping={
+                "pool_prefix": settings.default_adopt_pool_prefix,
+                "claim_name_prefix": settings.claim_name_prefix,
+            },
+            macs=_told_to_macs(options),
+        )
         application.client = await stack.enter_async_context(
             Client(kube_config.from_kubeconfig(application.folder.kubeconfig))
         )
@@ -134,16 +145,6 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         if runners is not None:
             # Before the world: a claim that is being served is finished, and no answer is lost on the way to its Mac.
             stack.push_async_callback(runners.service.stop)
-        settings = options.settings
-        application.folder.say_where(
-            api=url,
-            page=application.page,
-            sweeping={
-                "pool_prefix": settings.default_adopt_pool_prefix,
-                "claim_name_prefix": settings.claim_name_prefix,
-            },
-            macs=_told_to_macs(options),
-        )
         yield Running(f"{application.page}/", url, application.folder.kubeconfig, store.failed)
 
 

@@ -49,7 +49,7 @@ class FakeMacs:
     silent: set[str] = field(default_factory=set)
     """Hosts that do not answer SSH at all: each attempt takes as long as the real one is patient."""
     patience: float = 300.0
-    refusing: set[str] = field(default_factory=set)
+    shut_out: set[str] = field(default_factory=set)
     """Hosts that shut our address out after failed logins, until the cloud reboots them."""
     soft_reboots: list[str] = field(default_factory=list)
     """Hosts that were asked over SSH to reboot, and did."""
@@ -63,7 +63,7 @@ class FakeMacs:
         cloud.on_reboot.append(self._rebooted)
 
     def _rebooted(self, host: CloudHost) -> None:
-        self.refusing.discard(host.id)
+        self.shut_out.discard(host.id)
         if host.id in self.healed_by_reboot:
             self.broken.discard(host.id)
 
@@ -143,7 +143,7 @@ class FakeBootstrap:
         if server_id in self._macs.silent:
             await self._clock.sleep(self._macs.patience)
             return BootstrapFailed("reach ssh", "nothing answers", "")
-        if server_id in self._macs.refusing:
+        if server_id in self._macs.shut_out:
             return BootstrapFailed("reach ssh", "the connection was refused", "", FailureKind.REFUSED)
         install = 1
         if self._cloud is not None:

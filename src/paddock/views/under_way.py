@@ -28,7 +28,9 @@ Machine = ScalewayAppleSiliconMachine
 
 _UNDER_WAY: Final = timedelta(minutes=20)
 """A step of a Mac's life that takes longer than this is looked at; a reinstall may take half an hour."""
-_YOUNG_REASONS: Final = frozenset({"", "Adopting", "Bootstrapping", "HostNotReady", "HostBeingWiped"})
+_YOUNG_REASONS: Final = frozenset(
+    {"", "Adopting", "Adopted", "Claiming", "Verifying", "Bootstrapping", "HostNotReady", "HostBeingWiped"}
+)
 POOL_UNDER_WAY: Final = frozenset({"Starting", "Draining", "Rolling", "ScalingDown"})
 _NO_IMPACT: Final = 0
 

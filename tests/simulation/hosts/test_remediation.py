@@ -267,7 +267,7 @@ async def test_a_mac_whose_ssh_refuses_us_is_rebooted_by_the_cloud_without_waiti
 ) -> None:
     fleet, work = await _running(world)
     (machine,) = await fleet.machines()
-    fleet.macs.refusing.add(machine.status.server_id)
+    fleet.macs.shut_out.add(machine.status.server_id)
     await node_says(fleet, "Unknown")
     await fleet.clock.sleep(1080)
     assert (fleet.macs.soft_reboots, _reboots(fleet)) == ([], 1)

@@ -16,9 +16,11 @@ from paddock.base.secrets import Secret
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    before = structlog.get_config()
+    before, root = structlog.get_config(), logging.getLogger()
+    handlers = list(root.handlers)
     yield
     structlog.configure(**before)
+    root.handlers[:] = handlers
 
 
 def lines(stream: io.StringIO) -> list[dict[str, str]]:

@@ -209,3 +209,10 @@ def test_a_job_goes_by_the_digits_of_github_alone(looked_at: Scene):
     outcome = looked_at.type("why", "job", "²")
     assert outcome.exit_code == 1
     assert "is not a job: give its number at GitHub" in outcome.output
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest():
+    outcome = CliRunner().invoke(main, ["stauts"])
+    assert outcome.exit_code == 2
+    assert "Did you mean status?" in outcome.output
+    assert "Did you mean" not in CliRunner().invoke(main, ["xyzzy"]).output

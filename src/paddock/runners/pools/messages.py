@@ -69,9 +69,10 @@ def ready(pool: RunnerPool, counts: Counts, saying: PoolMessages) -> Condition:
 
 def _verdict(pool: RunnerPool, counts: Counts, saying: PoolMessages) -> tuple[str, str, str]:
     if pool.metadata.deletion_timestamp is not None:
-        left = (
-            f"{counts.busy} Pods still run a job and are waited for, {counts.idle + counts.starting} idle ones go now"
-        )
+        idle = counts.idle + counts.starting
+        parts = [f"{counts.busy} that run a job are waited for"] if counts.busy else []
+        parts += [f"{idle} idle ones go now"] if idle else []
+        left = f"of its Pods {' and '.join(parts)}" if parts else "its last Pods are leaving"
         return "False", "Draining", f"the pool is being deleted: {left}"
     if saying.problem is not None:
         return "False", "InvalidConfiguration", f"no Pod is created: {saying.problem}"

@@ -664,3 +664,8 @@ def test_a_pod_that_no_mac_of_the_fleet_could_hold_is_not_made_and_the_fleets_ow
 
 def test_what_no_linux_node_holds_is_asked_for_all_the_same_because_larger_nodes_may_come_for_it() -> None:
     assert planned(pool(os="linux", replicas=1, pod_cpu_milli=600_000), [], node("n1", os="linux")).create == 1
+
+
+def test_a_pool_that_ends_says_what_is_left_of_it_and_no_zeros() -> None:
+    assert "run a job" not in message(planned(pool(deleted=True), [pod("a", node="n1")]))
+    assert message(planned(pool(deleted=True), [])) == "the pool is being deleted: its last Pods are leaving"
