@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.embedded.api.validation.cel import compiled, rule_violations
+from paddock.embedded.api.validation.cel import compiled, places_left_out, rule_violations
 from paddock.hosts.api.machine import KEEPS_ITS_HOST
 
 OLD = {"a": "x", "b": "y", "deep": {"c": "z"}}
@@ -59,3 +59,26 @@ def test_what_identifies_the_host_of_a_bound_machine_cannot_change(bound: str, c
     old = {"zone": "fr-par-1", "type": "M2-L", "source": "Pool"} | ({"providerID": bound} if bound else {})
     found = list(rule_violations({"x-kubernetes-validations": [KEEPS_ITS_HOST]}, old | change, old))
     assert bool(found) is refused
+
+
+def _ruled(rule: str, **more: object) -> dict[str, object]:
+    return {"type": "object", "x-kubernetes-validations": [{"rule": rule}], **more}
+
+
+def test_only_rules_that_are_not_judged_are_named() -> None:
+    judged, beyond = _ruled("self.a == oldSelf.a"), _ruled("self.a.size() > 3")
+    schema = {
+        "type": "object",
+        "properties": {
+            "judged": judged,
+            "beyond": beyond,
+            "list": {"type": "array", "items": judged},
+            "map": {"type": "object", "additionalProperties": judged},
+            "text": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]},
+        },
+    }
+    assert list(places_left_out(schema)) == [".beyond", ".list[*]", ".map.*", ".text"]
+
+
+def test_a_definition_of_ours_whose_rules_are_judged_is_not_warned_of() -> None:
+    assert list(places_left_out({"type": "object", "x-kubernetes-validations": [KEEPS_ITS_HOST]})) == []

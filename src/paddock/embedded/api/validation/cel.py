@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from paddock.embedded.api.status import Cause
 
-__all__ = ["compiled", "rule_violations"]
+__all__ = ["RULES", "compiled", "places_left_out", "rule_violations"]
 
 Json = dict[str, Any]
+RULES: Final = "x-kubernetes-validations"
 Check = Callable[[Any, Any], Any]
 _TOKEN: Final = re.compile(r"\s*(?:(\|\||&&|==|!=|!|\(|\))|('[^'\\]*'|\"[^\"\\]*\")|([A-Za-z_][A-Za-z0-9_.]*))")
 
@@ -121,11 +122,26 @@ def compiled(rule: str) -> Check | None:
         return None
 
 
+def places_left_out(schema: Json, where: str = "", *, reached: bool = True) -> Iterator[str]:
+    """Where a schema has rules that `rule_violations` does not judge: they need more of CEL, or are not at an object that the
+    schema names, but at a plain value, in a list or in a map.
+    """
+    reached_here = reached and schema.get("type", "object") == "object"
+    rules = schema.get(RULES) or ()
+    if rules and (not reached_here or any(compiled(str(rule.get("rule", ""))) is None for rule in rules)):
+        yield where
+    for name, part in (schema.get("properties") or {}).items():
+        yield from places_left_out(part, f"{where}.{name}", reached=reached_here)
+    for below, end in (("additionalProperties", ".*"), ("items", "[*]")):
+        if isinstance(schema.get(below), dict):
+            yield from places_left_out(schema[below], f"{where}{end}", reached=False)
+
+
 def rule_violations(schema: Json, new: Any, old: Any, where: str = "") -> Iterator[Cause]:
     """What the rules of a schema refuse, at every object that the schema names. Rules about changes need an old value."""
     if not isinstance(new, dict):
         return
-    for rule in schema.get("x-kubernetes-validations") or ():
+    for rule in schema.get(RULES) or ():
         text = str(rule.get("rule", ""))
         if "oldSelf" in text and not isinstance(old, dict):
             continue
