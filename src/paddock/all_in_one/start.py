@@ -269,7 +269,6 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
             Actor(application.client, hosts.context.recorder),
             faults,
             runbooks,
-            application.options.settings.default_adopt_pool_prefix,
             past=runners is not None,
         ),
         application.registry,

@@ -143,7 +143,14 @@ def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix:
     told = get_condition(status.conditions, "Ready")
     # What the operator wrote down is the first sighting, this look is the second.
     seen = OBSERVATIONS_NEEDED if (told is not None and told.reason == judged.reason) else 1
-    action = judge(status.cloud_name, judged, seen, claim_name_prefix, given=ours(host, status.cloud_name))
+    action = judge(
+        status.cloud_name,
+        judged,
+        seen,
+        claim_name_prefix,
+        given=ours(host, status.cloud_name),
+        unwipeable=status.unwipeable,
+    )
     match action:
         case Reclaim(why):
             done = "reclaim"

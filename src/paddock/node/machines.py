@@ -96,6 +96,10 @@ class Tart(Protocol):
         """The disks that pulls write now, and those that clones pass through for a moment, by a name that stays the same."""
         ...
 
+    async def flush(self, name: str) -> None:
+        """What the VM's files hold survives a power cut."""
+        ...
+
     async def clone(self, source: str, name: str) -> None:
         """Make `name` a copy of `source`, replacing a VM of that name. Never call it for a VM that may run."""
         ...

@@ -29,6 +29,12 @@ class AgentMetrics:
         self.pull_seconds = Histogram(
             "paddock_node_pull_seconds", "How long a pull took.", buckets=_PULL_BUCKETS, registry=self.registry
         )
+        self.leaked = Counter(
+            "paddock_node_vm_slots_leaked",
+            "Seats for VMs that macOS did not give back, by macOS.",
+            ["os"],
+            registry=self.registry,
+        )
         self.disk_free = Gauge("paddock_node_disk_free_bytes", "Free space for VMs.", registry=self.registry)
         self.adopted = Counter("paddock_node_vms_adopted", "VMs that a new agent found alive.", registry=self.registry)
         self.heartbeat = Gauge(

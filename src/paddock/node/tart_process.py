@@ -1,8 +1,10 @@
 """The real `tart`: a program that is run, with a deadline for each command."""
 
 import asyncio
+import fcntl
 import os
 import re
+import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from paddock.base.processes import process_exists
+from paddock.base.programs import Ended, ProgramTimeoutError, run_program
 from paddock.node.machines import (
     Download,
     Liveness,
@@ -24,7 +27,6 @@ from paddock.node.machines import (
     VmRunningError,
 )
 from paddock.node.process_table import lock_is_held, runs_vm
-from paddock.node.programs import Ended, ProgramTimeoutError, run_program
 
 __all__ = ["TartProcess"]
 
@@ -134,6 +136,14 @@ class TartProcess:
     async def downloads(self) -> dict[str, Download]:
         return await asyncio.to_thread(_disks_in, self._home / "tmp")
 
+    async def flush(self, name: str) -> None:
+        try:
+            await asyncio.to_thread(_flush, self._home / "vms" / name)
+        except FileNotFoundError as error:
+            raise VmMissingError(f"the VM {name} is not there") from error
+        except OSError as error:
+            raise TartError(f"the disk of {name} cannot be flushed: {error.strerror}") from error
+
     async def clone(self, source: str, name: str) -> None:
         await self._tart("clone", source, name, seconds=_COPY)
 
@@ -226,6 +236,19 @@ def _vm(line: dict[str, Any]) -> Vm:
         size = 0.0
     running = bool(line.get("Running")) or line.get("State") == "running"
     return Vm(str(line["Name"]), "local" if str(line["Source"]).lower() == "local" else "OCI", running, size)
+
+
+def _flush(folder: Path) -> None:
+    """On a Mac fsync leaves the bytes in the drive's own memory: F_FULLFSYNC asks the drive to write them."""
+    for path in (*sorted(folder.iterdir()), folder):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if sys.platform == "darwin" and path != folder:
+                fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            else:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _disks_in(folder: Path) -> dict[str, Download]:

@@ -122,6 +122,16 @@ def test_a_third_vm_is_refused_and_leaked_slots_count(tart: TartHome):
     tart.up("vm-3")
 
 
+def test_a_kernel_that_leaks_counts_vms_that_have_halted(tart: TartHome):
+    tart.world(leaks_seats=True)
+    for name in ("vm-1", "vm-2"):
+        running = tart.up(name)
+        tart("exec", name, "sudo", "-n", "shutdown", "-h", "now")
+        assert running.wait(timeout=60) == 0
+    tart("clone", IMAGE, "vm-3")
+    assert tart.run("vm-3").wait(timeout=60) == 1
+
+
 def test_of_many_that_start_together_two_run(tart: TartHome):
     names = [f"vm-{n}" for n in range(4)]
     for name in names:

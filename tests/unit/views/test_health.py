@@ -249,7 +249,7 @@ def test_warm_pods_beside_waiting_jobs_are_dispatchs_fault():
     health = look(pools=[pool(idle=3)], nodes=[], summary=waiting(25.0, 1))
     assert not health.ok
     assert (
-        "1 job that may run waits beside 3 warm Pods without a job; dispatch does not hand"
+        "1 job that may run waits beside 3 warm Pods without a job; dispatch has not handed"
         in health.problems[0].sentence
     )
 

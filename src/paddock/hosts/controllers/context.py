@@ -1,7 +1,7 @@
 """What every stage of a machine's life works with, and how it writes down what it did."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -78,6 +78,8 @@ class ReconcileContext:
     settings: HostSettings
     live_kills: Counter
     work: WorkLedger | None = None
+    zone_problems: dict[str, str] = field(default_factory=dict)
+    """Zone → why its last list proves nothing; the inventory writes it, for people."""
 
     def say(self, machine: ScalewayAppleSiliconMachine, type_: EventType, reason: str, message: str) -> None:
         """An event about a machine. The same text is in its condition."""

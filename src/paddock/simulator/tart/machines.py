@@ -30,6 +30,7 @@ __all__ = ["SimulatedTart", "TartPace"]
 
 T = TypeVar("T")
 _GB = 10**9
+_SETTLED = 3600.0
 _LOOK = 30.0
 """A pull writes at least so often."""
 
@@ -53,6 +54,9 @@ class _Machine:
     task: asyncio.Task[None] | None = None
     guest: GuestProgram | None = None
     runs: int = 0
+    flushed: bool = False
+    spoiled: bool = False
+    """A power cut left holes in its disk: it does not boot, nor does a clone of it."""
     resources: Resources = field(default_factory=Resources)
     identity: int = 0
 
@@ -101,13 +105,18 @@ class SimulatedTart:
         self._life = ProcessLife("mac")
         self.vms: dict[str, _Machine] = {}
         self.cache: set[str] = set()
+        self.pulled_at: dict[str, float] = {}
+        self.spoiled: set[str] = set()
         self.runner_faults: list[Mishap | None] = []
         self.pull_problems: dict[str, list[str]] = {}
         """By image: what the next pulls complain about: at once, after a third of the way (`breaks off`), or never (`stall`)."""
         self._parts: dict[str, int] = {}
         self._pulled_now: set[str] = set()
+        self.its_version = "2.35.0"
         self.limit = 2
         self.leaked_slots = 0
+        self.leaks_at_end = 0
+        """So many of the next VMs to end do not give their seat back, as under macOS 26.3 (openai/tart#1217)."""
         self.blind = False
         """Every probe of a VM's life fails."""
         self.wrong_state = False
@@ -118,7 +127,7 @@ class SimulatedTart:
     # Queries
 
     async def version(self) -> str:
-        return "2.32.1"
+        return self.its_version
 
     async def machines(self) -> tuple[Vm, ...]:
         require_alive()
@@ -169,6 +178,7 @@ class SimulatedTart:
             self._host.disk_free -= self.image_bytes
             del self._parts[image]
             self.cache.add(image)
+            self.pulled_at[image] = self._clock.monotonic()
 
         await self._effect(f"tart pull {image}", act, killed=True)
 
@@ -193,9 +203,16 @@ class SimulatedTart:
                 # The real one replaces it without a word, and the VM loses its disk.
                 self.ledger.overlaps.append(f"{name} was cloned over while it ran")
             await self._clock.sleep(self._pace.clone)
-            self.vms[name] = _Machine(name, source)
+            holes = source in self.spoiled or (source in self.vms and self.vms[source].spoiled)
+            self.vms[name] = _Machine(name, source, spoiled=holes)
 
         await self._effect(f"tart clone {name}", act)
+
+    async def flush(self, name: str) -> None:
+        async def act() -> None:
+            self._there(name).flushed = True
+
+        await self._effect(f"flush {name}", act)
 
     async def configure(self, name: str, resources: Resources) -> None:
         async def act() -> None:
@@ -269,6 +286,7 @@ class SimulatedTart:
                     self._free_space(vm.source)
             elif name in self.cache:
                 self.cache.discard(name)
+                self.spoiled.discard(name)
                 self._free_space(name)
 
         await self._effect(f"tart delete {name}", act)
@@ -276,7 +294,11 @@ class SimulatedTart:
     # Power
 
     def power_off(self) -> None:
-        """Every VM and every wrapper is gone without a word; the disk stays."""
+        """Every VM and every wrapper is gone without a word; the disk stays, but for what it did not have for long."""
+        now = self._clock.monotonic()
+        self.spoiled |= {image for image, at in self.pulled_at.items() if image in self.cache and now - at < _SETTLED}
+        for vm in self.vms.values():
+            vm.spoiled = vm.spoiled or (vm.source in self.spoiled and not vm.flushed)
         self._life.end()
         self._pulled_now.clear()
         for vm in self.vms.values():
@@ -312,6 +334,8 @@ class SimulatedTart:
             elif self._host.no_session:
                 await self._clock.sleep(0.5)
                 code, said = 1, "Error Domain=VZErrorDomain Code=-9"
+            elif vm.spoiled:
+                await self._clock.sleep(float("inf"))
             elif mishap is Mishap.DIES_AT_ONCE:
                 await self._clock.sleep(2.0)
             else:
@@ -327,6 +351,9 @@ class SimulatedTart:
                 )
                 await vm.guest.run()
         finally:
+            if vm.guest is not None and self.leaks_at_end:
+                self.leaks_at_end -= 1
+                self.leaked_slots += 1
             if self._life.alive:
                 if said:
                     self._disk.put(run.folder / "console.log", f"{said}\n".encode())

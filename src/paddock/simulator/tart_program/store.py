@@ -30,7 +30,7 @@ class World:
 
     `images`: name → {digest, size (GB), disk (folder that becomes the guest's disk), fault (unauthorized, missing, reset,
     stall), seconds}; without it every image exists. `session` false: no Aqua session. `leaked_slots`: VMs that the kernel
-    counts and no process runs. `boot_seconds`, `guest_agent` (true), `dies_after` (seconds; a crash), `ignores_stop`,
+    counts and no process runs; with `leaks_seats` true each VM that ends in order is one more. `boot_seconds`, `guest_agent` (true), `dies_after` (seconds; a crash), `ignores_stop`,
     `wrong_state` (running VMs are listed as stopped).
     """
 

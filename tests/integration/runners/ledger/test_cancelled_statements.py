@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from paddock.base.clock import SystemClock
 from paddock.embedded.postgres import EmbeddedPostgres
 from paddock.runners.ledger.advisory_locks import AdvisoryLocks
 from paddock.runners.ledger.database import Database, make_pool
@@ -17,7 +18,7 @@ async def test_a_statement_that_is_cancelled_in_flight_gives_its_connection_back
 ) -> None:
     """The pool says only that it replaces the connection, which our log takes for debugging."""
     async with make_pool(server.dsn, schema="public", size=1) as pool:
-        database = Database(pool)
+        database = Database(pool, SystemClock())
 
         async def work() -> None:
             async with database.transaction() as connection:
@@ -42,14 +43,14 @@ async def test_a_turn_whose_taking_or_giving_back_is_cancelled_is_free_for_other
 ) -> None:
     rng = random.Random(seed)
     async with make_pool(server.dsn, schema="public", size=2) as pool, make_pool(server.dsn, schema="public") as others:
-        mine = AdvisoryLocks(Database(pool))
+        mine = AdvisoryLocks(Database(pool, SystemClock()))
 
         async def take() -> None:
             while True:
                 async with mine.taken("turn"):
                     pass
 
-        await Database(pool).value("SELECT 1")
+        await Database(pool, SystemClock()).value("SELECT 1")
         for _ in range(20):
             taking = asyncio.create_task(take())
             await asyncio.sleep(rng.uniform(0.0, 0.003))
@@ -57,5 +58,5 @@ async def test_a_turn_whose_taking_or_giving_back_is_cancelled_is_free_for_other
             await asyncio.sleep(0)
             taking.cancel()
             await asyncio.wait([taking])
-            async with AdvisoryLocks(Database(others)).taken("turn") as free:
+            async with AdvisoryLocks(Database(others, SystemClock())).taken("turn") as free:
                 assert free
