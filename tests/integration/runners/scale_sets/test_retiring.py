@@ -82,17 +82,19 @@ async def test_a_job_that_was_assigned_and_not_written_when_its_pool_changed_its
     world: ListenersWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = LedgerBook.apply
-    begun = asyncio.Event()
+    begun, changed = asyncio.Event(), asyncio.Event()
 
     async def slow(self: LedgerBook, source: Source, entry: Entry, of: RunnerPool) -> str:
         begun.set()
-        await asyncio.sleep(1.0)
+        await changed.wait()
         return await real(self, source, entry, of)
 
     monkeypatch.setattr(LedgerBook, "apply", slow)
     world.github.submit("acme/app", labels=(LABEL,), duration=30.0, name="job")
     await begun.wait()
     world.pools = [pool(job_source="Webhook")]
+    await world.rounds(3)
+    changed.set()
 
     async def written() -> bool:
         return bool(await world.ledger.assignments.unfinished())
