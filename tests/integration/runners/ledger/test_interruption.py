@@ -179,7 +179,9 @@ async def test_dying_before_any_statement_of_a_deed_and_doing_it_again_is_doing_
             await _scene(scene)
             doomed = _Doomed(pool, scene, before_statement)
             ledger = Ledger(pool, bench.clock, random.Random(7))
-            for part in vars(ledger).values():
+            parts = [part for part in vars(ledger).values() if hasattr(part, "_database")]
+            assert len(parts) > 30
+            for part in parts:
                 part._database = doomed
             if deed == "pod stopped":
                 ledger.recovery._sessions = ledger.sessions
