@@ -63,7 +63,7 @@ SETTINGS = HostSettings(
     inventory_interval=0.5,
     # One operator without a lease: how leaders follow each other is proven elsewhere.
     lease_duration=0.0,
-    request_timeout=3.0,
+    request_timeout=9.0,
     bootstrap_spread=0.0,
     expect_nodes=True,
 )
@@ -100,6 +100,8 @@ class Macs:
     def __init__(self, name: str) -> None:
         self.clock, self.rng = SystemClock(), seeded(name)
         self.cloud = SimulatedCloud(self.clock, self.rng, speed=2000.0)
+        # Six seconds of ours: an operator that is late sees that the wipe has begun, and asks for no second one.
+        self.cloud.behaviour.reinstall = (12_000.0, 14_000.0)
         self.fleet = Fleet(self.cloud, clock=self.clock, rng=self.rng, pace=Pace(speed=2000.0))
 
     def scaleway(self) -> ScalewayClient:
@@ -121,7 +123,7 @@ class World:
         self.site, self.macs, self.admin = site, macs, admin
         self._metrics = metrics
 
-    async def until(self, what: str, holds: Callable[[], Awaitable[bool]], within: float = 120.0) -> None:
+    async def until(self, what: str, holds: Callable[[], Awaitable[bool]], within: float = 360.0) -> None:
         try:
             async with asyncio.timeout(within):
                 while not await holds():

@@ -15,6 +15,7 @@ from paddock.all_in_one.disk_space import DiskSpace
 from paddock.all_in_one.fault_panel import FaultContext, SimulatedFaults
 from paddock.all_in_one.hosts_subsystem import hosts_subsystem
 from paddock.all_in_one.outage import Outage
+from paddock.all_in_one.own_files import OwnFiles
 from paddock.all_in_one.runners_subsystem import RunnersSubsystem, runners_subsystem
 from paddock.all_in_one.world_process import WorldProcess
 from paddock.base.clock import SystemClock
@@ -119,6 +120,17 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
             authority=certificates.authority,
             token=application.folder.admin_token(),
         )
+        # From here on a command finds whose API this is, also while the rest starts: nobody calls that an outage.
+        settings = options.settings
+        application.folder.say_where(
+            api=url,
+            page=application.page,
+            sweeping={
+                "pool_prefix": settings.default_adopt_pool_prefix,
+                "claim_name_prefix": settings.claim_name_prefix,
+            },
+            macs=_told_to_macs(options),
+        )
         application.client = await stack.enter_async_context(
             Client(kube_config.from_kubeconfig(application.folder.kubeconfig))
         )
@@ -133,16 +145,6 @@ async def all_in_one(options: Options) -> AsyncIterator[Running]:
         if runners is not None:
             # Before the world: a claim that is being served is finished, and no answer is lost on the way to its Mac.
             stack.push_async_callback(runners.service.stop)
-        settings = options.settings
-        application.folder.say_where(
-            api=url,
-            page=application.page,
-            sweeping={
-                "pool_prefix": settings.default_adopt_pool_prefix,
-                "claim_name_prefix": settings.claim_name_prefix,
-            },
-            macs=_told_to_macs(options),
-        )
         yield Running(f"{application.page}/", url, application.folder.kubeconfig, store.failed)
 
 
@@ -195,9 +197,12 @@ async def _store(application: Application) -> PostgresStore:
     space = DiskSpace(application.folder.root, application.clock)
     if not application.options.dsn:
         await in_background(application, "disk space", space.run)
+    files = OwnFiles.of_this_process(application.clock)
+    await in_background(application, "own files", files.run)
     application.concerns = lambda: [
         *writes_concern(store.refusals.standing(), "the database of the API", "nothing is claimed, made or healed"),
         *space.concerns(),
+        *files.concerns(),
     ]
     return store
 
@@ -265,7 +270,6 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
             Actor(application.client, hosts.context.recorder),
             faults,
             runbooks,
-            application.options.settings.default_adopt_pool_prefix,
             past=runners is not None,
         ),
         application.registry,

@@ -1,12 +1,16 @@
 """How we reach a Postgres: whether a DSN can be meant, and lines on which neither side waits for the other after it vanished."""
 
-from typing import Any, Final
+import asyncio
+from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 
-__all__ = ["connect", "line_options", "notice_our_end", "problem_of_dsn"]
+__all__ = ["Connection", "connect", "line_options", "notice_our_end", "problem_of_dsn"]
 
+T = TypeVar("T")
 _NOTICED_BY_US: Final = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
@@ -57,9 +61,25 @@ async def notice_our_end(connection: psycopg.AsyncConnection[Any]) -> None:
     )
 
 
-async def connect(conninfo: str, *, application_name: str, **options: Any) -> psycopg.AsyncConnection[Any]:
+class Connection(psycopg.AsyncConnection[Any]):
+    """A connection that is closed when its statement is still under way after a cancellation: nobody else can use it.
+
+    psycopg asks the server to cancel the statement and waits for that. Cancelled once more meanwhile, it would leave the
+    statement running, try to roll back behind it, and tell of each in lines of its own.
+    """
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        try:
+            return await super().wait(gen, interval, timeout)
+        except asyncio.CancelledError:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()
+            raise
+
+
+async def connect(conninfo: str, *, application_name: str, **options: Any) -> Connection:
     """A connection of ours outside every pool. psycopg's errors are raised as they are."""
-    connection = await psycopg.AsyncConnection.connect(
+    connection = await Connection.connect(
         conninfo, autocommit=True, application_name=application_name, **line_options(conninfo), **options
     )
     try:

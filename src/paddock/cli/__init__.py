@@ -79,6 +79,19 @@ class _Lazy(click.Group):
         module, name, _ = _COMMANDS[cmd_name]
         return getattr(importlib.import_module(module), name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx))
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         listed = self.list_commands(ctx)
         grouped = {name for names in _GROUPS.values() for name in names}

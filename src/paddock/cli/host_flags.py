@@ -25,9 +25,19 @@ class Duration(click.ParamType):
 
     name = "duration"
 
+    def __init__(self, minimum: str = "0s") -> None:
+        """What is repeated needs a `minimum`: without a pause it is a loop that does nothing else."""
+        self._minimum = minimum
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, int | float):
             return float(value)
+        seconds = self._seconds(value, param, ctx)
+        if seconds < self._seconds(self._minimum, param, ctx):
+            self.fail(f"{value!r} is too short: give {self._minimum} or more", param, ctx)
+        return seconds
+
+    def _seconds(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
         parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value)
         if not parts or "".join(number + unit for number, unit in parts) != value:
             self.fail(f"{value!r} is not a duration such as 15m, 90s or 1h30m", param, ctx)
@@ -65,7 +75,7 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--default-adopt-pool-prefix", default=pool_prefix, show_default=bool(pool_prefix), help="Cloud names of free hosts start with this, unless a machine says otherwise."),
         click.option("--orphan-reclaim-zones", default="fr-par-1", show_default=True, help="Zones that are always swept, separated by commas; those of the machines are swept anyway."),
         click.option("--orphan-reclaim-claim-name-prefix", default="", help="Reclaim orphaned hosts whose name starts with this; without it they are only reported."),
-        click.option("--orphan-reclaim-interval", type=Duration(), default="15m", show_default=True, help="How often the cloud is swept for orphaned hosts."),
+        click.option("--orphan-reclaim-interval", type=Duration("1s"), default="15m", show_default=True, help="How often the cloud is swept for orphaned hosts."),
         click.option("--bootstrap-reboot-after", type=click.IntRange(0), default=3, show_default=True, help="Reboot a host once after this many failed bootstraps; 0 never."),
         click.option("--bootstrap-max-attempts", type=click.IntRange(0), default=8, show_default=True, help="Give a host back after this many failed bootstraps; 0 never."),
         click.option("--order-cap", type=click.IntRange(0), default=10, show_default=True, help="Rent at most this many servers in a zone in 24 hours, for machines with source Order; 0 for no limit."),

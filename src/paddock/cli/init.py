@@ -328,6 +328,14 @@ async def _checked(given: Mapping[str, Any], secrets: Mapping[str, str], reach: 
     return judged(needs_a_person=any(check.state == "problem" for check in checks))
 
 
+def _bundle(environ: Mapping[str, str]) -> str:
+    """The flag that names the agent's bundle: where `make bundle` puts it, unless `paddock up` finds one by itself."""
+    from paddock.hosts.bootstrap.agent_bundle import BUNDLE_VARIABLE, DEFAULT_BUNDLE
+
+    found = environ.get(BUNDLE_VARIABLE) or DEFAULT_BUNDLE.exists()
+    return "" if found else f" --agent-bundle dist/{DEFAULT_BUNDLE.name}"
+
+
 def _next(given: Mapping[str, Any]) -> list[str]:
     from paddock.hosts.bootstrap.agent_bundle import DEFAULT_BUNDLE, missing_parts
 
@@ -335,11 +343,16 @@ def _next(given: Mapping[str, Any]) -> list[str]:
     tart = [] if given["accept_tart_licence"] else [missing_parts(None, None, DEFAULT_BUNDLE)["--tart-version"]]
     if given["where"] == "up":
         hook = " --runner-bind-address 127.0.0.1:8082" if given["job_source"] == "Webhook" else ""
+        bundle = _bundle(os.environ)
         return [
             f"set -a; . {folder / 'settings.env'}; set +a",
-            f"paddock up --advertise-address {given['host']} --agent-bundle dist/{DEFAULT_BUNDLE.name}{hook} --allow-account {given['organization']}",
+            f"paddock up --advertise-address {given['host']}{bundle}{hook} --allow-account {given['organization']}",
             f"kubectl --kubeconfig .paddock/kubeconfig apply -f {folder / 'fleet.yaml'}   # rents the Macs",
-            f"`make bundle` in a checkout builds {DEFAULT_BUNDLE.name}; a release has it among its files",
+            *(
+                [f"`make bundle` in a checkout builds {DEFAULT_BUNDLE.name}; a release has it among its files"]
+                if bundle
+                else []
+            ),
             *tart,
         ]
     made = [

@@ -16,6 +16,7 @@ from paddock.cli.exit_codes import judged
 from paddock.cli.listeners import BindAddress, metrics_app
 from paddock.cli.long_running import when_told_to_stop
 from paddock.cli.output import say
+from paddock.kube.version import KUBERNETES
 
 if TYPE_CHECKING:
     from paddock.node.settings import AgentSettings
@@ -53,7 +54,7 @@ class _Labels(click.ParamType):
 @click.option("--shares", type=_PATH, help="Where guests write, if not under --data: a volume with a quota.")
 @click.option("--tart", type=_PATH, default="tart", show_default=True, help="The tart binary inside its app bundle.")
 @click.option("--tart-home", type=_PATH, help="TART_HOME; ~/.tart if not given.")
-@click.option("--kubelet-version", default="v1.34.0-paddock", show_default=True, help="What the Node reports.")
+@click.option("--kubelet-version", default=f"{KUBERNETES}-paddock", show_default=True, help="What the Node reports.")
 @click.option("--max-vms", default=2, show_default=True, type=click.IntRange(1, 2), help="VMs at once; macOS allows 2.")
 @click.option(
     "--metrics-bind-address",

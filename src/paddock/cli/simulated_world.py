@@ -1,6 +1,7 @@
 """`paddock simulated-world`: the world of `paddock up --simulate`, which starts it; nobody types this."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ def command(**flags: Any) -> None:
     """Be the world that `paddock up --simulate` works on, until told to stop or forgotten."""
     from paddock.base import logs
 
+    os.umask(0o077)  # its files hold keys, and the data folder lets others pass through
     logs.set_up(level="info", json=True, stream=_log(flags["data"]))
     sys.exit(asyncio.run(_run(flags)))
 

@@ -32,12 +32,22 @@ def _sentence(error: BaseException, folder: object) -> str | None:
     from paddock.base.http_server import PortInUseError
     from paddock.base.migrations import MigrationError
     from paddock.clients import github, scaleway
+    from paddock.embedded.folder import DataFolderError
     from paddock.embedded.postgres import PostgresError
     from paddock.embedded.store import StoreError, StoreUnavailableError
     from paddock.kube.errors import ConfigError
     from paddock.runners.ledger import LedgerError, LedgerUnavailableError
 
-    known = (PortInUseError, PostgresError, WorldError, StoreError, LedgerError, MigrationError, ConfigError)
+    known = (
+        PortInUseError,
+        PostgresError,
+        WorldError,
+        StoreError,
+        LedgerError,
+        MigrationError,
+        ConfigError,
+        DataFolderError,
+    )
     if isinstance(error, (StoreUnavailableError, LedgerUnavailableError)):
         # libpq explains itself in several lines and asks whether the server runs: the first line says it.
         first = str(error).partition("\n")[0].rstrip(" .")

@@ -161,6 +161,7 @@ def what_changed(events: "Sequence[Event]", now: datetime) -> dict[str, int]:
 
 def _screen(look: _Look, now: datetime, *, most: int | None) -> str:
     from paddock.base.explanation import ago
+    from paddock.views.health import ASIDE
 
     health = look.health
     lines = [health.sentence, "", *_numbers(health.numbers)]
@@ -169,7 +170,8 @@ def _screen(look: _Look, now: datetime, *, most: int | None) -> str:
         lines.append(f"  {'machines not ready':<24} {moving}")
     for problem in health.problems[:most]:
         since = f"  ({ago(problem.since, now)})" if problem.since is not None else ""
-        lines += ["", f"▲ {problem.about}{since}", f"  {problem.sentence}"]
+        mark = "▲" if problem.impact > ASIDE else "·"  # what a person set aside on purpose is no alarm
+        lines += ["", f"{mark} {problem.about}{since}", f"  {problem.sentence}"]
         lines += [f"  so:      {one.about}: {one.sentence.partition(';')[0]}" for one in problem.symptoms[:3]]
         if len(problem.symptoms) > 3:
             lines.append(f"           and {len(problem.symptoms) - 3} more")

@@ -143,7 +143,14 @@ def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix:
     told = get_condition(status.conditions, "Ready")
     # What the operator wrote down is the first sighting, this look is the second.
     seen = OBSERVATIONS_NEEDED if (told is not None and told.reason == judged.reason) else 1
-    action = judge(status.cloud_name, judged, seen, claim_name_prefix, given=ours(host, status.cloud_name))
+    action = judge(
+        status.cloud_name,
+        judged,
+        seen,
+        claim_name_prefix,
+        given=ours(host, status.cloud_name),
+        unwipeable=status.unwipeable,
+    )
     match action:
         case Reclaim(why):
             done = "reclaim"
@@ -276,4 +283,4 @@ def _summary(found: Sequence[SweepRow]) -> str:
     counts = {state: sum(finding.state == state for finding in found) for state in _STATES}
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     acts = sum(finding.action != "nothing" for finding in found)
-    return f"{len(found)} hosts: {said}; the sweep would act on {acts}."
+    return f"{len(found)} host{'' if len(found) == 1 else 's'}: {said}; the sweep would act on {acts}."

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import shutil
 import sys
 from dataclasses import replace
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from paddock.all_in_one.start import Options, Running
     from paddock.runners.api.settings import DispatchSettings
 
-__all__ = ["command"]
+__all__ = ["command", "hint"]
 
 _SIMULATED_REQUEST_TIMEOUT = 2.0
 # What a newcomer wants to see without asking: a sweep that comes within seconds, and that reclaims orphaned Macs.
@@ -286,6 +287,12 @@ def _program() -> str:
         return given.name
 
 
+def hint(kubeconfig: Path) -> str:
+    """What to type before a command: from elsewhere than the folder of `.paddock` it must be told where that is."""
+    found_by_itself = kubeconfig.resolve() == (Path.cwd() / ".paddock" / "kubeconfig").resolve()
+    return _program() if found_by_itself else f"KUBECONFIG={shlex.quote(str(kubeconfig))} {_program()}"
+
+
 def _announce(page: str, kubeconfig: Path, *, simulate: bool) -> None:
     say(f"""
   Paddock is up{" with a simulated cloud" if simulate else ""}.
@@ -293,7 +300,7 @@ def _announce(page: str, kubeconfig: Path, *, simulate: bool) -> None:
   page        {page}
   kubeconfig  {kubeconfig}
   try         kubectl --kubeconfig {kubeconfig} get samm,sash,rpool,pods
-  or          {_program()} status
+  or          {hint(kubeconfig)} status
 """)
     if shutil.which("kubectl") is None:
         say("  (kubectl is not installed here; the page shows the same objects)\n")

@@ -94,7 +94,7 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation"
         raise Problem(f"host {name} belongs to no machine: `paddock why host {name}` explains it")
     hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
     node = await _node_of(reached, mac.machine.metadata.name)
-    return with_stall(why_machine(mac.machine, hosts, machines, now, node=node), mac.machine.status.conditions)
+    return with_stall(why_machine(mac.machine, hosts, now, node=node), mac.machine.status.conditions)
 
 
 async def _node_of(reached: Reached, name: str) -> "Node | None":

@@ -14,6 +14,7 @@ from paddock.embedded.api.builtin import catalogue as builtins
 from paddock.embedded.api.certificate_signer import CertificateSigner
 from paddock.embedded.api.client_authority import ClientAuthority
 from paddock.embedded.api.default_roles import DEFAULT_ROLES
+from paddock.embedded.api.event_expiry import EventExpiry
 from paddock.embedded.api.garbage_collector import GarbageCollector
 from paddock.embedded.api.http import ApiServer
 from paddock.embedded.api.kinds import Kinds
@@ -81,6 +82,7 @@ class ControlPlane:
         work = {
             "namespaces": NamespaceController(self.objects).run,
             "garbage": lambda: GarbageCollector(self.objects).run(),
+            "events": EventExpiry(self.objects).run,
             "binder": lambda: Scheduler(self.objects).run(),
         }
         if self._node_lifecycle:

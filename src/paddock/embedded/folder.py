@@ -1,5 +1,6 @@
 """The data folder of `paddock up`: what is in it, and who may read it."""
 
+import errno
 import json
 import secrets
 from collections.abc import Callable, Mapping
@@ -10,7 +11,14 @@ from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.certificates import private_file
 
-__all__ = ["DataFolder"]
+__all__ = ["DataFolder", "DataFolderError"]
+
+_MARK = "paddock-data"
+_WORDS = "Paddock keeps its database, its keys and its kubeconfig here.\n"
+
+
+class DataFolderError(Exception):
+    """The folder cannot be the data folder: the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +40,26 @@ class DataFolder:
         return self.root / "postgres"
 
     def make(self) -> None:
-        # Enterable by others, so that Postgres, which never runs as root, can reach its part; secrets are closed to them.
-        self.root.mkdir(parents=True, exist_ok=True, mode=0o711)
+        """Make it, or take one that is empty or was ours before; DataFolderError for any other: nothing is spread over it."""
+        try:
+            # Enterable by others, so that Postgres, which never runs as root, can reach its part; secrets are closed to them.
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o711)
+            if not self._is_ours() and any(self.root.iterdir()):
+                raise DataFolderError(
+                    f"{self.root} has files of others in it: give --data a folder that is new, empty or was one of Paddock's"
+                )
+            (self.root / _MARK).write_text(_WORDS, encoding="utf-8")
+        except PermissionError:
+            raise  # said by whoever asked for it, as that of any file in the folder
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            why = error.strerror or type(error).__name__
+            raise DataFolderError(f"{self.root} cannot be the data folder ({why}): give --data another one") from error
+
+    def _is_ours(self) -> bool:
+        """By our mark; releases before had none, and made a token at the first start."""
+        return (self.root / _MARK).is_file() or (self.certificates / "admin.token").is_file()
 
     def admin_token(self) -> Secret:
         """The token in the kubeconfig."""

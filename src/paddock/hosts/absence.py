@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from paddock.clients.scaleway import Gone, StillThere, Unknown
-from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.conditions import get_condition
 
 __all__ = ["GONE", "KEPT", "SERVER_GONE", "AbsenceStep", "MarkGone", "NotProven", "RemoveHost", "absence_step", "asks"]
 
 Host = ScalewayAppleSiliconHost
+Machine = ScalewayAppleSiliconMachine
 GONE: Final = "gone"
 """The state of a Host whose server does not exist any more."""
 SERVER_GONE: Final = "ServerGone"
@@ -43,13 +44,17 @@ class RemoveHost:
 AbsenceStep = NotProven | MarkGone | RemoveHost
 
 
-def asks(host: Host, now: datetime) -> bool:
+def asks(host: Host, claimant: Machine | None, now: datetime) -> bool:
     """Whether the cloud is asked about this host: not where it was answered already, and the Host is kept for now."""
-    return host.status.state != GONE or _kept_until(host, now) is None
+    return host.status.state != GONE or _kept_until(host, claimant, now) is None
 
 
-def absence_step(host: Host, found: Gone | StillThere | Unknown, now: datetime) -> AbsenceStep:
-    """What to do about a Host that two complete lists in a row did not show. `found` is what the cloud says of the server."""
+def absence_step(
+    host: Host, claimant: Machine | None, found: Gone | StillThere | Unknown, now: datetime
+) -> AbsenceStep:
+    """What to do about a Host that two complete lists in a row did not show. `found` is what the cloud says of the server,
+    `claimant` the machine of the claim on the Host, while it exists.
+    """
     zone = host.spec.zone
     match found:
         case StillThere():
@@ -67,17 +72,17 @@ def absence_step(host: Host, found: Gone | StillThere | Unknown, now: datetime) 
                 "project: nothing is concluded from it; if it was deleted, delete its machine, or its Host where it has none"
             )
         case Gone(evidence):
-            until = _kept_until(host, now)
+            until = _kept_until(host, claimant, now)
             if until is None:
                 return RemoveHost()
             return MarkGone(f"the server does not exist any more: {evidence}; {until}")
 
 
-def _kept_until(host: Host, now: datetime) -> str | None:
+def _kept_until(host: Host, claimant: Machine | None, now: datetime) -> str | None:
     """For what and until when the Host of a server that is gone is kept, as a clause; None where it may go."""
     spec = host.spec
-    if spec.claim is not None:
-        return f"its record goes when machine {spec.claim.machine_name} has let go of it"
+    if claimant is not None and claimant.status.server_id in ("", spec.server_id):
+        return f"its record goes when machine {claimant.metadata.name} has another, and it takes this one up should it come back"
     if spec.release is not None:
         return "its record goes with the release that is recorded"
     said = get_condition(host.status.conditions, "Ready")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from uuid import UUID, uuid5
 
 __all__ = [
     "CLAIM_PENDING",
@@ -18,6 +19,7 @@ __all__ = [
     "Rename",
     "claim_pending_name",
     "kind_of",
+    "marker_of",
     "nested",
     "pool_name",
     "problem_with_prefix",
@@ -68,6 +70,11 @@ def pool_name(pool_prefix: str, unique: str) -> str:
 def claim_pending_name(unique: str) -> str:
     """The marker of a host that is about to be claimed."""
     return f"{CLAIM_PENDING}{unique}"
+
+
+def marker_of(machine_uid: str, epoch: int) -> str:
+    """The claim-pending name of one claim: computed, so that whoever resumes knows it as its own."""
+    return claim_pending_name(str(uuid5(UUID(machine_uid), str(epoch))))
 
 
 def release_pending_name(unique: str) -> str:

@@ -4,7 +4,7 @@ Absence is evidence only on a complete read: the caller passes complete sets or 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paddock.clients.scaleway import Server
@@ -38,9 +38,11 @@ class VerdictReason(StrEnum):
     DEAD_CLAIM = "DeadClaim"
     CLAIM_ABANDONED = "ClaimAbandoned"
     CLAIM_PENDING = "ClaimPending"
+    ORDERED_TWICE = "OrderedTwice"
     RELEASE_PENDING = "ReleasePending"
     FREE = "Free"
     NOT_USABLE_YET = "NotUsableYet"
+    CANNOT_BE_WIPED = "CannotBeWiped"
     NOT_OUR_NAME = "NotOurName"
     NO_OWNER = "NoOwner"
 
@@ -62,6 +64,8 @@ class Owners:
     by_name: Mapping[str, ScalewayAppleSiliconMachine]
     by_server: Mapping[str, ScalewayAppleSiliconMachine]
     by_uid: Mapping[str, ScalewayAppleSiliconMachine]
+    by_order: Mapping[str, ScalewayAppleSiliconMachine] = field(default_factory=dict)
+    """Machines that rent a host of their own, by the name under which they order it."""
     pool_prefixes: frozenset[str] = frozenset()
     """The pools that machines name themselves, beside the operator's default: their hosts are pooled, too."""
 
@@ -73,6 +77,7 @@ class Owners:
             {machine.metadata.name: machine for machine in hostless_last},
             {machine.status.server_id: machine for machine in machines if machine.status.server_id},
             {machine.metadata.uid: machine for machine in machines},
+            {names.marker_of(m.metadata.uid, 1): m for m in machines if m.spec.source == "Order"},
             frozenset(
                 prefix
                 for machine in machines
@@ -154,6 +159,12 @@ def verdict(
                 VerdictReason.CLAIM_ABANDONED,
                 f"machine {claim.machine_name} began to claim this host and {_lost(claimant)}",
             )
+        case NameKind.CLAIM_PENDING if (buyer := owners.by_order.get(server.name)) and _has_another(buyer, server):
+            return Verdict(
+                HostState.ORPHANED,
+                VerdictReason.ORDERED_TWICE,
+                f"machine {buyer.metadata.name} ordered it, and {_lost(buyer)}, which it ordered too: this one bills, and does nothing",
+            )
         case NameKind.CLAIM_PENDING:
             return Verdict(
                 HostState.CLAIMING,
@@ -197,6 +208,8 @@ def _lost(claimant: ScalewayAppleSiliconMachine | None) -> str:
 
 
 def _pooled(server: Server) -> Verdict:
+    if server.unwipeable:
+        return Verdict(HostState.POOLED, VerdictReason.CANNOT_BE_WIPED, f"no machine claims it: {server.unwipeable}")
     if server.usable:
         return Verdict(HostState.POOLED, VerdictReason.FREE, "free, and ready to be claimed")
     return Verdict(

@@ -7,6 +7,10 @@ A threshold is compared with >=, so that an API error at the threshold is tried 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from paddock.hosts.api import BOOTSTRAPPED, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.bootstrap.errors import FailureKind
+from paddock.hosts.breaker import Halt
+
 __all__ = [
     "GiveBack",
     "Reboot",
@@ -16,6 +20,7 @@ __all__ = [
     "after_failure",
     "sealed_for_too_long",
     "seconds_until_retry",
+    "wiped_for_its_key",
 ]
 
 
@@ -64,6 +69,30 @@ def after_failure(attempts: int, *, reboot_issued: bool, can_release: bool, tier
         return Reboot(f"{attempts} bootstraps failed in a row: the host is rebooted once")
     return Retry(
         tiers.retry_seconds, _what_next(attempts, reboot_issued=reboot_issued, can_release=can_release, tiers=tiers)
+    )
+
+
+def wiped_for_its_key(
+    machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost, halt: Halt | None, reason: str
+) -> str:
+    """Why a host that refuses the fleet's key is installed anew at once; empty where it is not.
+
+    The keys of the project are put on a disk when it is installed, so one that was wiped before this fleet had its key
+    refuses it for ever, and no waiting and no reboot helps. Only one on which this machine never worked, and once for each
+    claim: where the key is not with the cloud, another wipe would change nothing. None while the fleet is halted.
+    """
+    worked = machine.status.host_config_hash or machine.metadata.annotations.get(BOOTSTRAPPED)
+    if (
+        reason != FailureKind.AUTH_REFUSED
+        or worked
+        or machine.status.reinstalled_at
+        or host.status.unwipeable
+        or halt is not None
+    ):
+        return ""
+    return (
+        "it was installed before the fleet's SSH key was with the cloud, and refuses it; nothing ran there for this machine, "
+        "so it is installed anew, which puts the key on it"
     )
 
 

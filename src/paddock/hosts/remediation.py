@@ -74,6 +74,7 @@ STRATEGIES: Final = {"RestartAgent": RESTART, "Reboot": REBOOT, "Reinstall": REI
 _LOOK_AGAIN: Final = 60.0
 _BROKEN: Final = frozenset({"error", "locked", "locking"})
 _NO_SESSION: Final = "NoSession"
+_EGRESS_OPEN: Final = "EgressOpen"
 _DID: Final = {
     RESTART: "its agent was started anew",
     KICK_SESSION: "its user was logged in anew",
@@ -217,10 +218,10 @@ def _seen(
     said = {each.type: each for each in node.status.conditions}
     ready = said.get("Ready")
     if ready is not None and ready.status != "True":
-        # An agent that reports a lost session is well itself.
-        heard = ready.reason == _NO_SESSION
-        what, first = f"its Node is not ready ({ready.reason or ready.status})", KICK_SESSION if heard else RESTART
-        return Trouble(what, _turned(ready, since), first=first, heard=heard)
+        # An agent that reports why no VM may start is well itself.
+        first = {_NO_SESSION: KICK_SESSION, _EGRESS_OPEN: SOFT_REBOOT}.get(ready.reason, RESTART)
+        what = f"its Node is not ready ({ready.reason or ready.status})"
+        return Trouble(what, _turned(ready, since), first=first, heard=first != RESTART)
     if (leaked := said.get("VMSlotsLeaked")) is not None and leaked.status == "True":
         what = "macOS counts VMs there that are gone (VMSlotsLeaked)"
         return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT, heard=True)
@@ -250,17 +251,23 @@ def rank(tier: int) -> int:
 
 
 def next_step(
-    trouble: Trouble, machine: Machine, fleet: Iterable[Machine], now: datetime, *, halted: str = ""
+    trouble: Trouble,
+    machine: Machine,
+    fleet: Iterable[Machine],
+    now: datetime,
+    *,
+    halted: str = "",
+    unwipeable: str = "",
 ) -> RemediationStep:
     """The next tier for one machine. `fleet` are the machines that share its fleet, itself included.
 
-    `halted` is why the fleet's bootstraps are stopped: then no host is wiped either, for it could not be set up again.
+    `unwipeable` is why the cloud cannot wipe the host. `halted` is why the fleet's bootstraps are stopped: then no host is wiped either, for it could not be set up again.
     """
     done = machine.status.remediation or Remediation()
     said = told(trouble, done)
     if trouble.locked:
         return WaitForHost(f"{said}: the provider locked the server, so nothing is tried; ask the provider", 300.0)
-    step = _climb(trouble, said, machine, done, fleet, now, halted=halted)
+    step = _climb(trouble, said, machine, done, fleet, now, halted=halted, unwipeable=unwipeable)
     kick = _next_kick(trouble, done)
     if kick is None or not isinstance(step, WaitForHost):
         return step
@@ -288,6 +295,7 @@ def _climb(
     now: datetime,
     *,
     halted: str,
+    unwipeable: str,
 ) -> RemediationStep:
     """The next of the tiers that happen once."""
     members = list(fleet)
@@ -300,6 +308,8 @@ def _climb(
     # The last one is repeated: it is over when the host is gone, and we may have died before that was recorded.
     least = max(rank(done.tier) + 1, rank(trouble.first))
     tier = next((each for each in ORDER[least:] if each != KICK_SESSION), GIVE_BACK)
+    if rank(tier) >= rank(REINSTALL) and unwipeable:
+        return WaitForHost(f"{said}; nothing more is tried by itself: {unwipeable}", 300.0, True)
     if tier == REINSTALL and machine.status.reinstalled_at is not None:
         tier = GIVE_BACK  # once for each claim: a disk that did not help once does not help twice
     if rank(tier) > rank(trouble.last):

@@ -86,7 +86,7 @@ def ours(host: ScalewayAppleSiliconHost | None, name: str) -> bool:
         return False
     claim = host.spec.claim
     if name.startswith((CLAIM_PENDING, RELEASE_PENDING)):
-        return claim is not None or host.spec.epoch > 0
+        return claim is not None or host.spec.epoch > 0 or bool(host.spec.last_machine)
     return bool(name) and name in (claim.machine_name if claim is not None else "", host.spec.last_machine)
 
 
@@ -106,9 +106,9 @@ def owners_vanished(dead: int, machines: int) -> bool:
 
 
 def judge(
-    name: str, verdict: Verdict, observations: int, claim_name_prefix: str, *, given: bool
+    name: str, verdict: Verdict, observations: int, claim_name_prefix: str, *, given: bool, unwipeable: str = ""
 ) -> Reclaim | HealLedger | Leave:
-    """What may be done about one host, brakes for the whole cycle aside. `given`: this cluster gave the name (`ours`)."""
+    """What may be done about one host, brakes for the whole cycle aside. `given`: this cluster gave the name (`ours`). `unwipeable` is why the cloud cannot wipe it."""
     if verdict.reason is VerdictReason.DEAD_CLAIM:
         if observations < OBSERVATIONS_NEEDED:
             return Leave(f"seen once; the dead claim is taken back after {OBSERVATIONS_NEEDED} sightings")
@@ -117,6 +117,8 @@ def judge(
         return Leave(verdict.message)
     if not claim_name_prefix:
         return Leave("reported only: --orphan-reclaim-claim-name-prefix is not set")
+    if unwipeable:
+        return Leave(f"left as it is: {unwipeable}")
     if not name.startswith((claim_name_prefix, CLAIM_PENDING, RELEASE_PENDING)):
         return Leave(f"the name does not start with {claim_name_prefix}")
     if not given:

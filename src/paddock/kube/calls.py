@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from paddock.kube.errors import NoNameError
 from paddock.kube.objects import KubeObject
 from paddock.kube.resource import Resource
 
@@ -60,6 +61,9 @@ def resource_of(kind: type[KubeObject] | Resource) -> Resource:
 def selector_params(label_selector: str, field_selector: str) -> dict[str, str]:
     """The query of a selective list or watch."""
     both = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    for selector in both.values():
+        if not _is_text(selector):
+            raise NoNameError(f"nothing can be selected by {selector!r}: it is not UTF-8")
     return {key: value for key, value in both.items() if value}
 
 
@@ -70,11 +74,24 @@ def collection_path(resource: Resource, namespace: str | None) -> str:
 
 
 def object_path(resource: Resource, namespace: str | None, name: str, subresource: str | None) -> str:
-    # An empty name would name the collection, and deleting that deletes everything in it.
+    # An empty name, and each of the others by way of the path it makes, would name something else: a collection, and deleting
+    # that deletes everything in it.
     if not name:
-        raise ValueError(f"{resource.kind}: give the object's name")
+        raise NoNameError(f"{resource.kind}: give the object's name")
+    for part in (name, namespace or ""):
+        if part in (".", "..") or "/" in part or "%" in part or not _is_text(part):
+            raise NoNameError(f"no {resource.kind} can be called {part!r}: a name has no slash, and is not only dots")
     collection_path(resource, namespace)
     return resource.path(namespace, name, subresource)
+
+
+def _is_text(name: str) -> bool:
+    """Whether it was UTF-8 where it was typed."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parts_of(obj: KubeObject | Mapping[str, Any], resource: Resource | None) -> tuple[Any, bytes, str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -122,6 +123,8 @@ def from_kubeconfig(
     server = cluster_home.text(cluster, "server")
     if not server.startswith(("https://", "http://")):
         raise cluster_home.mistake(cluster, "server", "must start with https:// (or http:// on loopback)")
+    if not _is_url(server):
+        raise cluster_home.mistake(cluster, "server", "is no address such as https://10.0.0.1:6443")
     return Config(
         server=server.rstrip("/"),
         ca=ca,
@@ -294,6 +297,14 @@ def _impersonation(home: _Kubeconfig, user: _Section) -> tuple[tuple[str, str], 
     if not name:
         return ()
     return (("Impersonate-User", name), *(("Impersonate-Group", str(group)) for group in groups))
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that are not closed, a port that is none
+        return False
 
 
 def _read(path: Path, what: str) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "ForbiddenError",
     "InvalidError",
     "KubeError",
+    "NoNameError",
     "NotFoundError",
     "ThrottledError",
     "TransportError",
@@ -38,6 +39,10 @@ class TransportError(KubeError):
 
 class ConfigError(KubeError):
     """The connection settings cannot be used: the message names the file, the field and the remedy."""
+
+
+class NoNameError(KubeError, ValueError):
+    """Nothing can be called that: the message has the name. Nothing was sent."""
 
 
 class UnreadableObjectError(KubeError):

@@ -153,7 +153,7 @@ class EventRecorder:
             try:
                 await self._client.merge_patch(Event, known.name, patch, namespace, timeout=10.0)
             except NotFoundError:
-                del self._known[event.key]  # events expire after an hour; begin a new one
+                del self._known[event.key]  # it has expired, as events do; begin a new one
             else:
                 known.count += 1
                 self._known.move_to_end(event.key)

@@ -39,6 +39,7 @@ from paddock.node.machines import Tart, TartError
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name
 from paddock.node.node_object import Health
+from paddock.node.pods import Refusal
 from paddock.node.seat_leaks import SeatLeaks
 from paddock.node.settings import AgentSettings
 from paddock.node.sweep import Sweep
@@ -271,14 +272,23 @@ class Agent:
             self._count()
             await self._world.clock.sleep(wait)
 
+    async def _start_problem(self) -> Refusal | None:
+        """Why no VM may start on this Mac; as before where that cannot be told."""
+        host = self._world.host
+        try:
+            if said := await host.session_problem():
+                return Refusal("NoSession", said)
+            if said := await host.egress_problem(self.context.clock.now()):
+                return Refusal("EgressOpen", said)
+        except OSError:
+            return self.context.start_problem
+        return None
+
     async def _health(self) -> Health:
         context = self.context
-        try:
-            problem = await self._world.host.session_problem()
-        except OSError:
-            problem = context.session_problem
-        if problem != context.session_problem:
-            context.session_problem = problem
+        problem = await self._start_problem()
+        if problem != context.start_problem:
+            context.start_problem = problem
             self._wake_all()
         disk = context.goldens.disk
         short = disk is not None and disk.free_share < PRESSURE

@@ -43,6 +43,8 @@ async def check_mac(
         facts = await host.facts()
         yield Finding("host", f"{facts.os_image}, machine {facts.machine_id}, boot {facts.boot_id}")
         yield Finding("session", "Aqua" if sys.platform == "darwin" else "not a Mac", await host.session_problem())
+        vault = await host.filevault_problem()
+        yield Finding("filevault", "on" if vault else "off", vault)
         disk = await host.disk()
         short = disk.free_share < 0.15
         yield Finding("disk", f"{disk.free_share:.0%} free", "free some space: a pull needs 15 %" if short else "")

@@ -54,7 +54,8 @@ class Context:
     gone: set[str] = field(default_factory=set)
     orphans: set[str] = field(default_factory=set)
     cluster: str = ""
-    session_problem: str = ""
+    start_problem: Refusal | None = None
+    """Why no VM may start on this Mac."""
     clock_skew: float | None = None
     seats: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -6,6 +6,7 @@ from paddock.base.clock import Clock
 from paddock.clients.scaleway import Credentials
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, ReportStep
+from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.cloud.state import Host as CloudHost
 
@@ -34,6 +35,8 @@ class FakeMacs:
     """
 
     broken: set[str] = field(default_factory=set)
+    refusing: dict[str, int] = field(default_factory=dict)
+    """Hosts whose install of that number refuses the fleet's key, because it was made before the key was with the cloud."""
     healed_by_reboot: set[str] = field(default_factory=set)
     touched: list[Touch] = field(default_factory=list)
     wrong_passwords: list[str] = field(default_factory=list)
@@ -46,6 +49,8 @@ class FakeMacs:
     silent: set[str] = field(default_factory=set)
     """Hosts that do not answer SSH at all: each attempt takes as long as the real one is patient."""
     patience: float = 300.0
+    shut_out: set[str] = field(default_factory=set)
+    """Hosts that shut our address out after failed logins, until the cloud reboots them."""
     soft_reboots: list[str] = field(default_factory=list)
     """Hosts that were asked over SSH to reboot, and did."""
     kicks: list[str] = field(default_factory=list)
@@ -58,6 +63,7 @@ class FakeMacs:
         cloud.on_reboot.append(self._rebooted)
 
     def _rebooted(self, host: CloudHost) -> None:
+        self.shut_out.discard(host.id)
         if host.id in self.healed_by_reboot:
             self.broken.discard(host.id)
 
@@ -137,6 +143,8 @@ class FakeBootstrap:
         if server_id in self._macs.silent:
             await self._clock.sleep(self._macs.patience)
             return BootstrapFailed("reach ssh", "nothing answers", "")
+        if server_id in self._macs.shut_out:
+            return BootstrapFailed("reach ssh", "the connection was refused", "", FailureKind.REFUSED)
         install = 1
         if self._cloud is not None:
             mac = self._cloud.state.hosts.get(server_id)
@@ -150,6 +158,10 @@ class FakeBootstrap:
             if login is not None and login.password is not None and login.password.reveal() != mac.password:
                 self._macs.wrong_passwords.append(server_id)
                 return BootstrapFailed("sudo", "the password was refused", key)
+        if self._macs.refusing.get(server_id) == install:
+            return BootstrapFailed(
+                "reach ssh", "the host refuses our key", _host_key(server_id, install), "SSHAuthRefused"
+            )
         self._macs.touched.append(Touch(self._clock.monotonic(), server_id, machine.metadata.uid, install))
         await self._clock.sleep(self._macs.seconds)
         if server_id in self._macs.broken:

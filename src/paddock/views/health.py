@@ -31,7 +31,7 @@ from paddock.views.problems.queue import of_queue
 from paddock.views.problems.services import Unread, of_services
 from paddock.views.problems.stalled import of_stalled
 from paddock.views.runner_troubles import of_runners
-from paddock.views.under_way import under_way
+from paddock.views.under_way import is_young, under_way
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "survey"]
 
@@ -120,7 +120,7 @@ def survey(
         *of_capacity(summary, pools, pods, nodes, now),
         *of_lost_runners(pods, nodes),
         *of_runners(summary, impact=POOL, unheard=UNSERVED),
-        *of_processes(told, hosts),
+        *of_processes(told, hosts, machines),
         *of_stalled((("machine", machines), ("host", hosts), ("fleet", fleets), ("pool", pools))),
         *of_fleets(fleets),
         *folded([*of_machines(machines, hosts, now), *of_nodes(machines, nodes or (), now)], "machines"),
@@ -133,13 +133,16 @@ def survey(
     # What a person set aside on purpose is listed, and is no reason for alarm.
     wrong = [problem for problem in problems if problem.impact > ASIDE]
     going_on = under_way(machines, hosts, nodes or (), pools, summary, now)
-    return FleetHealth(not wrong, _sentence(wrong, numbers), numbers, problems, going_on)
+    return FleetHealth(not wrong, _sentence(wrong, numbers, machines, now), numbers, problems, going_on)
 
 
-def _sentence(wrong: Sequence[Problem], numbers: Numbers) -> str:
+def _sentence(wrong: Sequence[Problem], numbers: Numbers, machines: Sequence[Machine], now: datetime) -> str:
     if not wrong:
+        wanted = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
+        young = sum(not machine.status.ready and is_young(machine, now) for machine in wanted)
+        coming = f", {young} {'is' if young == 1 else 'are'} on the way" if young else ""
         jobs = "" if numbers.running is None else f", {numbers.running} jobs run"
-        return f"Healthy: {numbers.hosts_ready} of {numbers.hosts} Macs are ready{jobs}, nothing needs a person."
+        return f"Healthy: {numbers.hosts_ready} of {len(wanted)} Macs are ready{coming}{jobs}, nothing needs a person."
     first = wrong[0].sentence.partition(";")[0]
     count = sum(1 + len(problem.symptoms) for problem in wrong)
     more = f" ({count} problems in all)" if count > 1 else ""

@@ -90,14 +90,12 @@ def _cause(pool: RunnerPool, pods: Sequence[Pod]) -> str:
     spec, status = pool.spec, pool.status
     there = _warm_of(pool, pods)
     if there is not None and there < status.idle:
-        return f"the pool counts {status.idle} warm Pods and has {there}, so nobody keeps it: is the operator running?"
+        return f"the pool counts {status.idle} warm Pods and has {there}, because the operator has not looked since"
     ready, scaled = get_condition(status.conditions, "Ready"), get_condition(status.conditions, "Autoscaled")
     if pool.metadata.deletion_timestamp is not None:
         return "the pool is being deleted"
     if status.idle:
-        return (
-            "dispatch does not hand the jobs to the warm Pods: is it running, and can it reach GitHub and the database?"
-        )
+        return "dispatch has not handed the jobs to the warm Pods: `paddock doctor` says whether it reaches GitHub and the database"
     if ready is not None and ready.status == "False" and ready.message:
         return f"the pool says {ready.reason}: {ready.message}"
     if status.replicas >= spec.replicas:
@@ -107,8 +105,8 @@ def _cause(pool: RunnerPool, pods: Sequence[Pod]) -> str:
             return f"the pool is kept at {spec.replicas} Pods (replicas), and autoscaling is off"
         if scaled is not None and scaled.message:
             return f"the autoscaler wants {spec.replicas} Pods: {scaled.message}"
-        return f"the autoscaler wants {spec.replicas} Pods and has not looked since: is the operator running?"
-    return f"the pool has {status.replicas} of {spec.replicas} Pods and makes no more: is the operator running?"
+        return f"the autoscaler wants {spec.replicas} Pods and has not looked since"
+    return f"the pool has {status.replicas} of {spec.replicas} Pods, and the operator has made no more yet"
 
 
 def lost_runners(pods: Iterable[Pod], nodes: Sequence[Node]) -> Iterable[LostRunner]:

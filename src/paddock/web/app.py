@@ -57,7 +57,6 @@ class Pages:
     actor: Actor | None = None
     faults: FaultPanel | None = None
     runbooks: Runbooks = field(default_factory=Runbooks)
-    pool_prefix: str = ""
     past: bool = False
     """Whether the ledger keeps the fleet's past, and its routes are served beside the pages."""
 
@@ -130,6 +129,9 @@ class _Handlers:
 
     async def stream(self, request: Request) -> Response:
         # A browser that reconnects says what it saw last; one that just loaded the page has its version in the address.
+        if self._pages.live.full:
+            # Its browser asks again by itself, and the page stands as it was drawn.
+            return PlainTextResponse("too many pages are open", status_code=503, headers={"Retry-After": "10"})
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
         return self._pieces(request, self._pages.live.stream(since), "text/event-stream")
 
@@ -177,7 +179,7 @@ class _Handlers:
         async def answer(request: Request) -> Response:
             name, pages = request.path_params["name"], self._pages
             seen = await pages.watched.look()
-            page = await page_of(kind, name, seen, pages.watched.ledger, pages.pool_prefix)
+            page = await page_of(kind, name, seen, pages.watched.ledger)
             if page is None:
                 lines = timeline(about(seen.events, name))
                 what = (

@@ -7,7 +7,9 @@ from urllib.parse import quote
 import htpy as h
 from htpy import Node
 
-__all__ = ["KINDS", "about_href", "command", "href", "linked", "of_object", "same_as", "sentence_case"]
+from paddock.base.readable import shown
+
+__all__ = ["KINDS", "about_href", "command", "foreign", "href", "linked", "of_object", "same_as", "sentence_case"]
 
 KINDS = {
     "host": "hosts",
@@ -61,9 +63,14 @@ def command(text: str) -> Node:
     return h.code(".command", role="button", tabindex="0", title="Copy")[text]
 
 
+def foreign(text: str) -> Node:
+    """What strangers called something, such as a job: it turns no writing around it, and holds nothing that cannot be seen."""
+    return h.bdi[shown(text)]
+
+
 def linked(text: str) -> Iterator[Node]:
-    """A sentence with links to what it names (`Pod macos-runner-1`, `job 40000002623`)."""
-    at = 0
+    """A sentence with links to what it names (`Pod macos-runner-1`, `job 40000002623`), without what turns its writing."""
+    text, at = shown(text), 0
     for found in _NAMED.finditer(text):
         kind, name = found[1].lower(), found[2]
         if not any(char.isdigit() or char == "-" for char in name) or (kind == "job" and not name.isdecimal()):

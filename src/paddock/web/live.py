@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 
 from paddock.base.clock import Clock
 
-__all__ = ["Apart", "Draw", "Frame", "Live", "Part"]
+__all__ = ["MOST_PAGES", "Apart", "Draw", "Frame", "Live", "Part"]
 
 _HEARTBEAT = 15.0
 _SETTLE = 0.25
@@ -26,6 +26,7 @@ _SHARE = 5.0
 _SLOWEST = 5.0
 _YOUNG = 1.0
 """A page is made at once from a look no older than this, and its stream then tells it what came since."""
+MOST_PAGES = 200
 _BACKLOG = 64
 _TICKING = re.compile(r'(<time class="since"[^>]*>)[^<]*')
 
@@ -91,6 +92,11 @@ class Live:
         self._looking = asyncio.Lock()
         self._looked = float("-inf")
         self._stale = True
+
+    @property
+    def full(self) -> bool:
+        """Whether as many pages are open as are streamed to: each costs a packer and a queue, whoever opens them."""
+        return len(self._pages) >= MOST_PAGES
 
     def touch(self) -> None:
         """Something that a page shows may have changed."""

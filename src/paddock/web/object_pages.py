@@ -10,7 +10,7 @@ from htpy import Node
 from paddock.base.explanation import span
 from paddock.web.actions import VERBS, ActionPlan
 from paddock.web.faults import FaultPanel
-from paddock.web.links import command, href, linked, same_as, sentence_case
+from paddock.web.links import command, foreign, href, linked, same_as, sentence_case
 from paddock.web.objects import ObjectPage
 from paddock.web.parts.drawing import clock_time, since
 from paddock.web.parts.mac_past import mac_past
@@ -73,7 +73,7 @@ def object_page(site: Site, page: ObjectPage, runbook: Runbook) -> Node:
 
 
 def _fact(value: str | datetime) -> Node:
-    return clock_time(value) if isinstance(value, datetime) else value
+    return clock_time(value) if isinstance(value, datetime) else foreign(value)
 
 
 def _log(page: ObjectPage) -> Node:
@@ -81,7 +81,7 @@ def _log(page: ObjectPage) -> Node:
         return None
     return h.section(".card", aria_labelledby="log-title")[
         h.h2("#log-title")["The runner's log"],
-        h.pre(".log", tabindex="0", role="region", aria_labelledby="log-title")[page.log or "(nothing yet)"],
+        h.pre(".log", tabindex="0", role="region", aria_label="Its last lines")[page.log or "(nothing yet)"],
         h.p(".typed")[command(f"paddock logs {page.kind}/{page.name} -f")],
         h.p(".quiet")["The end of it, kept for a week. What the job's own steps print is at GitHub."],
     ]
@@ -168,7 +168,10 @@ def _related(page: ObjectPage) -> Node:
         h.ul(".related")[
             [
                 h.li[
-                    h.span(".tag")[one.kind], " ", h.a(href=href(one.kind, one.name))[one.name], h.small[f" {one.says}"]
+                    h.span(".tag")[one.kind],
+                    " ",
+                    h.a(href=href(one.kind, one.name))[one.name],
+                    h.small[" ", foreign(one.says)],
                 ]
                 for one in page.related
             ]

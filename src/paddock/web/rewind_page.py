@@ -14,7 +14,7 @@ from paddock.runners.http.rewind import sentence_of
 from paddock.runners.ledger import Transition
 from paddock.runners.ledger.rewind import JobThen
 from paddock.web.assets import asset
-from paddock.web.links import about_href, command, href, linked, sentence_case
+from paddock.web.links import about_href, command, foreign, href, linked, sentence_case
 from paddock.web.money import money_of
 from paddock.web.parts.drawing import clock_time, many, seconds
 from paddock.web.parts.fleet import fleet_parts, mark
@@ -178,7 +178,9 @@ def _jobs(jobs: Sequence[JobThen]) -> Node:
                         h.td[clock_time(job.since)],
                         h.td[_THEN.get(job.state, job.state)],
                         h.td[
-                            h.a(href=href("job", job.job_id))[f"{job.repository} · {job.job_name or job.workflow_name}"]
+                            h.a(href=href("job", job.job_id))[
+                                foreign(f"{job.repository} · {job.job_name or job.workflow_name}")
+                            ]
                         ],
                         h.td[_became(job)],
                     ]
@@ -203,7 +205,7 @@ def _lines(then: FleetThen) -> Node:
         return None
     return h.section(".card", aria_labelledby="lines-title")[
         h.h2("#lines-title")["The log around that moment"],
-        h.div(".around", tabindex="0", role="region", aria_labelledby="lines-title")[
+        h.div(".around", tabindex="0", role="region", aria_label="Its lines")[
             h.ol(".timeline")[[_line(line) for line in then.ledger.lines[:_LINES]]]
         ],
     ]

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from paddock.base.readable import shown
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap import FleetConfig
 from paddock.hosts.bootstrap.steps import all_steps
@@ -143,7 +144,7 @@ def _tile(host: Host, around: _Around, now: datetime) -> Tile:
         zone=host.spec.zone or "no zone",
         fleet=_fleet(machine) if machine is not None else "",
         doing=_doing(state, host, machine, pod, around.idle),
-        job=f"{job.repository} · {job.job_name or job.workflow_name}" if job is not None else "",
+        job=shown(f"{job.repository} · {job.job_name or job.workflow_name}") if job is not None else "",
         step=_STEPS.index(step) + 1 if step in _STEPS else 0,
         steps=len(_STEPS) if step else 0,
         floor=_floor(host.status.deletable_at, now),

@@ -76,6 +76,52 @@ async def test_unknown_fields_of_built_in_kinds_follow_the_same_rule(api: Api) -
     assert answer.headers.get_list("warning") == ['299 - "unknown field \\"bogus\\""']
 
 
+MISSPELT = {
+    "pods": (
+        {
+            "spec": {
+                "containers": [{"name": "c", "image": "registry.invalid/c", "env": [{"name": "A", "valeu": "1"}]}],
+                "nodeName": "no-such-node",
+                "bogusspec": 1,
+            },
+        },
+        ("spec.bogusspec", "spec.containers[0].env[0].valeu"),
+    ),
+    "services": (
+        {"spec": {"ports": [{"port": 80, "prot": "TCP"}], "clusterIP": "None", "selektor": {"a": "b"}}},
+        ("spec.ports[0].prot", "spec.selektor"),
+    ),
+    "nodes": (
+        {"spec": {"taints": [{"key": "a", "effect": "NoSchedule", "vlue": "b"}], "unscheduled": True}},
+        ("spec.taints[0].vlue", "spec.unscheduled"),
+    ),
+}
+
+
+async def test_a_misspelt_field_of_a_pod_a_node_or_a_service_is_dropped_with_a_warning(api: Api) -> None:
+    for plural, (body, fields) in MISSPELT.items():
+        path = "/api/v1/nodes" if plural == "nodes" else api.path(plural)
+        named = {"metadata": {"name": api.unique("misspelt")}, **body}
+        refused = await api.http.post(path, json=named, params={"fieldValidation": "Strict"})
+        message = refusal(refused, 400, "BadRequest")
+        answer = await api.http.post(path, json=named)
+        assert answer.status_code == 201, answer.text
+        warnings = " ".join(answer.headers.get_list("warning"))
+        for field in fields:
+            assert f'unknown field "{field}"' in message
+            assert f'unknown field \\"{field}\\"' in warnings
+            assert f'"{field.rpartition(".")[2]}"' not in json.dumps({"spec": answer.json()["spec"]})
+        if plural == "nodes":
+            await api.delete(f"{path}/{named['metadata']['name']}")
+
+
+async def test_a_misspelt_field_of_a_pod_cannot_be_applied(api: Api) -> None:
+    body, _ = MISSPELT["pods"]
+    applied = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, **body}
+    answer = await api.apply(f"{api.pods}/p", applied, "m")
+    assert ".spec.bogusspec: field not declared in schema" in refusal(answer, 500, "")
+
+
 async def test_a_field_named_twice_is_refused_when_strict(api: Api) -> None:
     text = json.dumps(api.gadget("g", {"slots": 2})).replace('"slots": 2', '"slots": 2, "slots": 3')
     answer = await api.http.post(

@@ -128,6 +128,8 @@ async def test_it_keeps_its_own_node_lease_and_pods(world: World):
     await mac.merge_patch(Lease, "mac-1", {"spec": {"holderIdentity": "mac-1"}}, "kube-node-lease")
     listed = await mac.list(Pod, field_selector="spec.nodeName=mac-1")
     assert [each.metadata.name for each in listed.items] == ["own"]
+    by_name = await mac.list(Pod, "default", field_selector="spec.nodeName=mac-1,metadata.name=own")
+    assert [each.metadata.name for each in by_name.items] == ["own"]
     running = {"status": {"phase": "Running"}}
     assert (await mac.merge_patch(Pod, "own", running, "default", subresource="status")).status.phase == "Running"
     token, _ = await mac.create_token("runner", "default", audiences=["dispatch"], bound_to=bound(pod))
@@ -189,6 +191,8 @@ async def test_other_macs_pods_are_none_of_its_business(world: World):
         mac.list(Pod),
         mac.list(Pod, field_selector="spec.nodeName=mac-2"),
         mac.list(Pod, field_selector="spec.nodeName!=mac-1"),
+        mac.list(Pod, "default", field_selector="metadata.name=theirs"),
+        mac.list(Pod, "default", field_selector="spec.nodeName=mac-2,metadata.name=theirs"),
         mac.merge_patch(Pod, "theirs", {"status": {"phase": "Failed"}}, "default", subresource="status"),
         mac.delete(Pod, "theirs", "default"),
         mac.create({"metadata": {"name": "new", "namespace": "default"}, "spec": {}}, Pod.RESOURCE),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watchdog import end_processes_of
 
 from paddock.simulator.tart_program import install
 
@@ -66,8 +67,8 @@ class TartHome:
         return running
 
     def close(self) -> None:
+        end_processes_of(str(self.home))
         for process in self.started:
-            process.kill()
             process.communicate(timeout=60)
 
 

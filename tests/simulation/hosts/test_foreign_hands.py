@@ -12,6 +12,7 @@ from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.controllers.host_status import write_host_status
 from paddock.hosts.controllers.retire import Retirement
+from paddock.hosts.listing import unlisted_zones
 from paddock.hosts.recovery import Tiers
 from paddock.kube.errors import InvalidError
 from paddock.kube.objects import Condition, ObjectMeta
@@ -141,6 +142,45 @@ async def test_a_key_of_another_project_takes_the_only_mac_from_nobody(world: Wo
     assert (await fleet.machines())[0].status.server_id == server
 
 
+@simulated(seeds=2)
+async def test_a_mac_with_the_clouds_own_runner_is_never_claimed_and_never_waits_for_a_wipe(world: World) -> None:
+    """The cloud refuses to reinstall it: a release of it waited for a wipe for ever."""
+    fleet = small_fleet(world, hosts=2)
+    await fleet.ready.wait()
+    first, second = (host.id for host in fleet.pool)
+    fleet.cloud.host(first).runner_mode = True
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=900)
+    (machine,) = await fleet.machines()
+    assert machine.status.server_id == second
+    said = next(each for each in (await fleet.hosts())[first].status.conditions if each.type == "Ready")
+    assert (said.reason, "runner configuration" in said.message) == ("CannotBeWiped", True)
+    fleet.cloud.host(second).runner_mode = True  # by a person, under a machine that has it
+    await world.clock.sleep(30.0)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await _gone(fleet)
+    host = (await fleet.hosts())[second]
+    assert host.spec.release is None
+    assert fleet.cloud.host(second).name == "m-1"
+
+
+@simulated(seeds=2)
+async def test_a_key_that_is_refused_on_the_first_day_is_said_by_the_machines_that_wait(world: World) -> None:
+    """No Host is known yet that could say it, and the machines asked a person to order a Mac."""
+    fleet = small_fleet(world, hosts=1)
+    refused = fleet.cloud.inject(Fault(kind=FaultKind.FORBIDDEN, operations=("list",), times=1000))
+    await fleet.machine("m-1")
+    await world.clock.sleep(120.0)
+    (machine,) = await fleet.machines()
+    said = next(each for each in machine.status.conditions if each.type == "Ready")
+    assert said.reason == "ZoneNotListed"
+    assert "insufficient permissions" in said.message
+    assert not [each for each in unlisted_zones((await fleet.hosts()).values(), [machine]) if "order" in each.sentence]
+    refused.times = 0
+    await fleet.all_ready(1, within=600)
+    assert unlisted_zones((await fleet.hosts()).values(), await fleet.machines()) == []
+
+
 @simulated(seeds=3)
 async def test_a_server_that_comes_back_finds_what_is_on_record_of_it(world: World) -> None:
     fleet = small_fleet(world, hosts=2)
@@ -157,6 +197,21 @@ async def test_a_server_that_comes_back_finds_what_is_on_record_of_it(world: Wor
     await world.clock.sleep(30.0)
     host = (await fleet.hosts())[first]
     assert (host.status.state, host.spec.quarantine) == ("pooled", "its fan is loud")
+
+
+@simulated(seeds=6)
+async def test_a_server_that_was_hidden_for_a_minute_beside_another_serves_again(world: World) -> None:
+    """Its machine lets go of it, as of one that was deleted. When it is back, it must not bill beside a machine without a host."""
+    fleet = small_fleet(world, hosts=2)
+    await fleet.machine("m-1")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    hidden = (await fleet.machines())[world.rng("which").randrange(2)].status.server_id
+    shown = _hide(fleet, hidden)
+    await world.clock.sleep(world.rng("how long").uniform(15.0, 120.0))
+    fleet.cloud.host(hidden).project_id = shown
+    await fleet.all_ready(2, within=1800)
+    await FleetInvariants(fleet).healthy()
 
 
 @simulated(seeds=3)

@@ -5,6 +5,7 @@ from simulation.hosts.interrupting import quick, small_fleet
 
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.hosts.recovery import Tiers
 from paddock.simulator.faults import Delay, EffectCall, Fail, Late
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
@@ -42,7 +43,7 @@ async def test_a_machine_gets_a_host_and_its_host_comes_back_wiped_when_it_is_de
 async def test_a_machine_that_orders_its_host_pays_for_exactly_one_and_gives_it_back_for_good(world: World) -> None:
     fleet = FleetWorld(world, hosts=0)
     await fleet.machine("own", source="Order")
-    await fleet.all_ready(1, within=1800)
+    await fleet.all_ready(1, within=5400)
     (machine,) = await fleet.machines()
     assert [host.name for host in fleet.cloud.hosts()] == ["own"]
 
@@ -54,6 +55,18 @@ async def test_a_machine_that_orders_its_host_pays_for_exactly_one_and_gives_it_
 
     await fleet.eventually("below its billing floor, its deletion is scheduled", scheduled, within=600)
     assert not await fleet.machines()
+
+
+@simulated(seeds=2)
+async def test_an_order_names_no_image_where_the_default_of_its_type_is_of_the_family(world: World) -> None:
+    """Whatever image an order names, the cloud installs it after the delivery, which takes about an hour."""
+    fleet = FleetWorld(world, hosts=0)
+    fleet.cloud.publish_image("macos-tahoe-26.9", "Tahoe", "26.9")
+    fleet.cloud.set_default_image("M2-L", "macos-tahoe-26.3")
+    await fleet.machine("own", source="Order")
+    await fleet.all_ready(1, within=900)
+    (host,) = fleet.cloud.hosts()
+    assert host.image == fleet.cloud.image_named("macos-tahoe-26.3").id
 
 
 @pytest.mark.parametrize("prefix", ["tuist-pool-", ""])
@@ -159,3 +172,38 @@ async def test_orders_that_waited_for_their_turn_in_an_outage_are_not_sent_twice
 
 def _of_servers(call: EffectCall) -> bool:
     return call.path.startswith("/apple-silicon/") and call.path.endswith("/servers")
+
+
+@simulated(seeds=3)
+async def test_a_pooled_mac_that_was_wiped_for_another_fleet_is_installed_anew_for_its_key(world: World) -> None:
+    """It refuses the key of this fleet for ever: it was rebooted, given back after hours, and the fleet was halted."""
+    fleet = small_fleet(world, hosts=2)
+    fleet.macs.refusing = {host.id: host.install for host in fleet.pool}
+    await fleet.machine("m-1")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=600)
+    assert sorted(wipe.server_id for wipe in fleet.wipes) == sorted(host.id for host in fleet.pool), "once each"
+    hosts = (await fleet.hosts()).values()
+    assert [host.status.history.reboots for host in hosts] == [0, 0]
+    assert [host.status.history.failed_lives for host in hosts] == [0, 0]
+
+
+@simulated(seeds=2)
+async def test_a_mac_that_refuses_the_key_after_it_was_installed_for_it_is_not_wiped_for_it_again(world: World) -> None:
+    """The key is not with the cloud: wiping helps nobody."""
+    fleet = small_fleet(world, hosts=1, settings=quick(tiers=Tiers(reboot_after=0, max_attempts=0, retry_seconds=15.0)))
+    (host,) = fleet.pool
+    fleet.macs.refusing[host.id] = host.install
+    await fleet.machine("m-1")
+
+    async def installed() -> bool:
+        fleet.macs.refusing[host.id] = fleet.cloud.host(host.id).install
+        return bool(fleet.wipes)
+
+    await fleet.eventually("it is installed anew", installed, within=600, every=0.5)
+    for _ in range(300):
+        fleet.macs.refusing[host.id] = fleet.cloud.host(host.id).install
+        await world.clock.sleep(1.0)
+    assert len(fleet.wipes) == 1
+    (machine,) = await fleet.machines()
+    assert any(each.reason == "BootstrapFailed" for each in machine.status.conditions)

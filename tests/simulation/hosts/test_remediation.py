@@ -262,6 +262,25 @@ async def test_a_kick_that_fails_is_told_and_tried_again(world: World) -> None:
 
 
 @simulated(seeds=1)
+async def test_a_mac_whose_ssh_refuses_us_is_rebooted_by_the_cloud_without_waiting_for_the_next_tier(
+    world: World,
+) -> None:
+    fleet, work = await _running(world)
+    (machine,) = await fleet.machines()
+    fleet.macs.shut_out.add(machine.status.server_id)
+    await node_says(fleet, "Unknown")
+    await fleet.clock.sleep(1080)
+    assert (fleet.macs.soft_reboots, _reboots(fleet)) == ([], 1)
+    assert "SSH refuses us" in await _message(fleet)
+    (machine,) = await fleet.machines()
+    assert machine.status.remediation is not None
+    assert [each.tier for each in machine.status.remediation.tried] == [1, 2, 3]
+    await node_says(fleet, "True")
+    await fleet.all_ready(1, within=600)
+    assert not work.killed
+
+
+@simulated(seeds=1)
 async def test_leaked_slots_are_cured_by_a_reboot_alone(world: World) -> None:
     fleet, work = await _running(world)
     (machine,) = await fleet.machines()

@@ -333,6 +333,24 @@ def test_a_lost_session_is_said_on_the_node_and_no_vm_is_tried() -> None:
     simulate(scenario, seed=5)
 
 
+def test_rules_for_vms_that_are_not_in_force_are_said_on_the_node_and_no_vm_is_tried() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.host.egress_open = "the packet filter's rules could not be loaded"
+        await world.clock.sleep(15.0)
+        ready = await condition(mac, "Ready")
+        assert (ready.status, ready.reason) == ("False", "EgressOpen")
+        await mac.pod("p1")
+        await world.clock.sleep(60.0)
+        assert waiting(await mac.see("p1")).reason == "EgressOpen"
+        assert not mac.tart.ledger.runs
+        mac.host.egress_open = ""
+        await mac.is_ready("p1")
+        assert (await condition(mac, "Ready")).status == "True"
+
+    simulate(scenario, seed=5)
+
+
 @pytest.mark.slow
 def test_leaked_slots_and_a_long_uptime_are_conditions_with_a_remedy() -> None:
     async def scenario(world: World) -> None:

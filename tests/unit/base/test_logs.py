@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import Iterator
 
 import msgspec
@@ -15,9 +16,11 @@ from paddock.base.secrets import Secret
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    before = structlog.get_config()
+    before, root = structlog.get_config(), logging.getLogger()
+    handlers = list(root.handlers)
     yield
     structlog.configure(**before)
+    root.handlers[:] = handlers
 
 
 def lines(stream: io.StringIO) -> list[dict[str, str]]:
@@ -107,3 +110,31 @@ def test_a_line_that_cannot_be_written_fails_nobody_and_the_next_one_is_said(pro
     stream.problem = None
     get_logger("test").warning("there is room again")
     assert lines(stream)[-1]["event"] == "there is room again"
+
+
+def test_what_a_library_says_is_a_line_of_ours_and_only_one() -> None:
+    stream = io.StringIO()
+    set_up(stream=io.StringIO())
+    set_up(stream=stream)
+    logging.getLogger("some.library").warning("%s did not answer", "it")
+    logging.getLogger("some.library").info("of no interest to anybody")
+    (line,) = lines(stream)
+    assert (line["component"], line["level"], line["event"]) == ("some.library", "warning", "it did not answer")
+
+
+def test_a_connection_that_the_pool_replaces_is_a_line_for_debugging() -> None:
+    stream = io.StringIO()
+    set_up(stream=stream)
+    logging.getLogger("psycopg.pool").warning("discarding closed connection: %s", "<AsyncConnection [BAD]>")
+    assert lines(stream) == []
+    set_up(stream=stream, level="debug")
+    logging.getLogger("psycopg.pool").warning("discarding closed connection: %s", "<AsyncConnection [BAD]>")
+    assert [line["level"] for line in lines(stream)] == ["debug"]
+
+
+def test_a_library_whose_line_cannot_be_written_out_still_works() -> None:
+    stream = io.StringIO()
+    set_up(stream=stream)
+    slip = logging.LogRecord("some.library", logging.WARNING, __file__, 1, "%d of %d", ("one",), None)
+    logging.getLogger().handlers[-1].handle(slip)
+    assert [line["event"] for line in lines(stream)] == ["%d of %d"]

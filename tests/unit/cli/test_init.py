@@ -177,6 +177,19 @@ def test_what_is_missing_or_wrong_is_named_with_its_flag_or_variable(places: Pat
 
 
 @pytest.mark.usefixtures("checks")
+def test_what_is_to_be_typed_next_names_the_bundle_unless_it_is_found(places: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("PADDOCK_BUNDLE", raising=False)
+    built = "--agent-bundle dist/paddock-node-agent-darwin-arm64.tar.gz "
+    said = typed(places, "--for", "up").output
+    assert built in said
+    assert "how the bundle is built and Tart is pinned" in said
+    monkeypatch.setenv("PADDOCK_BUNDLE", "/srv/bundle.tar.gz")
+    said = typed(places, "--for", "up", "--force").output
+    assert "--agent-bundle" not in said
+    assert "docs/first-mac.md says how Tart is pinned" in said
+
+
+@pytest.mark.usefixtures("checks")
 def test_a_person_is_asked_for_what_is_missing_and_a_secret_is_not_shown(places: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(init, "_a_person", lambda: True)
     words = [

@@ -47,7 +47,7 @@ def typed(group: click.Group, *words: str) -> Iterator[tuple[str, click.Command]
 
 def test_the_commands_that_judge_are_those_whose_help_and_page_say_so():
     reference = (Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md").read_text()
-    assert dict(re.findall(r"^\| `paddock (.+)` \| (.+) \|$", reference, re.MULTILINE)) == JUDGING
+    assert dict(re.findall(r"^\| `([a-z -]+)` \| (.+) \|$", reference, re.MULTILINE)) == JUDGING
     saying = {name for name, command in typed(main) if re.search(r"[Ee]xits\s+with\s+3", command.help or "")}
     assert saying == set(JUDGING)
     assert (judged(needs_a_person=True), judged(needs_a_person=False)) == (3, 0)
@@ -178,15 +178,26 @@ def test_a_server_that_is_no_url_is_an_error_of_its_flag(looked_at: Scene, serve
     assert "http://127.0.0.1:8080" in outcome.output
 
 
-@pytest.mark.parametrize("name", ["a\nb", "a b", "a?b#c", "%2e"])
+@pytest.mark.parametrize("name", ["a\nb", "a b", "a?b#c", "%2e", ".", "..", "a/b", "\udcff\udcfe"])
 @pytest.mark.parametrize(
-    "words", [("why", "pod"), ("logs",), ("describe", "pod"), ("drain", "--yes"), ("why", "fleet")]
+    "words",
+    [
+        ("why", "pod"),
+        ("logs",),
+        ("describe", "pod"),
+        ("describe", "fleet"),
+        ("drain", "--yes"),
+        ("undrain", "--yes"),
+        ("why", "fleet"),
+    ],
 )
 def test_whatever_name_is_typed_nobody_has_it(looked_at: Scene, words: tuple[str, ...], name: str):
     outcome = looked_at.type(*words, name)
-    assert outcome.exit_code == 1, (outcome.output, outcome.exception)
+    # `a/b` is how a kind and a name are typed, too: then the kind is what is wrong.
+    assert outcome.exit_code == 1 + (words == ("logs",) and name == "a/b"), (outcome.output, outcome.exception)
     assert isinstance(outcome.exception, SystemExit)
     assert outcome.output
+    assert "cordon Node" not in outcome.output  # no plan for what nobody has
 
 
 def test_a_name_that_is_not_utf_8_reaches_dispatch_as_its_bytes(looked_at: Scene):
@@ -198,3 +209,10 @@ def test_a_job_goes_by_the_digits_of_github_alone(looked_at: Scene):
     outcome = looked_at.type("why", "job", "²")
     assert outcome.exit_code == 1
     assert "is not a job: give its number at GitHub" in outcome.output
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest():
+    outcome = CliRunner().invoke(main, ["stauts"])
+    assert outcome.exit_code == 2
+    assert "Did you mean status?" in outcome.output
+    assert "Did you mean" not in CliRunner().invoke(main, ["xyzzy"]).output

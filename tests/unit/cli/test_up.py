@@ -15,6 +15,7 @@ from paddock.base.http_server import Tls, bind, listening
 from paddock.cli import main
 from paddock.cli.doctor import one_machine as doctor
 from paddock.cli.doctor.check import Check
+from paddock.cli.up import hint
 from paddock.embedded.certificates import Certificates
 
 CREDENTIALS = {"SCW_SECRET_KEY": "key", "SCW_DEFAULT_PROJECT_ID": "00000000-0000-4000-8000-000000000000"}
@@ -148,3 +149,11 @@ async def test_an_address_that_does_not_answer_names_the_port():
     check = found["Macs to the API"]
     assert check.state == "problem"
     assert f"open port {port}" in check.fix
+
+
+def test_the_hint_names_the_kubeconfig_where_a_command_would_not_find_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "KUBECONFIG" not in hint(Path(".paddock/kubeconfig"))
+    assert hint(tmp_path / "my data" / "kubeconfig").startswith(f"KUBECONFIG='{tmp_path}/my data/kubeconfig' ")

@@ -13,7 +13,7 @@ import yaml
 
 from paddock.base.secrets import Secret
 from paddock.embedded.certificates import Certificates, private_file
-from paddock.embedded.folder import DataFolder
+from paddock.embedded.folder import DataFolder, DataFolderError
 from paddock.embedded.kubeconfig import write_kubeconfig
 from paddock.kube import config as kube_config
 
@@ -27,6 +27,30 @@ def folder(tmp_path: Path) -> DataFolder:
     made = DataFolder(tmp_path / "deep" / "data")
     made.make()
     return made
+
+
+def test_a_folder_with_files_of_others_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "passwd").write_text("root")
+    with pytest.raises(DataFolderError, match="has files of others in it: give --data a folder that is new"):
+        DataFolder(tmp_path).make()
+    assert [path.name for path in tmp_path.iterdir()] == ["passwd"]
+
+
+def test_an_empty_folder_one_of_ours_and_one_of_a_release_before_are_taken(tmp_path: Path, folder: DataFolder) -> None:
+    (tmp_path / "empty").mkdir()
+    DataFolder(tmp_path / "empty").make()
+    folder.postgres.mkdir()
+    folder.make()
+    before = DataFolder(tmp_path / "before")
+    before.admin_token()
+    before.make()
+
+
+def test_what_can_be_no_folder_is_said_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for root in (Path("/proc/x"), tmp_path / "file" / "below"):
+        with pytest.raises(DataFolderError, match=r"cannot be the data folder .*: give --data another one"):
+            DataFolder(root).make()
 
 
 def test_secrets_survive_a_restart(folder: DataFolder) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.hosts.made import NOW, claim, host, later, release, server
+from unit.hosts.made import NOW, OTHER_ID, SERVER_ID, claim, host, later, machine, release, server
 
 from paddock.clients.scaleway import Gone, StillThere, Unknown
 from paddock.hosts.absence import KEPT, SERVER_GONE, MarkGone, NotProven, RemoveHost, absence_step, asks
@@ -31,44 +31,57 @@ def marked(since: Any = NOW, **how: Any) -> Any:
 @pytest.mark.parametrize("its", [host(), host(spec={"claim": claim()}, cloud_name="m-1")])
 @pytest.mark.parametrize("found", [StillThere(server()), Unknown("time-out"), FROM_NOTHING])
 def test_lists_alone_take_no_host_from_its_machine_and_none_from_the_ledger(its: Any, found: Any):
-    step = absence_step(its, found, NOW)
+    step = absence_step(its, None, found, NOW)
     assert isinstance(step, NotProven)
     assert "fr-par-1" in step.message
 
 
 @pytest.mark.parametrize("found", [PROVEN, FROM_A_LIST])
 def test_a_server_that_is_proven_gone_takes_its_host_along_where_nothing_is_on_record_of_it(found: Any):
-    assert absence_step(host(), found, NOW) == RemoveHost()
+    assert absence_step(host(), None, found, NOW) == RemoveHost()
 
 
-@pytest.mark.parametrize("spec", [{"claim": claim()}, {"release": release()}])
-def test_a_claim_and_a_release_are_told_and_stay(spec: dict[str, Any]):
-    step = absence_step(host(spec=spec), PROVEN, NOW)
+@pytest.mark.parametrize("claimant", [machine(server_id=SERVER_ID), machine()])
+def test_a_machine_that_has_no_other_host_keeps_its_claim_should_the_server_come_back(claimant: Any):
+    its = host(spec={"claim": claim()})
+    step = absence_step(its, claimant, PROVEN, NOW)
     assert isinstance(step, MarkGone)
     assert "not_found" in step.message
-    assert not asks(marked(later(days=-30), spec=spec), NOW)
+    assert not asks(marked(later(days=-30), spec={"claim": claim()}), claimant, NOW)
+
+
+@pytest.mark.parametrize("claimant", [machine(server_id=OTHER_ID), None])
+def test_a_claim_that_nobody_will_take_up_keeps_nothing(claimant: Any):
+    its = marked(spec={"claim": claim()})
+    assert asks(its, claimant, NOW)
+    assert absence_step(its, claimant, PROVEN, NOW) == RemoveHost()
+
+
+def test_a_release_is_told_and_stays():
+    assert isinstance(absence_step(host(spec={"release": release()}), None, PROVEN, NOW), MarkGone)
+    assert not asks(marked(later(days=-30), spec={"release": release()}), None, NOW)
 
 
 @pytest.mark.parametrize("how", REMEMBERS.values(), ids=REMEMBERS)
 def test_what_speaks_against_a_host_is_kept_for_a_week_should_its_server_come_back(how: dict[str, Any]):
-    step = absence_step(host(**how), PROVEN, NOW)
+    step = absence_step(host(**how), None, PROVEN, NOW)
     assert isinstance(step, MarkGone)
     assert "until 2026-06-08 12:00 UTC" in step.message
-    assert not asks(marked(**how), NOW + KEPT - timedelta(seconds=1))
+    assert not asks(marked(**how), None, NOW + KEPT - timedelta(seconds=1))
     late = marked(**how)
-    assert asks(late, NOW + KEPT)
-    assert absence_step(late, PROVEN, NOW + KEPT) == RemoveHost()
+    assert asks(late, None, NOW + KEPT)
+    assert absence_step(late, None, PROVEN, NOW + KEPT) == RemoveHost()
 
 
 def test_a_host_is_kept_while_late_calls_may_arrive():
     settling = host(spec={"not_before": later(minutes=1)})
-    assert isinstance(absence_step(settling, PROVEN, NOW), MarkGone)
-    assert absence_step(settling, PROVEN, later(minutes=1)) == RemoveHost()
+    assert isinstance(absence_step(settling, None, PROVEN, NOW), MarkGone)
+    assert absence_step(settling, None, PROVEN, later(minutes=1)) == RemoveHost()
 
 
 def test_a_machine_that_let_go_of_it_leaves_nothing_behind():
-    assert asks(marked(), NOW)
-    assert absence_step(marked(), PROVEN, NOW) == RemoveHost()
+    assert asks(marked(), None, NOW)
+    assert absence_step(marked(), None, PROVEN, NOW) == RemoveHost()
 
 
 @given(
@@ -81,10 +94,9 @@ def test_a_host_is_removed_only_when_it_is_proven_gone_and_nobody_has_it(
     found: Any, spec: dict[str, Any], gone: bool, days: int
 ):
     its = marked(spec=spec) if gone else host(spec=spec)
-    step = absence_step(its, found, later(days=days))
+    step = absence_step(its, None, found, later(days=days))
     if not isinstance(step, NotProven):
         assert found in (PROVEN, FROM_A_LIST)
     if isinstance(step, RemoveHost):
-        assert its.spec.claim is None
         assert its.spec.release is None
         assert not its.spec.quarantine or (gone and days >= 7)

@@ -5,8 +5,10 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.hosts.made import NOW, later
+from unit.hosts.made import NOW, host, later, machine
 
+from paddock.hosts.api import BOOTSTRAPPED
+from paddock.hosts.breaker import Halt
 from paddock.hosts.recovery import (
     GiveBack,
     Reboot,
@@ -15,6 +17,7 @@ from paddock.hosts.recovery import (
     after_failure,
     sealed_for_too_long,
     seconds_until_retry,
+    wiped_for_its_key,
 )
 
 TIERS = Tiers()
@@ -121,3 +124,14 @@ def test_a_bootstrap_keeps_its_distance_from_the_last_failure_whoever_leads():
     assert seconds_until_retry(NOW, NOW, TIERS) == 60
     assert seconds_until_retry(NOW, later(seconds=45), TIERS) == 15
     assert seconds_until_retry(NOW, later(minutes=5), TIERS) == 0
+
+
+def test_a_host_that_refuses_the_key_is_wiped_at_once_only_where_nothing_ran_on_it_and_only_once():
+    refused = "SSHAuthRefused"
+    assert "refuses it" in wiped_for_its_key(machine(), host(), None, refused)
+    assert not wiped_for_its_key(machine(), host(), None, "SSHTimedOut")
+    assert not wiped_for_its_key(machine(host_config_hash="x"), host(), None, refused)
+    assert not wiped_for_its_key(machine(annotations={BOOTSTRAPPED: "s/x"}), host(), None, refused)
+    assert not wiped_for_its_key(machine(), host(), Halt("reach-ssh", (), NOW, "", "halted"), refused)
+    assert not wiped_for_its_key(machine(reinstalled_at=NOW), host(), None, refused)
+    assert not wiped_for_its_key(machine(), host(unwipeable="why"), None, refused)

@@ -149,13 +149,15 @@ def test_a_host_is_reinstalled_in_place_once_for_each_claim():
 def test_only_tiers_that_can_help_are_tried():
     session = trouble_of(says(Ready=("False", "NoSession")), host(cloud_name="m-1", state="owned"), None, NOW)
     leaked = trouble_of(says(Ready=("True", ""), VMSlotsLeaked=("True", "RebootNeeded")), WELL, None, NOW)
+    opened = trouble_of(says(Ready=("False", "EgressOpen")), WELL, None, NOW)
     long = trouble_of(says(Ready=("True", ""), LongUptime=("True", "RebootNeeded")), WELL, None, NOW)
     assert session is not None
     assert leaked is not None
+    assert opened is not None
     assert long is not None
-    for trouble in (leaked, long):
+    for trouble in (leaked, opened, long):
         assert isinstance(step(14, trouble=trouble), WaitForHost), "a new start of the agent cannot help"
-    for trouble in (session, leaked, long):
+    for trouble in (session, leaked, opened, long):
         assert isinstance(step(15, trouble=trouble), SoftReboot)
     assert leaked.urgent
     assert not long.urgent
@@ -303,3 +305,11 @@ def test_only_a_long_silence_and_the_providers_word_prove_that_a_mac_is_dead():
     assert not proven_dead(SILENT, alive, late)
     assert not proven_dead(SILENT, None, late)
     assert not proven_dead(SILENT, dead, late - timedelta(seconds=1))
+
+
+def test_a_host_that_the_cloud_cannot_wipe_is_rebooted_and_neither_reinstalled_nor_given_back():
+    for tier, waits in ((RESTART, False), (REBOOT, True), (REINSTALL, True)):
+        tried = looked_after(tier, 0.0)
+        step = next_step(SILENT, tried, [tried], NOW + timedelta(hours=9), unwipeable="it is a Runner of the cloud")
+        assert isinstance(step, WaitForHost) is waits
+        assert ("it is a Runner of the cloud" in step.message) is waits

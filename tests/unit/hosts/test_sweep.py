@@ -175,3 +175,8 @@ def test_owners_that_are_gone_all_at_once_look_like_an_emptied_or_restored_clust
     dead: int, machines: int, vanished: bool
 ):
     assert owners_vanished(dead, machines) is vanished
+
+
+def test_a_stranded_host_that_the_cloud_cannot_wipe_is_left_and_says_why():
+    left = judge(f"{OURS}m-1", ORPHANED, 99, OURS, given=True, unwipeable="it is a Runner of the cloud")
+    assert left == Leave("left as it is: it is a Runner of the cloud")

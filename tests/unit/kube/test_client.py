@@ -20,6 +20,7 @@ from paddock.kube.errors import (
     ConflictError,
     ExpiredError,
     InvalidError,
+    NoNameError,
     NotFoundError,
     ThrottledError,
     TransportError,
@@ -123,6 +124,11 @@ async def test_an_empty_name_never_reaches_the_server_because_it_would_name_ever
         await client.delete(Thing, "", "ns")
     with pytest.raises(ValueError, match="namespace"):
         await client.delete(Thing, "a")
+    for name in (".", "..", "a/b", "a%2Fb", "\udcff"):
+        with pytest.raises(NoNameError, match="can be called"):
+            await client.delete(Thing, name, "ns")
+        with pytest.raises(NoNameError, match="can be called"):
+            await client.get(Thing, "a", name)
     assert api.calls == []
 
 

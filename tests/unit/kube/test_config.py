@@ -97,6 +97,8 @@ def test_impersonation_is_kept(write):
         (document() | {"users": []}, "contexts[main].context.user: there is no entry named 'u'"),
         (document() | {"users": {"a": 1}}, "users: must be a list"),
         (document(cluster={"x": 1}), "clusters[c].cluster.server: is missing"),
+        (document(cluster={"server": "https://[::1"}), "clusters[c].cluster.server: is no address such as"),
+        (document(cluster={"server": "https://api:99999"}), "clusters[c].cluster.server: is no address such as"),
         (document(cluster={"server": "api:6443"}), "clusters[c].cluster.server: must start with https://"),
         (document(cluster={"server": 3}), "clusters[c].cluster.server: must be a text"),
         (

@@ -1,5 +1,6 @@
 """The bug museum: every known bug of a peer, put into our own decisions, is noticed by the tests that guard them."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -84,6 +85,10 @@ def test_the_museum_is_large_and_its_page_shows_every_exhibit() -> None:
     assert len(EXHIBITS) >= 40
     assert all(each.what and each.bug for each in EXHIBITS.values())
     assert table() in PAGE.read_text(encoding="utf-8"), "write the table of bug_museum.table() into the page"
+
+
+def test_whatever_cannot_be_looked_up_is_written_out():
+    assert not [each.bug for each in EXHIBITS.values() if re.search(r"\bH\d+\b|peers-|seed|spec/", each.bug)]
 
 
 def test_who_is_named_as_a_killer_kills_an_exhibit() -> None:

@@ -129,7 +129,7 @@ def test_tests_run_on_the_oldest_python_that_we_serve_and_on_a_newer_one():
 
 def test_dependency_updates_look_into_every_folder_that_has_a_go_module():
     updates = {one["package-ecosystem"]: one for one in read(FOLDER / "dependabot.yml")["updates"]}
-    assert set(updates) == {"uv", "github-actions", "docker", "gomod"}
+    assert set(updates) == {"uv", "pip", "github-actions", "docker", "gomod"}
     modules = {f"/{path.parent.relative_to(ROOT)}" for path in (ROOT / "hack").rglob("go.mod")}
     assert set(updates["gomod"]["directories"]) == modules
 

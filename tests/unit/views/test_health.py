@@ -71,6 +71,19 @@ def test_what_cannot_be_reconciled_is_a_problem_with_its_error():
     assert (problem.about, problem.sentence) == ("fleet blue", "the fleet controller has failed")
 
 
+def test_macs_that_nobody_wants_now_are_not_missing_and_those_on_their_way_are_counted():
+    owner = machine(ready=True, server_id=SERVER_ID, host_name=SERVER_ID)
+    verifying = machine("m-2", conditions=said("Verifying", since=NOW))
+    health = look(hosts=[host(spec={"claim": claim(owner)}), host(OTHER_ID)], machines=[owner, verifying])
+    assert health.sentence == "Healthy: 1 of 2 Macs are ready, 1 is on the way, 2 jobs run, nothing needs a person."
+
+
+def test_a_quarantine_says_no_age_that_is_another_conditions():
+    aside = host(spec={"quarantine": "fans"}, conditions=said("Pooled", since=LONG_AGO))
+    health = look(hosts=[aside])
+    assert (health.ok, [problem.since for problem in health.problems]) == (True, [None])
+
+
 def test_foreign_and_gone_hosts_are_not_counted():
     health = look(hosts=[host(state="foreign"), host(OTHER_ID, state="gone"), host("x")])
     assert (health.numbers.hosts_ready, health.numbers.hosts) == (0, 1)
@@ -249,7 +262,7 @@ def test_warm_pods_beside_waiting_jobs_are_dispatchs_fault():
     health = look(pools=[pool(idle=3)], nodes=[], summary=waiting(25.0, 1))
     assert not health.ok
     assert (
-        "1 job that may run waits beside 3 warm Pods without a job; dispatch does not hand"
+        "1 job that may run waits beside 3 warm Pods without a job; dispatch has not handed"
         in health.problems[0].sentence
     )
 

@@ -17,6 +17,7 @@ from paddock.kube.objects import Condition, ObjectMeta
 from paddock.web import assets
 from paddock.web.assets import asset
 from paddock.web.front import front_frame, front_inside, front_parts
+from paddock.web.links import foreign, linked
 from paddock.web.live import Frame
 from paddock.web.page_data import PageData
 from paddock.web.shell import Site
@@ -176,4 +177,16 @@ def test_what_goes_on_and_is_no_problem_is_said_in_a_line_with_its_place() -> No
     assert f"machine {node.metadata.name}: its Node is cordoned" in " ".join(shown.text.split()).replace(" :", ":")
     assert not page(replace(seen, machines=[], hosts=[], pools=[], nodes=[], ledger=None)).all(
         "ul", **{"aria-label": "Going on"}
+    )
+
+
+def test_what_strangers_call_their_jobs_turns_no_writing_around_it() -> None:
+    """A right-to-left override would show the rest of the line backwards, and an escape is no text."""
+    assert str(foreign("app\u202egnp.exe\x1b[31m")) == "<bdi>appgnp.exe[31m</bdi>"
+    assert "".join(str(part) for part in linked("waits: \u2066x")) == "waits: x"
+
+
+def test_no_column_is_without_a_name() -> None:
+    assert '<th scope="col"></th>' not in "".join(
+        part.html() for part in front_parts(page_data(24), lambda _: None).values()
     )

@@ -11,7 +11,7 @@ import pytest
 
 from paddock.base.clock import LoopClock
 from paddock.simulator.loop import run
-from paddock.web.live import Draw, Live, Part
+from paddock.web.live import MOST_PAGES, Draw, Live, Part
 
 T = TypeVar("T")
 
@@ -306,3 +306,19 @@ def test_a_time_that_grows_is_no_change_and_anything_beside_it_is() -> None:
     assert part("3 s").key == part("4 s").key
     assert part("3 s").key != part("3 s", "ready").key
     assert part("4 s").html().endswith(">4 s</time></p>")
+
+
+def test_only_so_many_pages_are_streamed_to_and_one_that_closes_makes_room() -> None:
+    async def main() -> None:
+        rig = Rig()
+        live, task = await started(rig)
+        streams = [live.stream() for _ in range(MOST_PAGES)]
+        for stream in streams:
+            assert not live.full
+            await soon(stream)
+        assert live.full
+        await streams[0].aclose()  # type: ignore[attr-defined]
+        assert not live.full
+        await stopped(task)
+
+    run(main, seed=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 from unit.hosts.made import NOW
 from unit.web.page_fixture import page_data
@@ -37,6 +38,30 @@ async def test_a_mac_is_found_by_its_machine_and_leads_to_its_pod_and_job() -> N
     assert page is not None
     assert [one.kind for one in page.related] == ["host", "fleet", "pod", "job"]
     assert page.verbs == ["drain", "release"]
+
+
+async def test_a_pod_page_says_what_dispatch_says_of_it_as_paddock_why_does() -> None:
+    """Dispatch alone knows that it refuses a Pod for its token."""
+    said = Explanation(about="pod x", sentence="refused by dispatch: its token is for others", healthy=False)
+
+    class Dispatch:
+        async def pod(self, _name: str) -> Explanation | None:
+            return said
+
+    class Reader:
+        explainer = Dispatch()
+
+        async def pod(self, _uid: str) -> None:
+            return None
+
+        async def log(self, _uid: str) -> None:
+            return None
+
+    reader: Any = Reader()
+    seen = page_data(12, now=NOW)
+    page = await page_of("pod", seen.pods[0].metadata.name, seen, reader)
+    assert page is not None
+    assert page.why == said
 
 
 async def test_what_is_not_listed_is_at_least_counted() -> None:

@@ -1,6 +1,5 @@
 """What the cluster must offer: definitions that are current, a clock like ours, a service that answers, pools that fit."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +53,8 @@ async def clock_check(client: "Client") -> "tuple[str, Check]":
 
 async def cluster_checks(reached: Reached) -> "list[Check]":
     from paddock.base.clock import SystemClock
-    from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
+    from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+    from paddock.hosts.listing import unlisted_zones
     from paddock.kube.builtin import Node, Pod
     from paddock.kube.errors import KubeError
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
@@ -66,10 +66,17 @@ async def cluster_checks(reached: Reached) -> "list[Check]":
         pods = (await reached.client.list(Pod, label_selector=f"{RUNNER_LABEL}=true")).items
         fleets = (await reached.client.list(MacFleet)).items
         machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
+        hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
     except KubeError as error:
         return [*checks, bad("pools", f"they cannot be read: {error}", "install the definitions and grant `list`")]
     checks += pool_checks(pools, nodes)
     checks.append(_audience(pods))
+    checks += [
+        bad(
+            f"zone {one.zone}", one.sentence, "correct the operator's SCW_SECRET_KEY and project, or wait for the cloud"
+        )
+        for one in unlisted_zones(hosts, machines)
+    ]
     checks += prefix_checks(await operators(reached), machines, fleets)
     checks += node_checks(nodes, SystemClock().now())
     for fleet in fleets:
@@ -260,21 +267,21 @@ def prefix_checks(
 def pool_checks(pools: "list[RunnerPool]", nodes: "list[Node]") -> "list[Check]":
     """Labels that two pools share, and pools whose fleet has no Node. Pure."""
     from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL
+    from paddock.runners.api.dispatch_label import another_keeps, label_keeper
 
     if not pools:
         return [unknown("pools", "there is none, so no job is taken", "create a RunnerPool")]
-    checks, by_label = [], defaultdict(list)
+    checks = []
     for pool in pools:
-        by_label[pool.spec.dispatch_label].append(pool.metadata.name)
+        keeper = label_keeper(pools, pool.spec.dispatch_label)
+        if keeper is not None and keeper is not pool and pool.metadata.deletion_timestamp is None:
+            found, _, fix = another_keeps(pool, keeper).partition(": ")
+            checks.append(bad(f"pool {pool.metadata.name}", found, fix))
         key = FLEET_LABEL if pool.spec.os == "darwin" else LINUX_POOL_LABEL
         if not any(node.metadata.labels.get(key) == pool.spec.fleet_selector for node in nodes):
             found = f"no Node has the label {key}={pool.spec.fleet_selector}"
             fix = f"make a fleet of that name, or correct spec.fleetSelector of RunnerPool {pool.metadata.name}"
             checks.append(bad(f"pool {pool.metadata.name}", found, fix))
-    for label, names in by_label.items():
-        if len(names) > 1:
-            found = f"{' and '.join(sorted(names))} share the dispatch label {label}, so that no job goes to either"
-            checks.append(bad("pools", found, "give each pool its own spec.dispatchLabel"))
     return checks or [good("pools", f"{len(pools)}, each with its own label and Nodes")]
 
 

@@ -42,7 +42,9 @@ class Unreachable(SshError):
 
 
 class Refused(Unreachable):
-    """The host answers and nothing listens on the port: sshd is not up yet, or dead. Wait; if it stays, reboot."""
+    """The host answers and nothing listens on the port: sshd is not up yet, or dead; or it shuts our address out after
+    failed logins, which only a reboot by the cloud ends. Wait; if it stays, reboot it by the cloud.
+    """
 
     def __init__(self, address: str, port: int) -> None:
         super().__init__(f"{address} port {port} refused the connection", address=address, port=port)

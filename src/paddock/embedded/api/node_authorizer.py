@@ -97,9 +97,10 @@ class NodeAuthorizer:
         return asked.verb in ("get", "update", "patch", "delete") and asked.name == node
 
     async def _own_pod(self, node: str, asked: Attributes) -> bool:
+        if asked.verb in ("list", "watch") and asked.fields.get("spec.nodeName") == node:
+            return True  # whether or not it asks for one name among them
         if not asked.name:
-            # Never the Pods of others: a list or a watch must name the node itself.
-            return asked.verb in ("list", "watch") and asked.fields.get("spec.nodeName") == node
+            return False  # never the Pods of others: a list or a watch must name the node itself, or a Pod of its own
         verbs = ("get", "delete") if not asked.subresource else ("get", "update", "patch")
         if asked.verb not in verbs and not (asked.verb == "watch" and not asked.subresource):
             return False

@@ -213,6 +213,7 @@ class Objects:
         self, kind: Kind, namespace: str, name: str, applied: Json, write: Write, *, force: bool
     ) -> WriteOutcome:
         """Server-side apply: create what is not there, merge by field ownership what is."""
+        admission.check_depth(applied)
         admission.check_identity(kind, namespace, name, applied)
         applied = copy.deepcopy(applied)
         applied.setdefault("metadata", {})["name"] = name

@@ -138,6 +138,12 @@ class HostStatus(Struct, frozen=True):
     ip: str = ""
     deletable_at: Annotated[datetime | None, Meta(description="The end of Apple's billing floor.")] = None
     deletion_scheduled: bool = False
+    unwipeable: Annotated[
+        str,
+        Meta(
+            description="Why the cloud cannot wipe it, so that no machine claims it and it goes back to no pool; empty means that it can."
+        ),
+    ] = ""
     price_per_hour: str = ""
     currency: str = ""
     host_key: Annotated[str, Meta(description="Fingerprint of the SSH host key, pinned since the last install.")] = ""

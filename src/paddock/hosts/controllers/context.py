@@ -1,7 +1,7 @@
 """What every stage of a machine's life works with, and how it writes down what it did."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from paddock.clients.scaleway import (
 from paddock.hosts.api import (
     BOOTSTRAPPED,
     MachineStatus,
+    Reinstall,
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
     ScalewayAppleSiliconRemediation,
@@ -78,6 +79,8 @@ class ReconcileContext:
     settings: HostSettings
     live_kills: Counter
     work: WorkLedger | None = None
+    zone_problems: dict[str, str] = field(default_factory=dict)
+    """Zone → why its last list proves nothing; the inventory writes it, for people."""
 
     def say(self, machine: ScalewayAppleSiliconMachine, type_: EventType, reason: str, message: str) -> None:
         """An event about a machine. The same text is in its condition."""
@@ -185,6 +188,13 @@ class ReconcileContext:
         if meta.annotations.get(BOOTSTRAPPED) != noted:
             patch = {"metadata": {"uid": meta.uid, "annotations": {BOOTSTRAPPED: noted}}}
             await self.client.merge_patch(ScalewayAppleSiliconMachine, meta.name, patch, namespace=meta.namespace)
+
+    async def begin_reinstall(self, machine: ScalewayAppleSiliconMachine, message: str) -> None:
+        """Record a reinstall in place: whoever leads finishes it, behind the gate."""
+        now = self.clock.now()
+        self.say(machine, "Warning", "Reinstalling", message)
+        status = replace(machine.status, reinstall=Reinstall(since=now.replace(microsecond=0), message=message))
+        await self.save(machine, ready(status, False, "Reinstalling", message, now), guarded=True)
 
     async def block_move(self, machine: ScalewayAppleSiliconMachine) -> ScalewayAppleSiliconMachine:
         """Keep clusterctl from moving a machine while something is under way that a move would lose; repeatable.

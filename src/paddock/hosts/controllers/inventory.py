@@ -63,6 +63,7 @@ def observed(
         # Before delivery the cloud repeats the creation time here, which would read as "deletable at once".
         deletable_at=server.deletable_at if server.delivered else None,
         deletion_scheduled=server.deletion_scheduled,
+        unwipeable=server.unwipeable,
         price_per_hour=f"{price.per_hour:f}" if price else before.price_per_hour,
         currency=price.currency if price else before.currency,
         host_key="" if lost_sight else before.host_key,
@@ -85,12 +86,14 @@ class Inventory:
         self._writers = asyncio.Semaphore(_WRITES_AT_A_TIME)
         self._prices: dict[str, tuple[float | None, Mapping[str, Price]]] = {}
         self._absent: dict[str, set[str]] = {}
-        self.problems: dict[str, str] = {}
-        """Zone → why its last list failed, for people."""
+        self.problems = context.zone_problems
 
     async def cycle(self) -> None:
         """Look at every zone once. One zone's failure never hides another's."""
-        for zone in sorted(self._zones()):
+        zones = sorted(self._zones())
+        for zone in self.problems.keys() - zones:
+            del self.problems[zone]
+        for zone in zones:
             try:
                 servers = await self._context.cloud.list_servers(zone)
             except ScalewayError as error:
@@ -104,7 +107,7 @@ class Inventory:
             async with asyncio.TaskGroup() as group:
                 for server in servers:
                     group.create_task(self._mirror(zone, server, owners, prices.get(server.type)))
-            await self._missing(zone, {server.id for server in servers})
+            await self._missing(zone, {server.id for server in servers}, owners)
 
     async def _prices_of(self, zone: str) -> Mapping[str, Price]:
         """What an hour costs, by type. Told for people and rarely changed: an old list is better than an extra call."""
@@ -120,7 +123,7 @@ class Inventory:
             self._prices[zone] = (now, prices)
         return prices
 
-    async def _missing(self, zone: str, shown: set[str]) -> None:
+    async def _missing(self, zone: str, shown: set[str], owners: Owners) -> None:
         """Hosts that a complete list no longer shows, twice in a row: each is asked for by itself before it counts as gone.
 
         One that cannot be proven gone ends the matter for its zone: the list may be as wrong about the others.
@@ -130,9 +133,11 @@ class Inventory:
         before, self._absent[zone] = self._absent.get(zone, set()), set(absent)
         for name in sorted(before & set(absent)):
             host = absent[name]
-            if not asks(host, now):
+            claim = host.spec.claim
+            claimant = owners.by_uid.get(claim.machine_uid) if claim is not None else None
+            if not asks(host, claimant, now):
                 continue
-            match absence_step(host, await context.cloud.is_gone(zone, host.spec.server_id), now):
+            match absence_step(host, claimant, await context.cloud.is_gone(zone, host.spec.server_id), now):
                 case NotProven(message):
                     self.problems[zone] = message
                     await self._say_so(zone, list(absent.values()))
@@ -200,9 +205,11 @@ class Inventory:
             claim_name_prefix=settings.claim_name_prefix,
         )
         if host is None:
+            buyer = owners.by_order.get(server.name)
             made = ScalewayAppleSiliconHost(
                 metadata=ObjectMeta(name=server.id, namespace=settings.namespace),
-                spec=HostSpec(zone=zone, server_id=server.id),
+                # What a machine ordered is this cluster's also when that machine has another one, or is gone.
+                spec=HostSpec(zone=zone, server_id=server.id, last_machine=buyer.metadata.name if buyer else ""),
             )
             try:
                 host = await self._context.client.create(made)

@@ -103,7 +103,10 @@ class Sweep:
         owners = Owners.of(machines)
         findings: list[SweepFinding] = []
         seen: dict[str, tuple[str, str, int]] = {}
-        for zone in sorted(self._zones()):
+        zones = sorted(self._zones())
+        # A zone in which nobody and nothing is known any more is not looked at again, so its last count would stand for ever.
+        self._orphans = {zone: count for zone, count in self._orphans.items() if zone in zones}
+        for zone in zones:
             try:
                 servers = await self._context.cloud.list_servers(zone)
             except ScalewayError as error:
@@ -126,7 +129,9 @@ class Sweep:
                 seen[server.id] = (server.name, judged.reason, count)
                 orphans += counts_as_orphan(judged, count)
                 given = ours(hosts.get(server.id), server.name)
-                action = judge(server.name, judged, count, settings.claim_name_prefix, given=given)
+                action = judge(
+                    server.name, judged, count, settings.claim_name_prefix, given=given, unwipeable=server.unwipeable
+                )
                 findings.append(SweepFinding(zone, server, judged, action))
             self._orphans[zone] = orphans
         self.findings, self._observations = findings, OrphanHistory(seen)
@@ -201,7 +206,8 @@ class Sweep:
             await record_release(
                 context,
                 host,
-                policy="pool",
+                # One that was ordered for a machine and never claimed: in a pool it would only be paid for.
+                policy="pool" if host.spec.epoch else "terminate",
                 prefix=home_of(host, settings.default_adopt_pool_prefix),
                 family=host.status.os.family,
                 reason="Reclaimed",
@@ -211,7 +217,8 @@ class Sweep:
         except ConflictError:
             return False
         self._metrics.reclaimed.inc()
-        context.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; it is wiped and goes back to the pool")
+        goes = "it is wiped and goes back to the pool" if host.spec.epoch else "it is given back to the cloud"
+        context.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; {goes}")
         return True
 
     async def _nobody_works(self, host: Host, server: Server) -> bool:

@@ -183,6 +183,9 @@ class RunnerPoolStatus(Struct, frozen=True):
     queued: int = 0
     withheld: int = 0
     selector: str = ""
+    dispatch_label: str = ""
+    """The dispatch label that it has had since `dispatchLabelSince`; of pools that share one, the first keeps it."""
+    dispatch_label_since: datetime | None = None
     last_scale_down_at: datetime | None = None
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
@@ -29,6 +29,15 @@ class Plans(Protocol):
 
 
 @runtime_checkable
+class Remembers(Protocol):
+    """A worker that needs more than one look to act, so that its rehearsal must have looked as often."""
+
+    def recall(self, other: Any) -> None:
+        """Remember what `other`, of the same kind, does at this moment; it is left as it is."""
+        ...
+
+
+@runtime_checkable
 class WatchesPods(Protocol):
     """A worker that heals at once when a Pod is seen to go."""
 
@@ -39,8 +48,8 @@ class Healer:
     """One a process; any number of processes.
 
     Each worker's pass is done by whichever process has its turn. A pass that fails is logged and counted, and the worker
-    comes again at its next time: nothing ends the healing but cancellation. `rehearsals` are workers in report-only mode,
-    for those that have no `plan` of their own.
+    comes again at its next time: nothing ends the healing but cancellation. `rehearsals` are workers in report-only mode over
+    a ledger that refuses to be written, for those that have no `plan` of their own; they recall what their worker remembers.
     """
 
     def __init__(
@@ -116,7 +125,10 @@ class Healer:
                 if isinstance(worker, Plans):
                     plans[worker.name] = await worker.plan()
                 elif worker.name in self._rehearsals:
-                    plans[worker.name] = await self._rehearsals[worker.name].heal()
+                    rehearsal = self._rehearsals[worker.name]
+                    if isinstance(rehearsal, Remembers):
+                        rehearsal.recall(worker)
+                    plans[worker.name] = await rehearsal.heal()
                 else:
                     plans[worker.name] = Report(refused=("it cannot say what it would do",))
             except Exception as error:  # noqa: BLE001 - one worker that fails must not hide the others' plans

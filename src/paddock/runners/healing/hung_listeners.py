@@ -58,20 +58,24 @@ class HungListeners:
             context.ledger, self._reader, context.github, settings, context.clock, namespace=context.namespace
         )
         self._reaper = Reaper(context, self._observer, settings)
-        self._well: dict[str, datetime] = {}
+        self.well: dict[str, datetime] = {}
         self._attempts = Attempts()
         self.every = settings.listener_every
+
+    def recall(self, other: "HungListeners") -> None:
+        """As `Remembers`."""
+        self.well = dict(other.well)
 
     async def heal(self) -> Report:
         pass_report = PassReport(self._settings)
         now, grace = self._clock.now(), self._settings.listener_grace
         marks = await self._ledger.progress.still(LISTENER_STAGES, unmoved_since=now - grace, heard_since=now - grace)
         uids = {mark.pod_uid for mark in marks}
-        self._well = {uid: at for uid, at in self._well.items() if uid in uids and now - at < _ASKED_AGAIN}
-        if not uids - self._well.keys():
+        self.well = {uid: at for uid, at in self.well.items() if uid in uids and now - at < _ASKED_AGAIN}
+        if not uids - self.well.keys():
             return pass_report.report()
         pods = await list_runner_pods(self._reader, self._namespace)
-        suspects = [pod for pod in pods if pod.metadata.uid in uids and pod.metadata.uid not in self._well]
+        suspects = [pod for pod in pods if pod.metadata.uid in uids and pod.metadata.uid not in self.well]
         pass_report.looked = len(suspects)
         handed = len(await self._ledger.sessions.open())
         if implausible(handed, len(uids), self._settings):
@@ -100,7 +104,7 @@ class HungListeners:
             return
         verdict = judge_listener(seen.facts, executing=_executing(seen))
         if not isinstance(verdict, Dismiss):
-            self._well[uid] = seen.facts.now
+            self.well[uid] = seen.facts.now
             pass_report.refuse(f"Pod {name}: {verdict.sentence}")
             return
         since = seen.facts.listener_still_since or seen.facts.now
@@ -111,7 +115,7 @@ class HungListeners:
         if seen.facts.held is HeldFact.RUNNING:
             job = None if seen.job_id is None else await self._ledger.jobs.get(seen.job_id)
             if job is None or job.pod_uid != uid or seen.facts.job is not JobFact.QUEUED:
-                self._well[uid] = seen.facts.now
+                self.well[uid] = seen.facts.now
                 pass_report.refuse(f"Pod {name}: its claim is settled first, by the healing of jobs")
                 return
         if not pass_report.may(heal):
@@ -131,7 +135,7 @@ class HungListeners:
         try:
             await self._github.remove_runner(seen.place, seen.github_runner.runner_id)
         except Conflict:
-            self._well[seen.uid] = seen.facts.now
+            self.well[seen.uid] = seen.facts.now
             pass_report.refuse(f"Pod {seen.name}: its runner has just been given a job")
             return False
         _LOG.warning("a runner that hangs was unregistered", pod=seen.name, runner=seen.runner_name)

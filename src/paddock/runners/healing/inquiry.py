@@ -63,6 +63,10 @@ class Inquiry:
         self.asked: dict[int, datetime] = {}
         self.missing: dict[int, datetime] = {}
 
+    def recall(self, other: "Inquiry") -> None:
+        """Remember what `other` does at this moment, and nothing else."""
+        self.asked, self.missing = dict(other.asked), dict(other.missing)
+
     def begin(self, pass_report: PassReport, jobs: Collection[int]) -> "Questions":
         """A new pass over these jobs; what is remembered of others is forgotten."""
         wanted = set(jobs)

@@ -23,6 +23,7 @@ from paddock.runners.healing.facts import (
     left_by_its_dispatcher,
     life_of,
     listener_still_since,
+    listens,
     machine_of,
     moves_of,
     poller_of,
@@ -32,6 +33,7 @@ from paddock.runners.healing.facts import (
 )
 from paddock.runners.healing.pod_snapshot import CountPods, PodSnapshot
 from paddock.runners.healing.runner_lists import RunnerLists
+from paddock.runners.healing.verdicts.pod import waits_past_deadline
 from paddock.runners.healing.verdicts.pod_facts import (
     HandedFact,
     HeldFact,
@@ -135,6 +137,7 @@ class PodObserver:
         self._namespace = namespace
         gap = timedelta(seconds=3 * settings.every)
         self._unseen = Streaks(gap)
+        self._absent = Streaks(gap)
         self._stuck = Streaks(gap)
 
     async def of_all(self, pods: Iterable[Pod]) -> list[PodObservation]:
@@ -147,6 +150,7 @@ class PodObserver:
         fences = {fence.pod_uid: fence for fence in await ledger.fences.standing()}
         marks = await ledger.progress.of_pods(uids)
         self._unseen.keep_only(uids)
+        self._absent.keep_only(uids)
         self._stuck.keep_only(uids)
         lists = RunnerLists(self._github, ledger)
         found: list[PodObservation] = []
@@ -204,6 +208,7 @@ class PodObserver:
             handed_at=session.started_at if session is not None else None if claim is None else claim.claimed_at,
             moves=moves,
             still_since=still_since,
+            listens=listens(mark, now, self._settings),
             listener_still_since=listener_still_since(mark, now, self._settings),
         )
         seen = PodObservation(pod=pod, facts=facts, claim=claim, session=session, fence=fence, mark=mark)
@@ -211,11 +216,17 @@ class PodObserver:
             return await self._forgotten(seen) if facts.assigned else seen
         self._stuck.broken(uid)
         still = facts.moves is not MovesFact.MOVING or facts.listener_still_since is not None
+        # Of one whose listener alone moves GitHub must still know; past its deadline, because most have a worker by then.
+        still = still or (facts.listens and waits_past_deadline(facts, self._settings))
         held = facts.held in (HeldFact.NONE, HeldFact.FENCE, HeldFact.DISPLACED)
         if facts.life is PodLife.ALIVE and still and (held or (claimed and facts.held is HeldFact.RUNNING)):
             return await self._asked(seen, lists)
-        self._unseen.broken(uid)
+        self._not_asked(uid)
         return seen
+
+    def _not_asked(self, uid: str) -> None:
+        self._unseen.broken(uid)
+        self._absent.broken(uid)
 
     async def _forgotten(self, seen: PodObservation) -> PodObservation:
         """Assigned, and neither claim nor session: does the ledger remember how that came about?"""
@@ -244,7 +255,7 @@ class PodObserver:
         if runner_name:
             registration = await self._ledger.registrations.of_runner(account, runner_name, repository)
         if registration is None or job_id is None:
-            self._unseen.broken(seen.uid)
+            self._not_asked(seen.uid)
             return seen
         completion = await self._ledger.jobs.completion(job_id)
         github_job = await self._job(registration.installation_id, repository, job_id)
@@ -255,6 +266,11 @@ class PodObserver:
             unseen_since = self._unseen.seen(seen.uid, seen.facts.now)
         else:
             self._unseen.broken(seen.uid)
+        absent_since = None
+        if row is RunnerRow.ABSENT:
+            absent_since = self._absent.seen(seen.uid, seen.facts.now)
+        else:
+            self._absent.broken(seen.uid)
         said, executor = job_of(github_job, runner_name)
         seen = _with(
             seen,
@@ -269,6 +285,7 @@ class PodObserver:
             job_over_at=None if github_job is None else github_job.completed_at,
             runner_row=row,
             unseen_since=unseen_since,
+            absent_since=absent_since,
         )
         return replace(
             seen,

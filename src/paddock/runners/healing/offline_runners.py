@@ -47,8 +47,12 @@ class OfflineRunners:
         self._settings = settings
         self._clock = clock
         self._inquiry = Inquiry(github, ledger, clock)
-        self._seen: dict[tuple[RunnerPlace, int], datetime] = {}
+        self.seen: dict[tuple[RunnerPlace, int], datetime] = {}
         self.every = settings.every
+
+    def recall(self, other: "OfflineRunners") -> None:
+        """As `Remembers`."""
+        self.seen = dict(other.seen)
 
     async def heal(self) -> Report:
         pass_report = PassReport(self._settings)
@@ -65,7 +69,7 @@ class OfflineRunners:
             else:
                 place, runners = read
                 places.setdefault(place, (set(), runners))[0].add(registration.account_id)
-        mark = await self._ledger.registrations.mark()
+        mark = await self._ledger.registrations.drawn_mark()
         snapshot = await self._pods()
         if snapshot.empty and any(runner.online for _, runners in places.values() for runner in runners):
             pass_report.refuse(
@@ -75,14 +79,14 @@ class OfflineRunners:
         observations: dict[tuple[RunnerPlace, int], datetime] = {
             # A list that could not be read says nothing: what was seen before stays as old as it was.
             key: when
-            for key, when in self._seen.items()
+            for key, when in self.seen.items()
             if key[0].owner in unread
         }
         for place, (accounts, runners) in places.items():
             if not pass_report.stopped:
                 with pass_report.item(f"runners of {place.path}"):
                     await self._place(place, accounts, runners, mark, snapshot, observations, pass_report)
-        self._seen = observations
+        self.seen = observations
         return pass_report.report()
 
     async def _place(
@@ -90,7 +94,7 @@ class OfflineRunners:
         place: RunnerPlace,
         accounts: Collection[int],
         runners: Collection[GitHubRunner],
-        mark: str,
+        mark: str | None,
         snapshot: PodSnapshot,
         observations: dict[tuple[RunnerPlace, int], datetime],
         pass_report: PassReport,
@@ -108,7 +112,7 @@ class OfflineRunners:
             if runner.online or runner.busy or runner.name in held or _may_live(sessions.get(runner.name), snapshot):
                 continue
             key = (place, runner.runner_id)
-            first = observations[key] = self._seen.get(key, now)
+            first = observations[key] = self.seen.get(key, now)
             if now - first >= self._settings.offline_grace and not pass_report.stopped:
                 with pass_report.item(f"runner {runner.name} of {place.path}"):
                     await self._unregister(place, runner, first, sessions.get(runner.name), pass_report)

@@ -72,15 +72,19 @@ class OrphanedJobs:
         self._settings = settings
         self._clock = clock
         self._github = github
-        self._inquiry = Inquiry(github, ledger, clock)
+        self.inquiry = Inquiry(github, ledger, clock)
         self.every = min(settings.every, _OFTEN)
+
+    def recall(self, other: "OrphanedJobs") -> None:
+        """As `Remembers`."""
+        self.inquiry.recall(other.inquiry)
 
     async def heal(self) -> Report:
         # Rows before Pods: a Pod that a row names existed when the row was read, so that its absence from a later list
         # is its end. The other way round, every job dispatched in between would look like one without a Pod.
         pass_report = PassReport(self._settings)
         jobs = await self._ledger.jobs.running(started_before=self._clock.now() + _AHEAD)
-        questions = self._inquiry.begin(pass_report, [job.job_id for job in jobs])
+        questions = self.inquiry.begin(pass_report, [job.job_id for job in jobs])
         if not jobs:
             return pass_report.report()
         cases = await self._cases(jobs)
@@ -90,7 +94,7 @@ class OrphanedJobs:
         asked = [(case, self._asking(case, snapshot, marks)) for case in cases]
         asked = [(case, asking) for case, asking in asked if due(asking, self._settings)]
         # The most urgent first, then those that were asked about longest ago: with little budget, no job starves.
-        asked.sort(key=lambda one: (urgency(one[1]), self._inquiry.last_asked(one[0].job.job_id)))
+        asked.sort(key=lambda one: (urgency(one[1]), self.inquiry.last_asked(one[0].job.job_id)))
         for case, asking in asked:
             if pass_report.stopped:
                 break
@@ -105,7 +109,7 @@ class OrphanedJobs:
         leaves it alone. Never raises what an item met; the sweep comes by later.
         """
         pass_report = PassReport(self._settings)
-        questions = self._inquiry.aside(pass_report)
+        questions = self.inquiry.aside(pass_report)
         for job_id in job_ids:
             pass_report.looked += 1
             with pass_report.item(f"job {job_id}"):
@@ -166,7 +170,7 @@ class OrphanedJobs:
             age=self._age(case.job),
             pod=self._pod(case, snapshot),
             executing=case.executing,
-            unasked_for=self._inquiry.unasked_for(case.job.job_id),
+            unasked_for=self.inquiry.unasked_for(case.job.job_id),
             guest=guest,
             still_for=still_for,
         )

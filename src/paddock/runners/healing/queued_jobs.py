@@ -1,6 +1,8 @@
 """Jobs whose place in the line is in doubt: waiting here though GitHub has moved on, or waiting at GitHub and unknown here."""
 
 from collections.abc import Awaitable, Callable, Collection
+from copy import deepcopy
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from paddock.base.clock import Clock
@@ -48,8 +50,12 @@ class LongQueued:
         self._settings = settings
         self._clock = clock
         # The line is asked about with what proofs of leaks leave over: those give Macs back.
-        self._inquiry = Inquiry(github, ledger, clock, Priority.CLEAN_UP)
+        self.inquiry = Inquiry(github, ledger, clock, Priority.CLEAN_UP)
         self.every = settings.every
+
+    def recall(self, other: "LongQueued") -> None:
+        """As `Remembers`."""
+        self.inquiry.recall(other.inquiry)
 
     async def heal(self) -> Report:
         pass_report = PassReport(self._settings)
@@ -57,13 +63,13 @@ class LongQueued:
         # No lower bound: a job that is not served any more for its age needs its end all the more.
         held = await self._ledger.jobs.held()
         jobs = [*held, *await self._ledger.jobs.queued(before=now - self._settings.queued_verify, after=_EVER)]
-        questions = self._inquiry.begin(pass_report, [job.job_id for job in jobs])
+        questions = self.inquiry.begin(pass_report, [job.job_id for job in jobs])
         if not jobs:
             return pass_report.report()
         installations = await self._ledger.unconfirmed.installations({job.account_id for job in jobs})
         pass_report.looked = len(jobs)
         due = [job for job in jobs if not self._believed(job, now)]
-        due.sort(key=lambda job: self._inquiry.last_asked(job.job_id))
+        due.sort(key=lambda job: self.inquiry.last_asked(job.job_id))
         for job in due:
             if pass_report.stopped:
                 break
@@ -73,8 +79,8 @@ class LongQueued:
 
     def _believed(self, job: Job, now: datetime) -> bool:
         if job.status == "waiting":
-            return self._inquiry.believed(job.job_id, now - job.changed_at, _HELD_BELIEVED)
-        return self._inquiry.believed(job.job_id, now - job.enqueued_at)
+            return self.inquiry.believed(job.job_id, now - job.changed_at, _HELD_BELIEVED)
+        return self.inquiry.believed(job.job_id, now - job.enqueued_at)
 
     async def _judge(
         self, job: Job, installation_id: int | None, questions: Questions, pass_report: PassReport
@@ -92,7 +98,7 @@ class LongQueued:
             elsewhere=await self._is_elsewhere(job, answer),
         )
         verdict = judge_queued(view, self._settings)
-        if verdict.action is Action.RENEW:
+        if verdict.action is Action.RENEW and not pass_report.only_reports(verdict.kind):
             # Half a day: enough for its next day, and only behind those of its account that have waited longer than that.
             await self._ledger.unconfirmed.renew(job, self._clock.now() - self._settings.queued_give_up / 2)
         if verdict.action in (Action.KEEP, Action.RENEW):
@@ -169,6 +175,14 @@ class LongQueued:
                 return moved is Moved.COMPLETED
 
 
+@dataclass
+class _Memory:
+    line: list[SeenRepository] = field(default_factory=list)
+    read_at: datetime = _EVER
+    served: str = ""
+    foreign: dict[str, frozenset[int]] = field(default_factory=dict)
+
+
 class UnheardJobs:
     """Kind `queued_found`: asks one repository after the other which jobs wait there, and announces those unknown here.
 
@@ -187,11 +201,12 @@ class UnheardJobs:
         self._announce = announce
         self._settings = settings
         self._clock = clock
-        self._line: list[SeenRepository] = []
-        self._read_at = _EVER
-        self._served = ""
-        self._foreign: dict[str, frozenset[int]] = {}
+        self.memory = _Memory()
         self.every = min(settings.every, _ROUND)
+
+    def recall(self, other: "UnheardJobs") -> None:
+        """As `Remembers`."""
+        self.memory = deepcopy(other.memory)
 
     async def heal(self) -> Report:
         pass_report = PassReport(self._settings)
@@ -204,8 +219,8 @@ class UnheardJobs:
         return pass_report.report()
 
     async def _compare(self, seen: SeenRepository, waiting: Collection[GitHubJob], pass_report: PassReport) -> None:
-        foreign = self._foreign.get(seen.repository, frozenset())
-        self._foreign[seen.repository] = foreign & {job.job_id for job in waiting}
+        foreign = self.memory.foreign.get(seen.repository, frozenset())
+        self.memory.foreign[seen.repository] = foreign & {job.job_id for job in waiting}
         lost = [job for job in waiting if job.job_id not in foreign and self._is_late(job)]
         pass_report.looked = len(waiting)
         known = await self._ledger.unconfirmed.known([job.job_id for job in lost]) if lost else frozenset[int]()
@@ -235,7 +250,7 @@ class UnheardJobs:
             pass_report.done(heal)
         else:
             # Of no pool of ours, most likely: it is left alone until the line of repositories is read anew.
-            self._foreign[seen.repository] |= {job.job_id}
+            self.memory.foreign[seen.repository] |= {job.job_id}
             pass_report.nothing()
 
     def _is_late(self, job: GitHubJob) -> bool:
@@ -244,17 +259,19 @@ class UnheardJobs:
     async def _next(self) -> SeenRepository | None:
         """The repository after the one that was served last, in an order that does not change when the list does."""
         now = self._clock.now()
-        if now - self._read_at >= _REPOSITORIES_KEPT or not self._line:
+        if now - self.memory.read_at >= _REPOSITORIES_KEPT or not self.memory.line:
             found = await self._ledger.unconfirmed.repositories(now - timedelta(days=1))
-            self._line = sorted(found, key=lambda seen: seen.repository)
-            self._read_at = now
+            self.memory.line = sorted(found, key=lambda seen: seen.repository)
+            self.memory.read_at = now
             # What no pool of ours offered then, one may offer now: a job that came while its pool was being replaced would
             # else never be heard of, because its event was answered and GitHub sends no other.
-            self._foreign = {}
-        if not self._line:
+            self.memory.foreign = {}
+        if not self.memory.line:
             return None
-        following = next((seen for seen in self._line if seen.repository > self._served), self._line[0])
-        self._served = following.repository
+        following = next(
+            (seen for seen in self.memory.line if seen.repository > self.memory.served), self.memory.line[0]
+        )
+        self.memory.served = following.repository
         return following
 
 

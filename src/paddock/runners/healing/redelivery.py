@@ -1,6 +1,8 @@
 """Webhooks that GitHub could not deliver: asked for again while GitHub still can."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from paddock.base.clock import Clock
@@ -49,6 +51,14 @@ class _DeliveryLog:
         return list(self._attempts.values())
 
 
+@dataclass
+class _Memory:
+    covered: dict[str, datetime] = field(default_factory=dict)
+    logs: dict[str, _DeliveryLog] = field(default_factory=dict)
+    asked: dict[str, tuple[int, datetime]] = field(default_factory=dict)
+    hopeless: set[int] = field(default_factory=set)
+
+
 class Redelivery:
     """Kind `redelivered`. Each App by itself: trouble with one keeps no other from its deliveries.
 
@@ -70,11 +80,12 @@ class Redelivery:
         self._apps = apps
         self._settings = settings
         self._clock = clock
-        self._covered: dict[str, datetime] = {}
-        self._logs: dict[str, _DeliveryLog] = {}
-        self._asked: dict[str, tuple[int, datetime]] = {}
-        self._hopeless: set[int] = set()
+        self.memory = _Memory()
         self.every = settings.redelivery_every
+
+    def recall(self, other: "Redelivery") -> None:
+        """As `Remembers`."""
+        self.memory = deepcopy(other.memory)
 
     async def heal(self) -> Report:
         pass_report = PassReport(self._settings)
@@ -90,27 +101,27 @@ class Redelivery:
         now = self._clock.now()
         window = self._settings.redelivery_window
         # Kept from the first look on, so that what a failed pass missed is not forgotten with it.
-        covered = self._covered.setdefault(app, min(now, heard or now))
+        covered = self.memory.covered.setdefault(app, min(now, heard or now))
         since = max(now - _HORIZON, covered - window)
-        attempts = await self._logs.setdefault(app, _DeliveryLog()).read(github, since, now, window)
+        attempts = await self.memory.logs.setdefault(app, _DeliveryLog()).read(github, since, now, window)
         missed = undelivered(attempts)
         known = await self._ledger.deliveries.known([one.guid for one in missed]) if missed else frozenset[str]()
         pass_report.looked += len({one.guid for one in attempts})
         seen = {one.delivery_id for one in attempts}
-        self._hopeless &= seen
+        self.memory.hopeless &= seen
         unasked = [now]
         for attempt in missed:
-            if attempt.guid in known or attempt.delivery_id in self._hopeless or self._under_way(attempt):
+            if attempt.guid in known or attempt.delivery_id in self.memory.hopeless or self._under_way(attempt):
                 continue  # our answer was lost and not the delivery; or GitHub will not, or is about to, deliver it
             if not await self._redeliver(app, github, attempt, pass_report):
                 unasked.append(attempt.delivered_at)
-        self._asked = {guid: last for guid, last in self._asked.items() if last[0] in seen}
+        self.memory.asked = {guid: last for guid, last in self.memory.asked.items() if last[0] in seen}
         # What was asked for shows up as a new attempt; only what was not must stay in view.
-        self._covered[app] = min(unasked)
+        self.memory.covered[app] = min(unasked)
 
     def _under_way(self, attempt: HookDelivery) -> bool:
         """Whether this attempt was followed by a request of ours, and the one to come may still come."""
-        last, when = self._asked.get(attempt.guid, (0, self._clock.now()))
+        last, when = self.memory.asked.get(attempt.guid, (0, self._clock.now()))
         return last == attempt.delivery_id and self._clock.now() - when < timedelta(seconds=_ASK_AGAIN * self.every)
 
     async def _redeliver(self, app: str, github: GitHub, attempt: HookDelivery, pass_report: PassReport) -> bool:
@@ -136,7 +147,7 @@ class Redelivery:
         try:
             await github.redeliver(attempt.delivery_id)
         except Invalid:
-            self._hopeless.add(attempt.delivery_id)
+            self.memory.hopeless.add(attempt.delivery_id)
             pass_report.refuse(f"delivery {attempt.guid} of App {app} cannot be delivered again: GitHub says so")
             return True
         except RateLimited:
@@ -144,7 +155,7 @@ class Redelivery:
         except GitHubError as error:
             pass_report.fail(f"delivery {attempt.guid} of App {app}: {error.message}")
             return False
-        self._asked[attempt.guid] = (attempt.delivery_id, self._clock.now())
+        self.memory.asked[attempt.guid] = (attempt.delivery_id, self._clock.now())
         pass_report.done(heal)
         return True
 

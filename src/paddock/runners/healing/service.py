@@ -70,24 +70,24 @@ class HealingService:
         self._events = EventRecorder(
             context.client, "paddock", clock=context.clock, rng=context.rng, metrics=context.kube_metrics
         )
-        self.orphans = self._orphans(settings.healing)
-        dry = replace(settings.healing, report_only=frozenset({"*"}))
+        self.orphans = self._orphans(settings.healing, context.ledger)
+        dry, reading = replace(settings.healing, report_only=frozenset({"*"})), context.ledger.reading()
         self.healer = Healer(
-            self._workers(settings.healing, self.orphans),
+            self._workers(settings.healing, self.orphans, context.ledger),
             context.ledger,
             context.clock,
             context.rng,
             metrics=self.metrics,
-            rehearsals=self._workers(dry, self._orphans(dry)),
+            rehearsals=self._workers(dry, self._orphans(dry, reading), reading),
         )
 
-    def _orphans(self, settings: HealingSettings) -> OrphanedJobs:
+    def _orphans(self, settings: HealingSettings, ledger: Ledger) -> OrphanedJobs:
         given = self._context
-        return OrphanedJobs(given.ledger, given.github, self._count, settings, given.clock)
+        return OrphanedJobs(ledger, given.github, self._count, settings, given.clock)
 
-    def _workers(self, settings: HealingSettings, orphans: OrphanedJobs) -> Sequence[Worker]:
+    def _workers(self, settings: HealingSettings, orphans: OrphanedJobs, ledger: Ledger) -> Sequence[Worker]:
         given = self._context
-        ledger, github, client, clock = given.ledger, given.github, given.client, given.clock
+        github, client, clock = given.github, given.client, given.clock
         namespace, metrics = self._settings.namespace, self.metrics
         reaping = ReapContext(
             ledger=ledger,

@@ -12,6 +12,7 @@ from paddock.runners.ledger import Transition
 __all__ = ["exit_code", "last_words", "log_lines", "of_cluster", "of_github", "of_ledger"]
 
 _LAST_LINES = 4
+_LAST_PRINTED = 2
 
 
 def log_lines(lines: Sequence[Transition], now: datetime) -> tuple[Evidence, ...]:
@@ -25,10 +26,17 @@ def log_lines(lines: Sequence[Transition], now: datetime) -> tuple[Evidence, ...
 
 
 def last_words(page: JobPage) -> tuple[Evidence, ...]:
-    """What a runner printed last that ended under this job."""
+    """What a runner printed last that ended under this job: the end of it, in one line; `paddock logs` has the rest."""
     return tuple(
-        Evidence("host", f"{one.pod_name} printed last: {one.last_lines}") for one in page.sessions if one.last_lines
+        Evidence("host", f"{one.pod_name} printed last: {_end(one.last_lines)}")
+        for one in page.sessions
+        if one.last_lines
     )
+
+
+def _end(lines: str) -> str:
+    told = [line.strip() for line in lines.splitlines() if line.strip()]
+    return " / ".join(told[-_LAST_PRINTED:])
 
 
 def of_cluster(pod: Pod | None, pool: RunnerPool | None, now: datetime) -> tuple[Evidence, ...]:

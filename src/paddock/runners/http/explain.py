@@ -18,6 +18,12 @@ from paddock.runners.pools.pod_predicates import drain_since, ending_of, os_of, 
 
 __all__ = ["why_job", "why_pod", "why_pool"]
 
+_LONG = timedelta(minutes=10)
+"""So long a wait needs a person; before that it is how a busy fleet works."""
+_SOON = timedelta(minutes=1)
+_HELD_UP = frozenset({"not_allowed", "resting", "account_resting", "repository_resting"})
+"""Why a job waits for more than its turn."""
+
 
 def why_job(
     job_id: int, page: JobPage, pool: RunnerPool | None, pod: Pod | None, healing: HealingSettings, now: datetime
@@ -28,7 +34,7 @@ def why_job(
         *log_lines(page.transitions, now),
         *of_cluster(pod, pool, now),
         *of_github(page, now),
-        *last_words(page),
+        *(() if page.completion is not None and page.completion.conclusion == "success" else last_words(page)),
     )
     if page.completion is not None and (job is None or job.status in FINISHED):
         ended = page.completion
@@ -77,8 +83,8 @@ def why_job(
             evidence=evidence,
             next=_when_served(page, pool, now),
             commands=(*_allowing(waiting), f"paddock why pool {job.pool}", "paddock get jobs"),
-            runbook="PaddockJobsWaitTooLong" if now - job.enqueued_at > timedelta(minutes=10) else "",
-            healthy=now - job.enqueued_at < timedelta(minutes=1),
+            runbook="PaddockJobsWaitTooLong" if now - job.enqueued_at >= _LONG else "",
+            healthy=now - job.enqueued_at < (_SOON if waiting is not None and waiting.reason in _HELD_UP else _LONG),
         )
     if job.status == "claimed":
         return Explanation(
@@ -87,21 +93,25 @@ def why_job(
             evidence=evidence,
             next=f"It runs within seconds; if the process dies now, it waits again after {span(healing.silent_dispatcher)}.",
         )
-    session = next((one for one in page.sessions if one.ended_at is None), None)
+    # Its own Pod's session may have another job in it, and this job may be in the session of another Pod.
+    still = [one for one in page.sessions if one.ended_at is None]
+    session = next((one for one in still if one.executed_job_id == job.job_id), still[0] if still else None)
     since = job.started_at or now
     if session is not None and session.executed_job_id == job.job_id:
         began = session.job_started_at or since
         return Explanation(
             about=about,
-            sentence=f"{what} is running on Pod {job.pod_name} for {span(now - began)}",
+            sentence=f"{what} is running on Pod {session.pod_name} for {span(now - began)}",
             evidence=evidence,
             next="GitHub says when it is over; until then Paddock leaves its Pod alone.",
-            commands=(f"paddock why pod {job.pod_name}",),
+            commands=(f"paddock why pod {session.pod_name}",),
         )
+    other = session.executed_job_id if session is not None else None
+    heard = f"GitHub gave its runner job {other} instead" if other else "GitHub has not said that it runs"
     late = now - since > healing.registration_deadline
     return Explanation(
         about=about,
-        sentence=f"{what} was handed to Pod {job.pod_name} {span(now - since)} ago, and GitHub has not said that it runs",
+        sentence=f"{what} was handed to Pod {job.pod_name} {span(now - since)} ago, and {heard}",
         evidence=evidence,
         next=f"{'GitHub is asked every half minute' if late else f'After {span(healing.registration_deadline)} GitHub is asked'}; if no runner runs it, it waits again in its old place.",
         commands=(f"paddock why pod {job.pod_name}",),

@@ -12,6 +12,7 @@ from psycopg import sql
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
+from paddock.base import dsn
 from paddock.base.clock import Clock
 from paddock.base.dsn import connect, line_options, notice_our_end, problem_of_dsn
 from paddock.base.migrations import migrate
@@ -92,6 +93,7 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.
 
     return _LifoPool(
         conninfo,
+        connection_class=dsn.Connection,
         min_size=min(2, size),
         max_size=size,
         timeout=timeout,
@@ -199,6 +201,16 @@ class Database:
         async with self.connection() as connection:
             found = await (await connection.execute(statement, params)).fetchone()
             return None if found is None else found[0]
+
+
+class ReadingDatabase(Database):
+    """The same for whoever may only look: every statement that would write is refused by the server."""
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        async with super().connection() as connection, connection.transaction():
+            await connection.execute(READ_ONLY)
+            yield connection
 
 
 def columns(row: type[msgspec.Struct], prefix: LiteralString = "") -> LiteralString:

@@ -15,7 +15,7 @@ from paddock.runners.ledger.allow_list import AllowList
 from paddock.runners.ledger.app_access import AppAccess
 from paddock.runners.ledger.assignments import Assignments
 from paddock.runners.ledger.claims import Claims
-from paddock.runners.ledger.database import Database, Pool, make_pool, prepare
+from paddock.runners.ledger.database import Database, Pool, ReadingDatabase, make_pool, prepare
 from paddock.runners.ledger.deliveries import Deliveries
 from paddock.runners.ledger.dispatchers import Dispatchers
 from paddock.runners.ledger.ended_jobs import EndedJobs
@@ -38,6 +38,7 @@ from paddock.runners.ledger.rerouting import Rerouting
 from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.runner_logs import RunnerLogs
 from paddock.runners.ledger.runner_troubles import RunnerTroubles
+from paddock.runners.ledger.runner_versions import RunnerVersions
 from paddock.runners.ledger.samples import Samples
 from paddock.runners.ledger.scale_sets import ScaleSetRows
 from paddock.runners.ledger.sessions import Sessions
@@ -65,9 +66,11 @@ class Ledger:
         rng: random.Random | None = None,
         *,
         notifications: Callable[[Database], Notifications] = Notifications,
+        reads_only: bool = False,
     ) -> None:
         rng = rng or unseeded()
-        database = Database(pool, clock)
+        self._made_of = (pool, clock, rng)
+        database = ReadingDatabase(pool, clock) if reads_only else Database(pool, clock)
         self.refusals = database.refusals
         self.notifications = notifications(database)
         self.accounts = Accounts(database, clock)
@@ -90,11 +93,12 @@ class Ledger:
         self.unconfirmed = UnconfirmedClaims(database, clock, self.notifications)
         self.rerouting = Rerouting(database, clock, self.notifications)
         self.transitions = Transitions(database)
-        self.signals = Signals(database, clock)
         self.overview = Overview(database, clock)
         self.ended_jobs = EndedJobs(database, clock)
         self.progress = Progress(database, clock)
         self.runner_troubles = RunnerTroubles(database, clock)
+        self.runner_versions = RunnerVersions(database, clock)
+        self.signals = Signals(database, clock, self.runner_versions)
         self.runner_logs = RunnerLogs(database, clock)
         self.heals = Heals(database, clock)
         self.history = History(database)
@@ -103,6 +107,10 @@ class Ledger:
         self.mac_states = MacStates(database)
         self.incidents = Incidents(database)
         self.locks = AdvisoryLocks(database)
+
+    def reading(self) -> "Ledger":
+        """The same ledger for whoever may only look: what would write is refused."""
+        return Ledger(*self._made_of, reads_only=True)
 
     @classmethod
     @asynccontextmanager

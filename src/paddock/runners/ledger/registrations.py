@@ -93,12 +93,17 @@ class Registrations:
     async def mark(self) -> str:
         """This installation's mark, drawn by whoever asks first."""
         if not self._mark:
-            found = await self._database.value(MARK)
+            found = await self.drawn_mark()
             if found is None:
                 await self._database.run(DRAW_MARK, [f"{self._rng.getrandbits(24):06x}"])
-                found = await self._database.value(MARK)
+                found = await self.drawn_mark()
+                assert found is not None  # it is never deleted
             self._mark = found
         return self._mark
+
+    async def drawn_mark(self) -> str | None:
+        """The mark, if anybody has drawn it yet: before that no runner has it."""
+        return self._mark or await self._database.value(MARK)
 
 
 def runner_name(pod_name: str, mark: str, rng: random.Random) -> str:
@@ -111,6 +116,6 @@ def runner_name(pod_name: str, mark: str, rng: random.Random) -> str:
     return pod_name[: _LONGEST_NAME - len(suffix)].rstrip("-.") + suffix
 
 
-def is_marked(name: str, mark: str) -> bool:
+def is_marked(name: str, mark: str | None) -> bool:
     """Whether a runner's name is one that this installation gives."""
-    return re.search(f"-{mark}-[0-9a-f]{{8}}$", name) is not None
+    return mark is not None and re.search(f"-{mark}-[0-9a-f]{{8}}$", name) is not None

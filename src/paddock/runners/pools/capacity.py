@@ -15,7 +15,16 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.pools.nodes import healthy, nodes_of, seats_of
 from paddock.runners.pools.scaling import Capacity
 
-__all__ = ["CostUnknownError", "Costs", "RuntimeClass", "capacity_of", "free_places", "healthy_nodes", "seats_taken"]
+__all__ = [
+    "CostUnknownError",
+    "Costs",
+    "RuntimeClass",
+    "capacity_of",
+    "free_places",
+    "healthy_nodes",
+    "seats_taken",
+    "too_large",
+]
 
 _USABLE = 90
 """Percent of a Linux Node's memory that Pods of runners may take; the rest is the Node's own and its DaemonSets'."""
@@ -83,6 +92,29 @@ def _fit(pool: RunnerPool, node: Node, seats: int) -> int:
     except ValueError:
         return seats  # the scheduler knows better than a number that we cannot read
     return int(min(seats, *room)) if room else seats
+
+
+def too_large(pool: RunnerPool, nodes: Iterable[Node]) -> str | None:
+    """Why no Mac of the fleet could ever hold one Pod of this pool, in whatever state they are now; None where one could.
+
+    Of Linux Nodes nobody can say it: an autoscaler of Nodes makes larger ones for Pods that wait.
+    """
+    macs = [node for node in nodes if seats_of(node) and {"cpu", "memory"} <= node.status.allocatable.keys()]
+    if pool.spec.os != "darwin" or not macs or any(_fit(pool, node, seats_of(node) or 0) for node in macs):
+        return None
+    cpus, memory = (max(_offered(node, what) for node in macs) for what in ("cpu", "memory"))
+    return (
+        f"spec.podCPUMilli {pool.spec.pod_cpu_milli} and spec.podMemoryMB {pool.spec.pod_memory_mb} are more than any of the "
+        f"{len(macs)} Macs of the fleet {pool.spec.fleet_selector} has: at most podCPUMilli {int(cpus * 1000)} and podMemoryMB "
+        f"{int(memory // _MIB)} fit"
+    )
+
+
+def _offered(node: Node, what: str) -> float:
+    try:
+        return float(parse_quantity(node.status.allocatable[what]))
+    except ValueError:
+        return 0.0
 
 
 class Costs:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from paddock.kube.errors import ApiError, ConflictError, NotFoundError, Unavaila
 from paddock.kube.objects import Condition, KubeObject
 from paddock.kube.reader import CachedReader, FreshReader
 from paddock.runners.api import FINALIZER, POOL_LABEL, RunnerPool
+from paddock.runners.api.dispatch_label import had_label_since, label_keeper
 from paddock.runners.pools.admission import share_a_fleet
 from paddock.runners.pools.effects import PoolContext, PoolEffects
 from paddock.runners.pools.memory import PoolMemory
@@ -240,11 +242,8 @@ class PoolReconciler:
         homeless: frozenset[str] = frozenset(),
     ) -> PoolObservation:
         mine, namespace = pool.metadata.name, pool.metadata.namespace
-        others = [
-            each
-            for each in self._pools.list(namespace)
-            if each.metadata.name != mine and each.metadata.deletion_timestamp is None
-        ]
+        others = [each for each in self._pools.list(namespace) if each.metadata.name != mine]
+        keeper = label_keeper([pool, *others], pool.spec.dispatch_label)
         everyone = self._siblings(pool)
         names = {each.metadata.name for each in everyone}
         cached = self._pods.list(namespace)
@@ -263,7 +262,7 @@ class PoolReconciler:
             gone=gone,
             homeless=homeless,
             failures=self._memory.failures(pool),
-            namesakes=[each.metadata.name for each in others if each.spec.dispatch_label == pool.spec.dispatch_label],
+            label_keeper=keeper if keeper is not None and keeper.metadata.name != mine else None,
         )
 
     def _siblings(self, pool: RunnerPool) -> list[RunnerPool]:
@@ -302,6 +301,8 @@ class PoolReconciler:
             starting=counts.starting,
             stale=counts.stale,
             selector=f"{POOL_LABEL}={meta.name}",
+            dispatch_label=pool.spec.dispatch_label,
+            dispatch_label_since=self._label_since(pool),
             observed_generation=meta.generation,
             conditions=all_of_them,
         )
@@ -311,6 +312,9 @@ class PoolReconciler:
                 await self._client.merge_patch(RunnerPool, meta.name, patch, meta.namespace, subresource="status")
             except (ConflictError, NotFoundError):
                 return  # another client wrote first; its write brings the pool back here
+
+    def _label_since(self, pool: RunnerPool) -> datetime:
+        return min(had_label_since(pool), self._clock.now()).replace(microsecond=0)
 
     def _again(self, decided: PoolPlan, *, ending: bool = False) -> Result:
         settings = self._settings

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -206,17 +206,19 @@ class PoolEffects:
         births = [runner_name(pool.metadata.name, self._rng) for _ in range(plan.create)]
         for name in births:
             self._memory.reserve(pool, name)
-        for name in births:
-            try:
-                await self._create(pool, plan, name)
-            except (TransportError, UnavailableError):
-                # This one may have been made: its reservation runs out by itself. Those after it were not.
-                self._release_after(name, births)
-                raise
-            except Exception:
-                self._memory.release(name)
-                self._release_after(name, births)
-                raise
+        # The first alone: what the server refuses is asked for once, and not by a whole batch.
+        for batch in ([births[:1]] if births else []) + [
+            births[n : n + _AT_ONCE] for n in range(1, len(births), _AT_ONCE)
+        ]:
+            outcomes = await asyncio.gather(*(self._create(pool, plan, name) for name in batch), return_exceptions=True)
+            failed = {name: error for name, error in zip(batch, outcomes, strict=True) if error is not None}
+            if not failed:
+                continue
+            for name in (*failed, *births[births.index(batch[-1]) + 1 :]):
+                # What was not answered may have been made: its reservation runs out by itself. The rest was not.
+                if not isinstance(failed.get(name), (TransportError, UnavailableError)):
+                    self._memory.release(name)
+            raise _worst(failed.values())
 
     async def _create(self, pool: RunnerPool, plan: PoolPlan, name: str) -> None:
         namespace = pool.metadata.namespace
@@ -234,10 +236,6 @@ class PoolEffects:
             raise
         self._memory.made(name)
         await self._hand_over(name, namespace, account_uid, made["metadata"]["uid"])
-
-    def _release_after(self, name: str, births: Sequence[str]) -> None:
-        for later in births[births.index(name) + 1 :]:
-            self._memory.release(later)
 
     async def _hand_over(self, name: str, namespace: str, account_uid: str, pod_uid: str) -> None:
         """Make the Pod the ServiceAccount's only owner: garbage collection deletes it as soon as the Pod is gone."""
@@ -259,6 +257,12 @@ class PoolEffects:
             if pod is None or deleting(pod) or any(owner.uid == pod.metadata.uid for owner in meta.owner_references):
                 continue
             await self._hand_over(meta.name, meta.namespace, meta.uid, pod.metadata.uid)
+
+
+def _worst(errors: Iterable[BaseException]) -> BaseException:
+    """Of several the one that says that the server is away: then the whole pass comes again soon."""
+    every = list(errors)
+    return next((error for error in every if isinstance(error, (TransportError, UnavailableError))), every[0])
 
 
 def _ref(pod: Pod) -> PodRef:

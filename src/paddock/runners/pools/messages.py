@@ -9,6 +9,7 @@ from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
 from paddock.runners.api import RunnerPool
+from paddock.runners.api.dispatch_label import another_keeps
 from paddock.runners.pools.admission import Admission
 from paddock.runners.pools.pod_predicates import scheduled_at, unschedulable
 
@@ -51,7 +52,7 @@ class PoolMessages:
     """What there is to say besides the counts."""
 
     problem: str | None = None
-    namesakes: Sequence[str] = ()
+    label_keeper: RunnerPool | None = None
     refused: Admission | None = None
     create: int = 0
     rolling: int = 0
@@ -68,17 +69,16 @@ def ready(pool: RunnerPool, counts: Counts, saying: PoolMessages) -> Condition:
 
 def _verdict(pool: RunnerPool, counts: Counts, saying: PoolMessages) -> tuple[str, str, str]:
     if pool.metadata.deletion_timestamp is not None:
-        left = (
-            f"{counts.busy} Pods still run a job and are waited for, {counts.idle + counts.starting} idle ones go now"
-        )
+        idle = counts.idle + counts.starting
+        parts = [f"{counts.busy} that run a job are waited for"] if counts.busy else []
+        parts += [f"{idle} idle ones go now"] if idle else []
+        left = f"of its Pods {' and '.join(parts)}" if parts else "its last Pods are leaving"
         return "False", "Draining", f"the pool is being deleted: {left}"
     if saying.problem is not None:
         return "False", "InvalidConfiguration", f"no Pod is created: {saying.problem}"
     said = counts.sentence
-    if saying.namesakes:
-        others = ", ".join(sorted(saying.namesakes))
-        text = f"its dispatch label {pool.spec.dispatch_label} is also that of {others}, so jobs with it go to none of them"
-        return "False", "AmbiguousDispatchLabel", f"{text}: give each pool its own; {said}"
+    if saying.label_keeper is not None:
+        return "False", "AmbiguousDispatchLabel", f"{another_keeps(pool, saying.label_keeper)}; {said}"
     if saying.unplaceable is not None and saying.unplaceable.status == "False":
         return "False", "Unschedulable", f"{said}; {saying.unplaceable.message}"
     missing = counts.wanted - counts.living
@@ -123,7 +123,7 @@ def placeable(pool: RunnerPool, living: Sequence[Pod], counts: Counts, now: date
             type=PLACEABLE,
             status="False",
             reason="Unschedulable",
-            message=f"{told}; add a Node or make room; one Pod keeps asking, and Pods that end are replaced",
+            message=f"{told}; {_room_for(pool)}; one Pod keeps asking, and Pods that end are replaced",
             last_transition_time=began,
         )
     if before is None or before.status == "True":
@@ -135,6 +135,11 @@ def placeable(pool: RunnerPool, living: Sequence[Pod], counts: Counts, now: date
     if since is not None and any(at > since for at in placed):
         return _found_room()
     return before
+
+
+def _room_for(pool: RunnerPool) -> str:
+    size = f"{pool.spec.pod_cpu_milli / 1000:g} CPUs and {pool.spec.pod_memory_mb} MB"
+    return f"each asks for {size}: make room, add a {'Mac' if pool.spec.os == 'darwin' else 'Node'}, or ask for less"
 
 
 def _found_room() -> Condition:

@@ -35,8 +35,8 @@ class PoolObservation:
     homeless: frozenset[str] = frozenset()
     """Uids of Pods without a ServiceAccount, by a fresh read."""
     failures: Sequence[StartFailure] = ()
-    namesakes: Sequence[str] = ()
-    """Other pools with the same dispatch label."""
+    label_keeper: RunnerPool | None = None
+    """Another pool that has had its dispatch label for longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from paddock.kube.builtin import Pod
 from paddock.kube.objects import Condition
 from paddock.runners.pools.admission import Admission, admission, places
+from paddock.runners.pools.capacity import too_large
 from paddock.runners.pools.isolation import isolated
 from paddock.runners.pools.letting_go import let_stalled_go, let_surplus_go, let_useless_go
 from paddock.runners.pools.messages import Counts, PoolMessages, placeable, ready
@@ -97,7 +98,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
         finishing=draft.finishing,
     )
     trust = suspicion(seen.failures, (*seen.pods, *seen.sibling_pods), nodes_of(pool, seen.nodes), os, seen.now)
-    problem = shape_problem(pool, seen.settings)
+    problem = shape_problem(pool, seen.settings) or too_large(pool, nodes_of(pool, seen.nodes))
     admitted = Admission(0)
     unplaceable = None
     if ending:
@@ -119,7 +120,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
         counts,
         PoolMessages(
             problem=problem,
-            namesakes=seen.namesakes,
+            label_keeper=seen.label_keeper,
             refused=admitted,
             create=create,
             rolling=len(draft.mark) + sum(each.kind == "rolled" for each in draft.retire),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from paddock.kube.builtin import ContainerStateTerminated, ContainerStatus, Pod, PodCondition
+from paddock.kube.builtin import Container, ContainerStateTerminated, ContainerStatus, Pod, PodCondition
 from paddock.kube.quantity import parse_quantity
 from paddock.runners.api import (
     ACCOUNT_LABEL,
@@ -175,18 +175,33 @@ def failed_to_start(pod: Pod) -> bool:
 
 
 def stale(pod: Pod, pool: RunnerPool) -> bool:
-    """Made from an older image, or for an older RuntimeClass, than the pool asks for now."""
+    """Made from an older image, for an older RuntimeClass, or of another size than the pool asks for now."""
     runners = 0
     for container in pod.spec.containers:
         if container.name == RUNNER:
             runners += 1
-            if container.image != pool.spec.image:
+            if container.image != pool.spec.image or _of_another_size(container, pool):
                 return True
     if runners != 1:
         return True
     if pool.spec.os == "darwin" and asks_for_seat(pod) and seats_asked(pod) != pool.vm_seats:
         return True
     return pod.metadata.annotations.get(REVISION, "") != pool.metadata.annotations.get(REVISION, "")
+
+
+def _of_another_size(container: Container, pool: RunnerPool) -> bool:
+    """On Macs, where it says a size at all. The server gives amounts back as it likes to write them: 6000m as 6.
+
+    In a cluster of Linux Nodes others may have changed the amounts at admission, and each new Pod would be stale again.
+    """
+    if pool.spec.os != "darwin":
+        return False
+    asked = container.resources.get("requests") or {}
+    wanted = {"cpu": pool.spec.pod_cpu_milli / 1000, "memory": pool.spec.pod_memory_mb * 1024 * 1024}
+    try:
+        return any(name in asked and float(parse_quantity(asked[name])) != amount for name, amount in wanted.items())
+    except ValueError:
+        return True
 
 
 def seats_asked(pod: Pod) -> int:

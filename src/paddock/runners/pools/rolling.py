@@ -18,6 +18,10 @@ def roll(draft: Draft) -> None:
     old = [pod for pod in draft.idle if pod.metadata.uid in draft.outdated]
     if not old:
         return
+    # What never started serves nobody: waiting its turn, a shape that fits nowhere would keep the corrected one from its place.
+    for pod in [pod for pod in old if pod.status.phase == "Pending" and not pod.spec.node_name]:
+        old.remove(pod)
+        draft.let_go(pod, "rolled", "its pool has a newer image, RuntimeClass or shape, and it has no Node yet")
     cap = max(1, pool.spec.replicas * pool.spec.rollout.max_concurrent_percent // 100)
     os = pool.spec.os
     rolling = sum(marked(pod) for pod in old)

@@ -222,7 +222,7 @@ def _grant(demand: Demand, replicas: int, demands: Sequence[Demand], *, crowded:
     if replicas == want.replicas:
         return Grant(replicas, want.why)
     others = [each for each in demands if each.pool != demand.pool]
-    why = f"{want.why} is {want.replicas}, and the fleet has room for {replicas}"
+    why = f"{want.why}; of these {want.replicas} the fleet has room for {replicas}"
     if loaded := sorted(each.pool for each in others if each.desired.load > 0):
         why += f" beside the load of {', '.join(loaded)}"
     yields = crowded and any(each.queued > 0 for each in others)

@@ -20,7 +20,7 @@ from paddock.runners.ledger.scale_sets import Source
 from paddock.runners.scale_sets.book import JobBook
 from paddock.runners.scale_sets.decisions import GhostWatch
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics
-from paddock.runners.scale_sets.nameless import CountWatch
+from paddock.runners.scale_sets.nameless import CountWatch, left_behind
 
 __all__ = ["Counting", "Pace"]
 
@@ -50,6 +50,7 @@ class Counting:
         pace: Pace,
         place: RunnerPlace,
         pool: Callable[[], RunnerPool],
+        serves: Callable[[], bool],
     ) -> None:
         self._github = scale_sets
         self._book = book
@@ -58,6 +59,7 @@ class Counting:
         self._pace = pace
         self._place = place
         self._pool = pool
+        self._serves = serves
         self._ghosts = GhostWatch()
         self._counts = CountWatch(timedelta(seconds=pace.suspicion))
         self._looked_at = float("-inf")
@@ -92,6 +94,9 @@ class Counting:
         if polling is not None and polling.done():
             self._looked_at = looked_at
             return
+        if not self._serves():
+            for ending in left_behind(rows):
+                await self._end(source, ending.row, ending.why)
         counted = [row for row in rows if not row.nudged]
         ghosts = self._ghosts.ghosts(counts.total_assigned_jobs, counted, now)
         for row in ghosts:

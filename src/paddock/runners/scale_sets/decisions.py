@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
@@ -11,6 +11,7 @@ from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import ScaleSet
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import RunnerPool, RunnerPoolSpec
+from paddock.runners.api.dispatch_label import another_keeps, label_keeper
 from paddock.runners.ledger.assignments import OpenAssignment
 from paddock.runners.ledger.scale_sets import Room, SourceState
 
@@ -84,21 +85,13 @@ def clash(pool: RunnerPool, pools: Sequence[RunnerPool], *, holds: bool = False)
     """Why GitHub could give this set's jobs to other runners of ours, or theirs to this set; None if it cannot.
 
     Such a job would have two rows and two runners, because waiting jobs of two sources cannot be told to be one. Of two pools of one
-    label the one that `holds` the set goes on, else the older: whoever makes a second pool, or gives one the label of another,
-    must not stop the first.
+    label the one that `holds` the set goes on, else the one that has had the label longest.
     """
     label = pool.spec.dispatch_label.lower()
     others = [other for other in pools if other.metadata.name != pool.metadata.name]
-    before = [
-        other for other in others if other.spec.job_source != "ScaleSet" or (not holds and _made(other) < _made(pool))
-    ]
-    same = sorted(other.metadata.name for other in before if other.spec.dispatch_label.lower() == label)
-    if same:
-        names = ", ".join(sorted([pool.metadata.name, *same]))
-        return (
-            f"pools {names} share the dispatch label {pool.spec.dispatch_label!r}, and GitHub has one scale set of that "
-            "name: give one of them another dispatchLabel"
-        )
+    keeper = label_keeper([pool, *others], label)
+    if keeper is not None and keeper.metadata.name != pool.metadata.name and not holds:
+        return another_keeps(pool, keeper)
     for other in sorted(others, key=lambda other: other.metadata.name):
         if other.spec.job_source == "ScaleSet":
             continue
@@ -113,10 +106,6 @@ def clash(pool: RunnerPool, pools: Sequence[RunnerPool], *, holds: bool = False)
                 f"{other.metadata.name} by webhook: take it out of this pool's runnerLabels"
             )
     return None
-
-
-def _made(pool: RunnerPool) -> tuple[datetime, str]:
-    return pool.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC), pool.metadata.name
 
 
 def pool_that_was(name: str) -> RunnerPool:

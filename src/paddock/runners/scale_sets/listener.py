@@ -96,9 +96,8 @@ class Listener:
         self._answered_at = context.clock.monotonic()
         self._session: QueueSession | None = None
         self._written: list[int] = []
-        self._counting = Counting(
-            context.github, context.book, context.clock, context.metrics, context.pace, place, self._present_pool
-        )
+        shared = (context.github, context.book, context.clock, context.metrics, context.pace)
+        self._counting = Counting(*shared, place, self._present_pool, self._serves_the_pool)
 
     @property
     def _source(self) -> Source:

@@ -13,7 +13,7 @@ from typing import Final
 from paddock.clients.github.scaleset import ScaleSetStatistics
 from paddock.runners.ledger.assignments import OpenAssignment
 
-__all__ = ["Correction", "CountWatch", "Ending", "difference"]
+__all__ = ["Correction", "CountWatch", "Ending", "difference", "left_behind"]
 
 _IN_VAIN: Final = timedelta(minutes=10)
 """After a Pod has it. Twice the time after which GitHub takes an assignment back: what its runner was not given by then is a
@@ -97,6 +97,16 @@ class CountWatch:
         steady = self._least
         self._since, self._least = None, 0
         return steady
+
+
+def left_behind(rows: Sequence[OpenAssignment]) -> list[Ending]:
+    """Rows that were to wake a job of a pool that asks for none any more, and that no Pod has: none comes for them now.
+
+    GitHub does not count them, so no reading of its ends them, and the set would be kept for them for ever. Their jobs wait at
+    GitHub, where they are found again if a pool wants them.
+    """
+    why = "no pool asks for its jobs any more, so that no runner comes to wake this one"
+    return [Ending(row, why) for row in rows if row.nudged and not row.handed and not row.started]
 
 
 def _over(rows: Sequence[OpenAssignment], now: datetime) -> list[Ending]:

@@ -106,7 +106,10 @@ async def _receive(
             new = await ledger.deliveries.store(delivery, event, raw, take=inbox.has_room)
     except (LedgerError, TimeoutError) as error:
         # It may be stored all the same: the redelivery is then known by its id.
-        _log.warning("a delivery was not stored", delivery=delivery, github_event=event, error=str(error))
+        why = (
+            str(error) or f"the database did not answer within {_STORE_WITHIN:g} s"
+        )  # a timeout has no words of its own
+        _log.warning("a delivery was not stored", delivery=delivery, github_event=event, error=why)
         sentence = "the delivery could not be stored: deliver it again"
         return refusal(503, "not_stored", sentence, headers={"Retry-After": _RETRY_AFTER})
     if new is None:

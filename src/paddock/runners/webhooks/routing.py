@@ -1,18 +1,18 @@
 """Which pool a job goes to. Pure: pools and labels in, a choice or the reason for none out.
 
 A job goes to the pool whose dispatch label it carries, if that pool's runners offer all of its labels: GitHub would never
-give it to a runner that lacks one, so that a Pod would be spent for nothing. Two pools with one dispatch label are
-ambiguous whatever else the job carries, and neither is taken. Labels do not differ by case alone, as at GitHub. A pool
-that is being deleted takes no job, so its successor may have its label at once.
+give it to a runner that lacks one, so that a Pod would be spent for nothing. Of two pools with one dispatch label the one
+that has had it longest gets the job, whatever else the job carries. Labels do not differ by case alone, as at GitHub. A
+pool that is being deleted takes no job, so its successor may have its label at once.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from paddock.base.explanation import listed
 from paddock.runners.api import RunnerPool
+from paddock.runners.api.dispatch_label import label_keeper
 from paddock.runners.webhooks.payload import storable
 
 __all__ = ["Chosen", "Ignored", "Reason", "choose", "kin", "nearest", "offered", "only_queues_offer"]
@@ -43,14 +43,10 @@ def choose(pools: Iterable[RunnerPool], labels: Sequence[str]) -> Chosen | Ignor
     if not standing:
         return Ignored("no_pools", "there is no RunnerPool: create one")
     spelling = {label.lower(): label for label in reversed(labels)}
-    carried = [pool for pool in standing if pool.spec.dispatch_label.lower() in spelling]
+    keepers = (label_keeper(standing, label) for label in spelling)
+    carried = [pool for pool in keepers if pool is not None]
     if not carried:
         return Ignored("no_matching_pool", _unmatched(standing, spelling.keys()))
-    shared = [label for label, n in Counter(pool.spec.dispatch_label.lower() for pool in carried).items() if n > 1]
-    if shared:
-        names = _listed([pool.metadata.name for pool in carried if pool.spec.dispatch_label.lower() in shared])
-        sentence = f"pools {names} share the dispatch label {_listed(shared)}: keep one of them"
-        return Ignored("ambiguous_pool", sentence, _first(carried))
     able = [pool for pool in carried if spelling.keys() <= _offer(pool)]
     if len(able) > 1:
         names = _listed([pool.metadata.name for pool in able])

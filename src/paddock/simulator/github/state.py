@@ -251,6 +251,9 @@ class SimulatedScaleSet(msgspec.Struct, kw_only=True):
     place: str
     labels: list[str]
     next_message: int
+    label_types: dict[str, str] = {}
+    setting: dict[str, Any] = {}
+    created_on: datetime | None = None
     session: str = ""
     owner: str = ""
     session_seen_at: datetime | None = None

@@ -22,7 +22,9 @@ def of_hosts(
     for host in hosts:
         release = host.spec.release
         if host.spec.quarantine:
-            yield _host_found(host, machines, now, ASIDE, "quarantined")
+            # Since when is written nowhere: the age of its condition is another's.
+            why = partial(why_host, host, machines, now)
+            yield Found(ASIDE, "quarantined", None, why, f"paddock why host {host.metadata.name}")
         elif release is not None:
             if (asked := release.requested_at) is not None and now - asked > _WIPING:
                 yield _host_found(host, machines, now, POD, "being given back", "PaddockPoolRunningDry", asked)

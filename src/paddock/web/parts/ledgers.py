@@ -12,7 +12,7 @@ from htpy import Node
 from paddock.kube.builtin import Event
 from paddock.runners.ledger import Heal
 from paddock.runners.ledger.views import AccountView
-from paddock.web.links import command, href, linked, of_object, sentence_case
+from paddock.web.links import command, foreign, href, linked, of_object, sentence_case
 from paddock.web.money import Money
 from paddock.web.parts.drawing import bar, clock_time, empty, lasting, many, seconds, since, split_bar
 
@@ -69,11 +69,11 @@ def accounts(rows: Sequence[AccountView]) -> Node:
         return empty("No account holds or waits for anything now.")
     return h.table(".figures")[
         h.caption(".unseen")["What accounts hold of their limits"],
-        h.thead[h.tr[[h.th(scope="col")[name] for name in ("Account", "Holds", "Waiting", "")]]],
+        h.thead[h.tr[[h.th(scope="col")[name] for name in ("Account", "Holds", "Waiting", "Share")]]],
         h.tbody[
             [
                 h.tr[
-                    h.th(scope="row")[row.login, h.small[row.platform]],
+                    h.th(scope="row")[foreign(row.login), h.small[row.platform]],
                     h.td[f"{row.used_vcpus} of {row.limit_vcpus} vCPU"],
                     h.td[str(row.queued)],
                     h.td(".drawn")[_share(row)],

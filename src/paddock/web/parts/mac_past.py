@@ -7,7 +7,7 @@ from htpy import Node
 
 from paddock.base.explanation import span
 from paddock.runners.ledger.mac_states import RanOnMac
-from paddock.web.links import href
+from paddock.web.links import foreign, href
 from paddock.web.mac_past import Life, MacPast, cost_of
 from paddock.web.parts.drawing import bar, clock_time, many
 
@@ -96,6 +96,6 @@ def _job(one: RanOnMac, price: float, currency: str, now: datetime) -> Node:
     return h.tr(class_="warning" if one.conclusion in ("failure", "timed_out") else None)[
         h.td[clock_time(one.started_at)],
         h.td[h.span(aria_hidden="true")[f"{_SIGNS.get(result, '·')} "], result],
-        h.td[h.a(href=href("job", one.job_id) if one.job_id else href("pod", one.pod_uid))[name]],
+        h.td[h.a(href=href("job", one.job_id) if one.job_id else href("pod", one.pod_uid))[foreign(name)]],
         h.td[f"{span(length)}{cost}"],
     ]

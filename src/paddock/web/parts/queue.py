@@ -9,7 +9,7 @@ from htpy import Node
 from markupsafe import Markup
 
 from paddock.runners.ledger.views import FinishedJob, RunningJob, WaitingJob
-from paddock.web.links import href, linked
+from paddock.web.links import foreign, href, linked
 from paddock.web.live import Part
 from paddock.web.page_data import PageData
 from paddock.web.parts.drawing import empty, lasting, since
@@ -88,9 +88,9 @@ def _job(stage: str, job: WaitingJob | RunningJob | FinishedJob, under: Node, si
     return h.li(id=f"j-{stage}-{job.job_id}")[
         h.a(href=href("job", job.job_id))[
             h.span(".sign", aria_hidden="true")[sign] if sign else None,
-            h.span(".repo")[job.repository or job.login],
+            h.span(".repo")[foreign(job.repository or job.login)],
             " ",
-            name,
+            foreign(name),
         ],
         h.small[under],
     ]

@@ -26,6 +26,13 @@ async def test_a_fresh_mac_ends_ready_with_everything_in_its_place(rig: Rig):
     assert mac.mode("/etc/kcpassword") == 0o600
     assert mac.session == "Aqua"
     assert mac.hostname == "mac-1"
+    assert not mac.disk.screen_lock
+    assert mac.disk.power["autorestart"] == "1"
+    assert mac.exists("/Users/m1/.tart/.metadata_never_index")
+    updates = plistlib.loads(mac.read("/Library/Preferences/com.apple.SoftwareUpdate.plist"))
+    assert set(updates.values()) == {False}
+    by_host = list(mac.disk.at("/Users/m1/Library/Preferences/ByHost").glob("com.apple.screensaver.*.plist"))
+    assert [plistlib.loads(place.read_bytes()) for place in by_host] == [{"idleTime": 0}]
     assert mac.pf.enabled
     assert mac.pf.rules("tuist.runners")
     assert mac.mode("/etc/tart-kubelet/kubeconfig") == 0o600
@@ -128,6 +135,14 @@ async def test_a_host_that_was_rebooted_after_its_bootstrap_needs_nothing_but_it
     rig.mac.effects.clear()
     assert (await rig.ready()).changed_steps == ()
     assert rig.mac.effects == []
+
+
+async def test_a_mac_whose_disk_is_locked_at_the_start_is_left_to_a_person(rig: Rig):
+    rig.mac.disk.filevault = True
+    failed = await rig.failed()
+    assert (failed.step, failed.kind) == ("auto-login", FailureKind.CONFIGURATION)
+    assert "FileVault is on" in failed.sentence
+    assert not failed.kind.blames_host, "a reboot is what loses it"
 
 
 @pytest.mark.parametrize("version", ["14.3", "26.3"])

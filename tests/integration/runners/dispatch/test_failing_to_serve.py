@@ -237,12 +237,20 @@ async def test_a_pod_that_hangs_up_before_the_mint_costs_no_runner(rig: Rig):
 async def test_a_pod_that_hangs_up_before_the_commit_is_clean_and_its_runner_gone(rig: Rig):
     await rig.accounts(ACME)
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1)
-    rig.github.mint_delay = 0.3
+    minting, left = asyncio.Event(), asyncio.Event()
+
+    async def before_mint() -> None:
+        minting.set()
+        await left.wait()
+
+    rig.github.before_mint = before_mint
     await rig.bench.queue(job(1))
     asking = dispatcher.asking(pod, wait=5)
-    await until(lambda: dispatcher.service.waiting.in_hand == 1)
-    await asyncio.sleep(0.1)
+    await minting.wait()
+    (waiter,) = dispatcher.service.waiting.everybody()
     asking.cancel()
+    await until(lambda: waiter.gone)
+    left.set()
     await until(lambda: dispatcher.service.waiting.in_hand == 0)
     await until(lambda: not rig.github.registered)
     assert await clean(rig, pod)

@@ -57,6 +57,7 @@ QUICK = HealingSettings(
     registration_deadline=timedelta(seconds=2),
     finished_grace=timedelta(seconds=2),
     progress_grace=timedelta(seconds=2),
+    listener_grace=timedelta(seconds=2),
     lost_communication=timedelta(seconds=4),
     missing_grace=timedelta(seconds=1),
     missing_confirm=timedelta(seconds=1),

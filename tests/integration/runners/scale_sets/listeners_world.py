@@ -42,6 +42,16 @@ def pool(name: str = "macos", label: str = LABEL, *, days: int = 0, **changes: o
     )
 
 
+class _CountedListeners(Listeners):
+    """How often it has looked at everything."""
+
+    rounds = 0
+
+    async def _round(self) -> None:
+        await super()._round()
+        self.rounds += 1
+
+
 class ListenersWorld:
     """One organisation, `pools` as the cluster would show them, and one dispatch process at a time."""
 
@@ -53,6 +63,7 @@ class ListenersWorld:
         self.account = self.github.add_organization("acme", "app")
         self.client = GitHubClient(self.github.settings(), self.clock, self.rng, self.github.transport())
         self._process: asyncio.Task[None] | None = None
+        self._listeners: _CountedListeners | None = None
 
     @asynccontextmanager
     async def living(self) -> AsyncIterator[None]:
@@ -88,7 +99,15 @@ class ListenersWorld:
             pace=PACE,
             every=0.2,
         )
-        self._process = asyncio.create_task(Listeners(context).run())
+        self._listeners = _CountedListeners(context)
+        self._process = asyncio.create_task(self._listeners.run())
+
+    async def rounds(self, count: int) -> None:
+        """Until the process has looked at everything so many times more."""
+        listeners = self._listeners
+        assert listeners is not None
+        begun = listeners.rounds
+        await self.until(f"{count} rounds", lambda: listeners.rounds >= begun + count)
 
     async def stop(self) -> None:
         process, self._process = self._process, None

@@ -26,7 +26,7 @@ async def test_installations_that_cannot_be_listed_are_not_asked_for_in_every_ro
         monkeypatch.setattr(world.client, "installations", refused)
         await world.start()
         await world.reaches("Listening")
-        await asyncio.sleep(1.0)  # five rounds
+        await world.rounds(5)
         assert len(asked) == 1
 
 

@@ -11,7 +11,7 @@ from integration.schemas import Schemas
 from paddock.clients.github import GitHubError, Unavailable
 from paddock.clients.github.scaleset_client import ScaleSetClient
 from paddock.runners.api import RunnerPool
-from paddock.runners.ledger import LedgerUnavailableError
+from paddock.runners.ledger import LedgerUnavailableError, NewJob
 from paddock.runners.ledger.scale_sets import Source
 from paddock.runners.scale_sets.book import LedgerBook
 from paddock.runners.scale_sets.messages import Entry
@@ -82,17 +82,19 @@ async def test_a_job_that_was_assigned_and_not_written_when_its_pool_changed_its
     world: ListenersWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = LedgerBook.apply
-    begun = asyncio.Event()
+    begun, changed = asyncio.Event(), asyncio.Event()
 
     async def slow(self: LedgerBook, source: Source, entry: Entry, of: RunnerPool) -> str:
         begun.set()
-        await asyncio.sleep(1.0)
+        await changed.wait()
         return await real(self, source, entry, of)
 
     monkeypatch.setattr(LedgerBook, "apply", slow)
     world.github.submit("acme/app", labels=(LABEL,), duration=30.0, name="job")
     await begun.wait()
     world.pools = [pool(job_source="Webhook")]
+    await world.rounds(3)
+    changed.set()
 
     async def written() -> bool:
         return bool(await world.ledger.assignments.unfinished())
@@ -173,4 +175,23 @@ async def test_a_source_whose_account_took_the_app_away_rests_and_goes_when_it_i
     assert rests.scale_set_id is not None
     await world.ledger.accounts.enrol(world.account.id, "acme", world.account.installation_id)
     await world.until("the set is gone", lambda: not world.github.state.scale_sets)
+    await retired(world)
+
+
+async def test_a_row_that_was_to_wake_a_job_keeps_no_set_of_a_pool_that_is_gone(world: ListenersWorld) -> None:
+    source = await world.source()
+    assert source is not None
+    waits = NewJob(
+        job_id=1,
+        account_id=source.account_id,
+        pool=source.pool,
+        platform="macos",
+        vcpus=6,
+        memory_mb=14_336,
+        repository="acme/app",
+        enqueued_at=world.clock.now(),
+        label=LABEL,
+    )
+    assert await world.ledger.nameless.nudge(waits, since=world.clock.now(), by="test", why="it waits unannounced")
+    world.pools = []
     await retired(world)

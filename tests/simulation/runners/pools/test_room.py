@@ -142,7 +142,8 @@ async def test_pods_that_fit_on_no_mac_do_not_take_the_places_of_another_pool(wo
     pools = PoolWorld(world, nodes=4)
     pools.boot = 3.0
     await pools.pool("huge", 8, provisioning=_MANY, pod_memory_mb=900_000)
-    await pools.eventually("it says so", lambda: pools.ready_condition("huge").reason == "Unschedulable")
+    await pools.eventually("it says so", lambda: pools.ready_condition("huge").reason == "InvalidConfiguration")
+    assert not pools.pods("huge")
     await pools.pool("small", 8, provisioning=_MANY)
     await pools.eventually("the other pool is whole", lambda: len(pools.warm("small")) == 8, within=60)
     jobs = Jobs(pools)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from paddock.embedded.api.validation.cel import compiled, rule_violations
+from paddock.embedded.api.validation.cel import compiled, not_evaluated, rule_violations
+from paddock.embedded.definitions import our_definitions
 from paddock.hosts.api.machine import KEEPS_ITS_HOST
 
 OLD = {"a": "x", "b": "y", "deep": {"c": "z"}}
@@ -59,3 +60,19 @@ def test_what_identifies_the_host_of_a_bound_machine_cannot_change(bound: str, c
     old = {"zone": "fr-par-1", "type": "M2-L", "source": "Pool"} | ({"providerID": bound} if bound else {})
     found = list(rule_violations({"x-kubernetes-validations": [KEEPS_ITS_HOST]}, old | change, old))
     assert bool(found) is refused
+
+
+def test_a_rule_that_is_evaluated_is_not_warned_of_and_every_other_is() -> None:
+    kept, asks = [{"rule": "self.a == oldSelf.a"}], [{"rule": "self.a.size() > 3"}]
+    here = {"type": "object", "x-kubernetes-validations": kept}
+    assert list(not_evaluated({"properties": {"spec": here}})) == []
+    assert list(not_evaluated({"properties": {"spec": {**here, "x-kubernetes-validations": asks}}})) == [".spec"]
+    assert list(not_evaluated({"properties": {"spec": {"items": here}}})) == [".spec[*]"]
+    assert list(not_evaluated({"properties": {"spec": {"additionalProperties": here}}})) == [".spec.*"]
+    assert list(not_evaluated({"properties": {"name": {**here, "type": "string"}}})) == [".name"]
+
+
+def test_every_rule_of_our_own_kinds_is_evaluated() -> None:
+    for definition in our_definitions():
+        for version in definition["spec"]["versions"]:
+            assert list(not_evaluated(version["schema"]["openAPIV3Schema"])) == [], definition["metadata"]["name"]

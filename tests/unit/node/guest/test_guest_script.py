@@ -148,6 +148,22 @@ def test_the_mark_of_a_hung_listener_stands_still(guest: Guest):
     assert guest.said("state") == "job"
 
 
+def test_a_listener_to_which_no_worker_comes_is_ended_however_much_it_logs(guest: Guest):
+    guest.variables["PADDOCK_TURNS"] = "10"
+    guest.runner("while :; do echo retrying >>_diag/Runner_1.log; sleep 0.1; done")
+    guest.put("job", JOB)
+    script = guest.start()
+    assert script.wait(timeout=60) == 1
+    assert (guest.said("rc"), guest.said("state")) == ("1", "done")
+
+
+def test_a_runner_whose_worker_came_is_never_ended_for_want_of_one(guest: Guest):
+    guest.variables["PADDOCK_TURNS"] = "10"
+    guest.runner('exec -a "$(pwd -P)/bin/Runner.Worker" bin/Runner.Worker 4')
+    guest.put("job", JOB)
+    assert guest.start().wait(timeout=60) == 0
+
+
 def test_the_mark_of_a_silent_job_moves_as_long_as_its_worker_lives(guest: Guest):
     guest.runner('exec -a "$(pwd -P)/bin/Runner.Worker" bin/Runner.Worker 60')
     guest.put("job", JOB)

@@ -18,7 +18,7 @@ from unit.runners.pools.built import (
     waiting,
 )
 
-from paddock.kube.builtin import ContainerState, ContainerStateRunning, ContainerStateWaiting, Node, NodeCondition
+from paddock.kube.builtin import ContainerState, ContainerStateRunning, ContainerStateWaiting, Node, NodeCondition, Pod
 from paddock.kube.objects import Condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, Autoscaling, Provisioning, Rollout
 from paddock.runners.pools.admission import Reservation
@@ -584,10 +584,10 @@ def test_a_docker_daemon_without_a_vm_of_its_own_fails_closed() -> None:
     assert names(made.reap) == ["ended"]
 
 
-def test_two_pools_with_one_dispatch_label_both_say_so() -> None:
-    made = planned(pool(replicas=1), [pod("a")], namesakes=["twin"])
+def test_of_two_pools_with_one_dispatch_label_the_one_that_gets_no_job_says_so() -> None:
+    made = planned(pool(replicas=1), [pod("a")], label_keeper=pool("twin"))
     assert reason(made) == "AmbiguousDispatchLabel"
-    assert "twin" in message(made)
+    assert "pool twin has had the dispatch label" in message(made)
 
 
 def test_a_shortage_of_room_is_measured_on_the_pool_and_one_pod_keeps_asking() -> None:
@@ -621,3 +621,51 @@ def test_every_pod_gets_at_most_one_act_whatever_the_pool_looks_like() -> None:
         acted = [*names(made.reap), *let_go(made), *names(made.mark)]
         assert len(acted) == len(set(acted))
         assert "d" not in acted
+
+
+# A shape that was wrong, and is corrected
+
+
+def sized(of: Pod, cpu: str, memory: str = "14Gi") -> Pod:
+    amounts = {"requests": {"cpu": cpu, "memory": memory}}
+    containers = tuple(replace(each, resources=amounts) for each in of.spec.containers)
+    return replace(of, spec=replace(of.spec, containers=containers))
+
+
+def mac(name: str = "n1", cpu: str = "10", memory: str = "32Gi") -> Node:
+    made = node(name)
+    offered = {**made.status.allocatable, "cpu": cpu, "memory": memory}
+    return replace(made, status=replace(made.status, allocatable=offered))
+
+
+def test_pods_of_a_corrected_shape_that_have_no_node_go_at_once_all_of_them() -> None:
+    wrong = [sized(starting(f"w{number}", node="", unschedulable=ago(seconds=5)), "600") for number in range(12)]
+    made = planned(pool(replicas=12), wrong, mac())
+    assert let_go(made) == {f"w{number}": "rolled" for number in range(12)}
+
+
+def test_the_same_size_in_other_words_is_no_older_shape() -> None:
+    same = [sized(starting(f"w{number}", node=""), "6", "14336Mi") for number in range(3)]
+    assert let_go(planned(pool(replicas=3), same, mac())) == {}
+
+
+def test_warm_pods_of_another_size_are_replaced_a_few_at_a_time() -> None:
+    made = planned(pool(replicas=2), [sized(pod("a", node="n1"), "4"), sized(pod("b", node="n1"), "4")], mac())
+    assert list(let_go(made).values()) == ["rolled"]
+    assert made.counts.stale == 2
+
+
+def test_a_pod_that_no_mac_of_the_fleet_could_hold_is_not_made_and_the_fleets_own_size_is_said() -> None:
+    made = planned(pool(replicas=12, pod_cpu_milli=600_000), [], mac("n1"), mac("n2", cpu="12"))
+    assert (made.create, reason(made)) == (0, "InvalidConfiguration")
+    assert "spec.podCPUMilli 600000" in message(made)
+    assert "at most podCPUMilli 12000 and podMemoryMB 32768 fit" in message(made)
+
+
+def test_what_no_linux_node_holds_is_asked_for_all_the_same_because_larger_nodes_may_come_for_it() -> None:
+    assert planned(pool(os="linux", replicas=1, pod_cpu_milli=600_000), [], node("n1", os="linux")).create == 1
+
+
+def test_a_pool_that_ends_says_what_is_left_of_it_and_no_zeros() -> None:
+    assert "run a job" not in message(planned(pool(deleted=True), [pod("a", node="n1")]))
+    assert message(planned(pool(deleted=True), [])) == "the pool is being deleted: its last Pods are leaving"

@@ -6,7 +6,7 @@ import pytest
 
 from paddock.clients.github.scaleset import ScaleSetStatistics
 from paddock.runners.ledger.assignments import NAMELESS, NUDGED, OpenAssignment
-from paddock.runners.scale_sets.nameless import Correction, CountWatch, difference
+from paddock.runners.scale_sets.nameless import Correction, CountWatch, difference, left_behind
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 APART = timedelta(seconds=15)
@@ -142,3 +142,8 @@ def test_no_row_that_a_pod_has_is_ended_because_the_word_of_its_start_was_lost(b
     watch = CountWatch(APART)
     for reading in range(3):
         assert watch.judge(counts(1, running=1), rows, NOW + reading * APART) == Correction()
+
+
+def test_where_no_pool_asks_any_more_rows_that_were_to_wake_a_job_end_unless_a_pod_has_them() -> None:
+    waits, held, counted = row(1, nudged=True), row(2, nudged=True, handed=True), row(3, nameless=True)
+    assert [ending.row for ending in left_behind([waits, held, counted])] == [waits]

@@ -2,16 +2,19 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.kube.objects import ObjectMeta
-from paddock.runners.api import RunnerPool, RunnerPoolSpec
+from paddock.runners.api import RunnerPool, RunnerPoolSpec, RunnerPoolStatus
 from paddock.runners.webhooks.routing import Chosen, Ignored, choose, offered
 
 
-def pool(name: str, label: str, *more: str, deleting: bool = False) -> RunnerPool:
+def pool(name: str, label: str, *more: str, deleting: bool = False, had: int | None = None) -> RunnerPool:
+    """`had` is the day of June since when its status shows the label."""
+    since = datetime(2026, 6, had, tzinfo=UTC) if had is not None else None
     return RunnerPool(
         metadata=ObjectMeta(name=name, deletion_timestamp=datetime(2026, 6, 1, tzinfo=UTC) if deleting else None),
         spec=RunnerPoolSpec(
@@ -21,6 +24,7 @@ def pool(name: str, label: str, *more: str, deleting: bool = False) -> RunnerPoo
             dispatch_label=label,
             runner_labels=more or ("macOS",),
         ),
+        status=RunnerPoolStatus(dispatch_label=label if since else "", dispatch_label_since=since),
     )
 
 
@@ -49,22 +53,25 @@ def test_each_reason_for_no_pool_is_told_apart():
     assert chosen([MAC], "ubuntu-latest") == "no_matching_pool"
     assert chosen([MAC], "self-hosted", "macOS") == "no_matching_pool"
     assert chosen([MAC], "paddock-macos", "gpu") == "labels_not_offered"
-    assert chosen([MAC, pool("twin", "Paddock-macOS")], "paddock-macos") == "ambiguous_pool"
 
 
 def test_the_sentence_names_what_to_change():
-    simulators = choose([MAC, pool("twin", "paddock-macos")], ["paddock-macos"])
-    assert isinstance(simulators, Ignored)
-    assert "mac, twin" in simulators.sentence
+    both = choose([pool("a", "fast", "slow"), pool("other", "slow", "fast")], ["fast", "slow"])
+    assert isinstance(both, Ignored)
+    assert "a, other" in both.sentence
     lacking = choose([MAC], ["paddock-macos", "gpu"])
     assert isinstance(lacking, Ignored)
     assert "gpu" in lacking.sentence
 
 
-def test_two_pools_with_one_dispatch_label_take_nothing_even_if_only_one_could():
+def test_of_two_pools_with_one_dispatch_label_the_one_that_had_it_longest_gets_the_job():
     able = pool("able", "fast", "gpu")
-    unable = pool("unable", "fast", "cpu")
-    assert chosen([able, unable], "fast", "gpu") == "ambiguous_pool"
+    unable = pool("unable", "Fast", "cpu")
+    assert chosen([unable, able], "fast", "gpu") == "able"  # neither says since when: by name
+    assert chosen([pool("able", "fast", "gpu", had=2), pool("unable", "fast", had=1)], "fast", "gpu") == (
+        "labels_not_offered"
+    )
+    assert chosen([MAC, pool("twin", "Paddock-macOS", had=1)], "paddock-macos") == "mac"
 
 
 def test_a_job_with_two_dispatch_labels_goes_to_the_one_pool_that_offers_both():
@@ -112,3 +119,11 @@ def test_a_chosen_pool_fits_and_no_order_of_pools_or_labels_changes_the_choice(s
         assert again.pool is choice.pool
     if isinstance(choice, Ignored) and isinstance(again, Ignored):
         assert again.reason == choice.reason
+
+
+def test_a_pool_that_takes_the_label_of_another_does_not_get_its_jobs_however_old_it_is():
+    """Its status still shows the label that it had before."""
+    thief = msgspec.structs.replace(
+        pool("a", "old-label", had=1), spec=msgspec.structs.replace(MAC.spec, dispatch_label="paddock-macos")
+    )
+    assert chosen([thief, pool("mac", "paddock-macos", had=9)], "paddock-macos") == "mac"

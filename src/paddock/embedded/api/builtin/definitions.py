@@ -4,7 +4,6 @@ On a real server, controllers accept the names and establish the kind a moment a
 claim a name, so a definition is established as soon as it is stored, and clients that wait for that wait for nothing.
 """
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 from paddock.base.clock import rfc3339
 from paddock.embedded.api.status import Cause
 from paddock.embedded.api.validation.causes import invalid, missing, unsupported
+from paddock.embedded.api.validation.cel import not_evaluated
 
 __all__ = [
     "CRDS",
@@ -112,7 +112,7 @@ def crd_causes(crd: _Json) -> list[Cause]:
 
 
 def rules_not_evaluated(stored: bytes) -> list[str]:
-    """A warning for each version of a stored definition whose schema has rules in CEL, which nothing here evaluates."""
+    """A warning for each version of a stored definition whose schema has rules in CEL that nothing here evaluates."""
     if _RULES.encode() not in stored:
         return []
     crd = msgspec.json.decode(stored)
@@ -120,25 +120,14 @@ def rules_not_evaluated(stored: bytes) -> list[str]:
         return []
     found: list[str] = []
     for version in crd["spec"].get("versions") or ():
-        places = list(_places_of_rules((version.get("schema") or {}).get("openAPIV3Schema") or {}, ""))
+        places = list(not_evaluated((version.get("schema") or {}).get("openAPIV3Schema") or {}))
         if places:
             more = f" and {len(places) - 1} more" if len(places) > 1 else ""
             found.append(
                 f"version {version['name']}: {_RULES} at {places[0] or 'the root'}{more}: "
-                "this API does not evaluate CEL, so objects that break these rules are accepted"
+                "this API does not evaluate so much of CEL, and accepts objects that break these rules"
             )
     return found
-
-
-def _places_of_rules(schema: _Json, where: str) -> Iterator[str]:
-    if schema.get(_RULES):
-        yield where
-    for name, part in (schema.get("properties") or {}).items():
-        yield from _places_of_rules(part, f"{where}.{name}")
-    if isinstance(schema.get("additionalProperties"), dict):
-        yield from _places_of_rules(schema["additionalProperties"], f"{where}.*")
-    if isinstance(schema.get("items"), dict):
-        yield from _places_of_rules(schema["items"], f"{where}[*]")
 
 
 def _version_causes(where: str, version: _Json) -> list[Cause]:

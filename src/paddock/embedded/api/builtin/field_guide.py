@@ -67,6 +67,8 @@ Condition | One observation about an object.
   message string | Why, in a sentence.
   lastTransitionTime time | When the status last changed.
   lastHeartbeatTime time | When it was last confirmed.
+  lastProbeTime time | When it was last looked at.
+  observedGeneration int | The generation that it is about.
 Secret | Small confidential values, such as passwords and keys.
   type string | What the secret is for; Opaque unless said otherwise.
   data {}bytes | The values, in base64.
@@ -145,6 +147,21 @@ PodSpec | What a pod should run, and where.
   runtimeClassName string | The runtime to use.
   schedulingGates []PodSchedulingGate | While there are any, the pod is not scheduled.
   overhead {}quantity | Resources that running the pod itself takes.
+  ephemeralContainers []any | Containers that were added to a running pod, to look into it.
+  hostPID bool | Whether the pod sees the processes of its node.
+  hostIPC bool | Whether the pod shares memory with processes of its node.
+  hostUsers bool | If false, the users of the pod are not those of the node.
+  shareProcessNamespace bool | Whether the containers see each other's processes.
+  hostAliases []any | Further lines of the hosts file.
+  hostnameOverride string | The name of the machine, whatever the pod is called.
+  setHostnameAsFQDN bool | Whether that name includes the domain.
+  dnsConfig any | Name servers and search domains.
+  topologySpreadConstraints []any | How evenly such pods are spread.
+  os any | The operating system that the pod needs.
+  resourceClaims []any | Devices that are claimed before the pod runs.
+  resources ResourceRequirements | What all of its containers need together.
+  schedulingGroup any | The pods that are placed together with it.
+  workloadRef any | The workload that it is a part of.
 PodReadinessGate | A condition that readiness depends on.
   conditionType! string | The condition.
 PodSchedulingGate | Something that holds back scheduling.
@@ -172,6 +189,9 @@ Container | One program with its image.
   stdin bool | Whether it has a standard input.
   stdinOnce bool | Whether that ends with the first client.
   tty bool | Whether it has a terminal.
+  resizePolicy []any | What happens when its resources change.
+  restartPolicyRules []any | For which exit codes it is started again.
+  volumeDevices []any | Volumes that it sees as block devices.
 ContainerPort | A port that a container listens on.
   containerPort! int | Its number.
   name string | A name for it.
@@ -184,8 +204,11 @@ EnvVar | One variable of an environment.
   valueFrom any | Where its value comes from instead.
 EnvFromSource | Many variables at once.
   prefix string | What to put before their names.
-  configMapRef LocalObjectReference | A ConfigMap with the variables.
-  secretRef LocalObjectReference | A Secret with the variables.
+  configMapRef EnvReference | A ConfigMap with the variables.
+  secretRef EnvReference | A Secret with the variables.
+EnvReference | Where many variables come from.
+  name string | Its name.
+  optional bool | Whether the container starts without it.
 ResourceRequirements | What a container needs, and what it may use.
   requests {}quantity | What is kept for it.
   limits {}quantity | What it cannot exceed.
@@ -194,6 +217,9 @@ VolumeMount | Where a volume appears.
   name! string | The volume.
   mountPath! string | The folder it appears at.
   subPath string | The part of the volume to show.
+  subPathExpr string | The same, with variables of the environment.
+  mountPropagation string | Whether mounts inside it are seen on the other side.
+  recursiveReadOnly string | Whether mounts inside it cannot be written to either.
   readOnly bool | Whether it cannot be written to.
 Volume | Storage for the containers of a pod; one kind of source is set.
   name! string | Its name within the pod.
@@ -204,6 +230,29 @@ Volume | Storage for the containers of a pod; one kind of source is set.
   projected any | Several sources in one folder.
   downwardAPI any | Facts about the pod as files.
   persistentVolumeClaim any | Storage that outlives the pod.
+  ephemeral any | Storage that is claimed for this pod and goes with it.
+  csi any | Storage of a driver.
+  image any | The files of an image.
+  nfs any | A folder of an NFS server.
+  iscsi any | A disk of an iSCSI server.
+  fc any | A disk in a Fibre Channel network.
+  gitRepo any | No longer used.
+  gcePersistentDisk any | No longer used.
+  awsElasticBlockStore any | No longer used.
+  glusterfs any | No longer used.
+  rbd any | No longer used.
+  flexVolume any | No longer used.
+  cinder any | No longer used.
+  cephfs any | No longer used.
+  flocker any | No longer used.
+  azureFile any | No longer used.
+  azureDisk any | No longer used.
+  vsphereVolume any | No longer used.
+  quobyte any | No longer used.
+  photonPersistentDisk any | No longer used.
+  portworxVolume any | No longer used.
+  scaleIO any | No longer used.
+  storageos any | No longer used.
 Probe | A question to a container.
   exec any | Run a command in it.
   httpGet any | Ask over HTTP.
@@ -235,6 +284,13 @@ PodStatus | What was last seen of a pod.
   qosClass string | Guaranteed, Burstable or BestEffort, from what its containers ask for.
   nominatedNodeName string | The node that is kept free for it.
   observedGeneration int | The generation that the node has seen.
+  hostIPs []any | All addresses of its node.
+  ephemeralContainerStatuses []ContainerStatus | The states of its ephemeral containers.
+  resize string | How far a change of its resources is.
+  resources ResourceRequirements | What it has been given.
+  allocatedResources {}quantity | What of its node is kept for it.
+  resourceClaimStatuses []any | The devices that were claimed for it.
+  extendedResourceClaimStatus any | The devices that were claimed for its extended resources.
 PodIP | One address of a pod.
   ip string | The address.
 ContainerStatus | The state of one container.
@@ -247,6 +303,12 @@ ContainerStatus | The state of one container.
   containerID string | The container as its runtime knows it.
   state ContainerState | How it is now.
   lastState ContainerState | How it ended the last time.
+  resources ResourceRequirements | What it has been given.
+  allocatedResources {}quantity | What of the node is kept for it.
+  allocatedResourcesStatus []any | How its devices are.
+  volumeMounts []any | The volumes that it has mounted.
+  user any | The user that it runs as.
+  stopSignal string | The signal that asks it to stop.
 ContainerState | Waiting, running or ended.
   waiting ContainerStateWaiting | It has not started.
   running ContainerStateRunning | It runs.
@@ -273,6 +335,8 @@ NodeSpec | How a node is to be used.
   providerID string | The machine as the cloud knows it.
   podCIDR string | The addresses of its pods.
   podCIDRs []string | The same, for several address families.
+  configSource any | No longer used.
+  externalID string | No longer used.
 Taint | Something about a node that keeps pods away.
   key! string | Its name.
   value string | Its value.
@@ -287,6 +351,12 @@ NodeStatus | What a node last said of itself.
   daemonEndpoints any | Where its agent listens.
   images []any | The images it has.
   phase string | No longer used.
+  config any | No longer used.
+  volumesInUse []string | The volumes that pods use.
+  volumesAttached []any | The volumes that are attached.
+  runtimeHandlers []any | What its container runtime can do.
+  features any | What its runtime can do beside that.
+  declaredFeatures []string | What its agent can do.
 NodeAddress | One address of a node.
   type! string | InternalIP, ExternalIP, Hostname and so on.
   address! string | The address.
@@ -301,6 +371,7 @@ NodeSystemInfo | The versions of a node's software.
   kubeProxyVersion string | No longer used.
   operatingSystem string | linux, darwin and so on.
   architecture string | arm64, amd64 and so on.
+  swap any | Its swap space.
 Service | One address for many pods.
   spec ServiceSpec | How it is reached and who answers.
   status ServiceStatus | What was given to it.
@@ -316,14 +387,25 @@ ServiceSpec | How a service is reached.
   internalTrafficPolicy string | Cluster, or Local to stay on the node.
   ipFamilies []string | IPv4, IPv6 or both.
   ipFamilyPolicy string | How many address families it has.
+  loadBalancerIP string | No longer used.
+  loadBalancerSourceRanges []string | From where its load balancer may be reached.
+  loadBalancerClass string | Who makes its load balancer.
+  allocateLoadBalancerNodePorts bool | Whether a load balancer needs ports of the nodes.
+  externalTrafficPolicy string | Cluster, or Local to stay on the node where it came in.
+  healthCheckNodePort int | Where a load balancer asks whether the node has such pods.
+  publishNotReadyAddresses bool | Whether pods answer that are not ready.
+  sessionAffinityConfig any | How long a client is kept at one pod.
+  trafficDistribution string | Which pods are preferred.
 ServicePort | One port of a service.
   port! int | Its number.
   name string | A name for it.
   protocol string | TCP, UDP or SCTP.
   targetPort int|string | The port of the pods.
   nodePort int | The port of the nodes.
+  appProtocol string | What is spoken on it.
 ServiceStatus | What was given to a service.
   loadBalancer any | The addresses of its load balancer.
+  conditions []any | What is known of it.
 """
 
 COORDINATION = """

@@ -85,7 +85,6 @@ _Definitions = dict[str, dict[str, Any]]
 
 _NULL_IS_MEANT = frozenset({"CustomResourceDefinitionVersion"})
 """A schema's `default` and `enum` may hold null."""
-_PARTIAL = frozenset({"Node", "Pod", "Service"})
 
 
 def mistyped(group: str, kind: str, obj: dict[str, Any]) -> str | None:
@@ -149,10 +148,7 @@ def _null_item(struct: str, path: str) -> str:
 
 
 def prune(group: str, kind: str, obj: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The object without fields that its kind does not have, and where they were.
-
-    Of kinds in `_PARTIAL` the guide does not tell everything, so only their outermost fields are judged.
-    """
+    """The object without fields that its kind does not have, and where they were. What the guide calls `any` is kept as it is."""
     known = _known(group)
     root = known.get(reference(group, kind)) if group in _TEXTS else None
     if root is None:
@@ -170,7 +166,7 @@ def prune(group: str, kind: str, obj: dict[str, Any]) -> tuple[dict[str, Any], l
             kept[name] = _pruned(meta, part, name, known, unknown)
         else:
             schema = root["properties"].get(name)
-            kept[name] = part if schema is None or kind in _PARTIAL else _pruned(schema, part, name, known, unknown)
+            kept[name] = part if schema is None else _pruned(schema, part, name, known, unknown)
     return kept, unknown
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from paddock.base.clock import rfc3339
+from paddock.embedded.api.builtin import schemas as builtin_schemas
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.managed_fields.comparison import changes
 from paddock.embedded.api.managed_fields.fields import EMPTY, PathSet, element_text
@@ -61,6 +62,9 @@ def apply(
     _refuse_unusable(kind, applied, manager)
     shape = shape_of(kind)
     reasons = violations(shape, applied)
+    if not kind.custom:
+        unknown = builtin_schemas.prune(kind.group, kind.kind, applied)[1]
+        reasons += [f".{path}: field not declared in schema" for path in unknown]
     if reasons:
         text = reasons[0] if len(reasons) == 1 else "\n".join(["errors:", *("  " + reason for reason in reasons)])
         raise ApiFailure(500, "", f"failed to create typed patch object ({_described(kind, applied)}): {text}")

@@ -143,3 +143,20 @@ def rule_violations(schema: Json, new: Any, old: Any, where: str = "") -> Iterat
     for name, inner in (schema.get("properties") or {}).items():
         before = old.get(name) if isinstance(old, dict) else None
         yield from rule_violations(inner, new.get(name), before, f"{where}.{name}" if where else name)
+
+
+def not_evaluated(schema: Json, where: str = "", *, reached: bool = True) -> Iterator[str]:
+    """The places of a schema with a rule that `rule_violations` never asks.
+
+    That is one which needs more of CEL, is about a value that is no object, or stands below a list or a map.
+    """
+    asked = reached and schema.get("type", "object") == "object"
+    rules = schema.get("x-kubernetes-validations") or ()
+    if any(not asked or compiled(str(rule.get("rule", ""))) is None for rule in rules):
+        yield where
+    for name, part in (schema.get("properties") or {}).items():
+        yield from not_evaluated(part, f"{where}.{name}", reached=reached)
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from not_evaluated(schema["additionalProperties"], f"{where}.*", reached=False)
+    if isinstance(schema.get("items"), dict):
+        yield from not_evaluated(schema["items"], f"{where}[*]", reached=False)

@@ -87,7 +87,7 @@ def validate(schema: Json, obj: Json, old: Json | None = None, *, subresource: s
     """Every violation of the schema at once, in the words of the real server.
 
     With `old`, the object as it is stored, what was invalid before and has not changed is let through, as an update
-    is. Through the subresource `status` only `status` is looked at. CEL rules are not evaluated.
+    is. Through the subresource `status` only `status` is looked at. CEL rules are `cel`'s.
     """
     return _of(schema).validator.causes(obj, old, subresource)
 

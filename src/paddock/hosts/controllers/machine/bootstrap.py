@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from paddock.clients.scaleway import Credentials, Gone, HealthDetails, ScalewayError
+from paddock.hosts import recovery
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped
 from paddock.hosts.breaker import HALTED, remembered
@@ -15,7 +16,7 @@ from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.host_keys import pin_host_key
 from paddock.hosts.controllers.machine.verify import forget_host
 from paddock.hosts.controllers.release import record_release
-from paddock.hosts.delete import terminates
+from paddock.hosts.delete import pool_after, terminates
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import EXPIRED, Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
@@ -30,10 +31,7 @@ __all__ = ["BootstrapHost", "ShownSteps"]
 Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
 _WHEN_THE_CLOUD_FAILS = 30.0
-_WHEN_SEALED = 60.0
-_WHEN_UNKNOWN_KEY = 60.0
-_WHEN_HALTED = 60.0
-_WITHOUT_A_POOL = 60.0
+_SLOWLY = 60.0  # a sealed password, and what waits for a person: an unknown key, a halted fleet, no pool
 _AT_THE_GATES = 0.1
 _USER = "m1"  # on every Mac of the provider
 _DIAGNOSTIC_LOOKS = 20  # the provider takes about 20 s
@@ -69,9 +67,9 @@ class BootstrapHost:
         contact, halt = first_contact(host, context.clock.now()), context.halt_of(machine)
         if isinstance(contact, Refuse):
             # Before the halt, which it outlasts: a host that cannot be dialled is never the one that a halted fleet tries.
-            return await self._blocked(machine, EXPIRED, contact.message, _WHEN_UNKNOWN_KEY)
+            return await self._blocked(machine, EXPIRED, contact.message, _SLOWLY)
         if halt is not None and halt.probe != machine.metadata.name:
-            return await self._blocked(machine, HALTED, halt.message, _WHEN_HALTED)
+            return await self._blocked(machine, HALTED, halt.message, _SLOWLY)
         match contact:
             case Known(host_key):
                 if not await self._pin(host, host_key, "a person vouched for it"):
@@ -113,6 +111,9 @@ class BootstrapHost:
         match outcome:
             case Bootstrapped():
                 return await self._succeeded(machine, host, outcome)
+            case BootstrapFailed() if why := recovery.wiped_for_its_key(machine, host, halt, outcome.reason):
+                await context.begin_reinstall(machine, f"host {host.metadata.name}: {why}")
+                return RequeueAfter(_AT_THE_GATES)
             case BootstrapFailed() if outcome.blames_host:
                 return await self.failed(machine, host, outcome.step, outcome.message)
             case BootstrapFailed():
@@ -234,10 +235,10 @@ class BootstrapHost:
             return await self.failed(machine, host, "password", message)
         timeout = context.settings.tiers.sealed_timeout.total_seconds() / 60
         message = (
-            f"the cloud shows no usable password (sealed); it is read again every {_WHEN_SEALED:.0f} s, "
+            f"the cloud shows no usable password (sealed); it is read again every {_SLOWLY:.0f} s, "
             f"and counts as a failed bootstrap after {timeout:.0f} min"
         )
-        return await self._blocked(machine, "MissingSudoPassword", message, _WHEN_SEALED)
+        return await self._blocked(machine, "MissingSudoPassword", message, _SLOWLY)
 
     async def _blocked(self, machine: Machine, reason: str, message: str, seconds: float) -> RequeueAfter:
         context, now = self._context, self._context.clock.now()
@@ -252,7 +253,7 @@ class BootstrapHost:
         """Count the failure, say it, and do what the tiers say."""
         context, now, tiers = self._context, self._context.clock.now(), self._context.settings.tiers
         attempts = machine.status.bootstrap_attempts + 1
-        prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+        prefix = pool_after(machine, host, context.settings.default_adopt_pool_prefix)
         decision = after_failure(
             attempts,
             reboot_issued=machine.status.bootstrap_reboot_issued,
@@ -374,10 +375,11 @@ class BootstrapHost:
     async def give_back_in_trouble(self, machine: Machine, host: Host, why: str) -> RequeueAfter:
         """The same for a host that ran, where there is a pool to give it to, or it ends. The caller has asked the gate."""
         context = self._context
-        prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+        prefix = pool_after(machine, host, context.settings.default_adopt_pool_prefix)
         if not prefix and not terminates(machine):
-            context.say(machine, "Warning", "GiveBackImpossible", "no pool is set, so the host stays as it is")
-            return RequeueAfter(_WITHOUT_A_POOL)
+            why_not = host.status.unwipeable or "no pool is set"
+            context.say(machine, "Warning", "GiveBackImpossible", f"the host stays as it is: {why_not}")
+            return RequeueAfter(_SLOWLY)
         return await self.give_back(machine, host, prefix, why, reason="HostInTrouble")
 
 

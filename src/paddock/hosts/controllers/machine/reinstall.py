@@ -35,7 +35,7 @@ from paddock.hosts.reinstall import (
 from paddock.hosts.remediation import Trouble, proven_dead, trouble_of
 from paddock.hosts.verify import server_in
 from paddock.kube.builtin import Node
-from paddock.kube.conditions import without_condition
+from paddock.kube.conditions import is_true, without_condition
 from paddock.kube.controller import RequeueAfter
 from paddock.kube.errors import NotFoundError
 
@@ -98,7 +98,9 @@ class ReinstallHost:
         that was bootstrapped; died there, it is only missing until the next update.
         """
         context = self._context
-        if not work.wipe and await self._trouble(machine, host) is None:
+        # One on which nothing was ever put has nothing that could be well again: it is installed for its key.
+        worked = is_true(machine.status.conditions, "Bootstrapped")
+        if worked and not work.wipe and await self._trouble(machine, host) is None:
             await self._cancel(machine)
             return RequeueAfter(_AT_ONCE)
         taken = await self._may_take(machine, host, work, "reinstall")

@@ -12,6 +12,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconMachine,
 )
 from paddock.hosts.bootstrap.contract import BootstrapFailed
+from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.breaker import same_fleet
 from paddock.hosts.controllers.context import ReconcileContext, ready
 from paddock.hosts.controllers.disruption import DisruptionGate
@@ -88,7 +89,8 @@ class RemediateHost:
             machine = await context.save(machine, replace(machine.status, remediation=begun))
         halt = context.halt_of(machine)
         fleet = same_fleet(machine, context.machines.list())
-        step = next_step(trouble, machine, fleet, now, halted=halt.message if halt is not None else "")
+        halted = halt.message if halt is not None else ""
+        step = next_step(trouble, machine, fleet, now, halted=halted, unwipeable=host.status.unwipeable)
         # What disrupts is told when it may be done; until then the gate tells.
         if isinstance(step, WaitForHost | RestartAgent) and trouble.urgent:
             machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", step.message, now))
@@ -181,7 +183,7 @@ class RemediateHost:
         machine = await self._begin(machine, trouble, tier, told, record)
         machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", told, now))
         if tier == SOFT_REBOOT:
-            return await self._soft_reboot(machine, host)
+            return await self._soft_reboot(machine, host, trouble, message)
         if tier == REBOOT:
             return await self._reboot(machine, host)
         if tier == REINSTALL:
@@ -197,15 +199,29 @@ class RemediateHost:
             return RequeueAfter(_SOON)
         return await self._prepare.give_back_in_trouble(machine, host, message)
 
-    async def _soft_reboot(self, machine: Machine, host: Host) -> RequeueAfter:
-        """Died before, or the Mac did not answer: nothing happened, and the cloud reboots it after the pause."""
+    async def _soft_reboot(self, machine: Machine, host: Host, trouble: Trouble, message: str) -> RequeueAfter:
+        """Died before, or the Mac did not answer: nothing happened, and the cloud reboots it after the pause.
+
+        A Mac that refuses us may have shut our address out, which no wait ends: the cloud reboots it at once, behind the same
+        gate, for its Node is fenced since.
+        """
         context = self._context
         credentials = await self._prepare.login(machine, host)
         outcome = await context.on_host(context.bootstrapper.soft_reboot, machine, host, credentials, _silent)
         if isinstance(outcome, BootstrapFailed):
             context.say(machine, "Warning", "SoftRebootFailed", outcome.message)
-            await self._note(machine, "it did not answer SSH")
-            return RequeueAfter(_SOON)
+            if outcome.reason != FailureKind.REFUSED:
+                await self._note(machine, "it did not answer SSH")
+                return RequeueAfter(_SOON)
+            await self._note(machine, "SSH refuses us")
+            told = (
+                f"{message}; SSH refuses us, as after repeated failed logins, and only a reboot by the cloud clears that: "
+                "it is rebooted by the cloud"
+            )
+            machine = await self._begin(await context.again(machine), trouble, REBOOT, told)
+            now = context.clock.now()
+            machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", told, now))
+            return await self._reboot(machine, host)
         context.bootstrapper.forgive(host)
         await context.count(host, reboots=1)
         return RequeueAfter(_SOON)

@@ -36,7 +36,7 @@ def test_load_outranks_the_idle_floor_of_another_pool_down_below_that_floor() ->
     big = demand("big", load=10, cost=16 * GIB)
     grants = allocate([small, big], Capacity(200 * GIB, "bytes"))
     assert (grants["small"].replicas, grants["big"].replicas) == (5, 10)
-    assert grants["small"].why == "small wants 25 is 25, and the fleet has room for 5 beside the load of big"
+    assert grants["small"].why == "small wants 25; of these 25 the fleet has room for 5 beside the load of big"
 
 
 def test_load_is_granted_past_the_capacity_so_that_a_missing_host_is_seen() -> None:
