@@ -5,6 +5,10 @@ kilobytes, and only words that we know are believed.
 
 Everybody may enter both, because the guest's user need not have the number of the host's, and virtiofs may compare the two. On
 the host nobody gets that far: the folders around them (the journal's, the volume's) are open to the agent's user alone.
+
+A macOS guest sees a new file, and one that a rename put in the place of another. What the host changes in place it sees with its
+old content, and what the host deletes it still sees. So nothing in `env` is ever changed or deleted while its VM may run: each
+write is a rename, and what is taken back is replaced by nothing. What the guest writes the host sees.
 """
 
 import re
@@ -84,8 +88,9 @@ class Shares:
         return await self._files.exists(self.env / "job")
 
     async def take_back(self) -> None:
-        """The runner has its config: nothing in the VM needs to read it again."""
-        await self._files.remove(self.env / "job")
+        """The runner has its config: nothing in the VM can read it again. Repeating it does nothing."""
+        if await self._files.read(self.env / "job", 1):
+            await self._files.write(self.env / "job", b"", mode=_READABLE)
 
     async def ask_to_halt(self) -> None:
         await self._files.write(self.env / "stop", b"stop\n", mode=_READABLE)

@@ -2,7 +2,7 @@
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -90,6 +90,37 @@ async def test_a_guest_of_another_user_number_can_use_both_shares_and_nobody_els
     assert shares.status.stat().st_mode & 0o777 == 0o777
     assert shares.env.stat().st_mode & 0o777 == 0o755
     assert journal.stat().st_mode & 0o777 == 0o700
+
+
+async def test_nothing_that_a_guest_has_read_is_changed_in_place_or_deleted_while_its_vm_may_run(
+    tmp_path: Path,
+) -> None:
+    shares = Shares(FILES, tmp_path)
+    await shares.prepare({"A": "b"}, b"#!/bin/sh\n", anew=True)
+    guest: dict[str, int] = {}
+
+    def look() -> dict[str, int]:
+        """Opens each file as a guest does that keeps it open, and with it the content that it saw first."""
+        for path in shares.env.iterdir():
+            guest.setdefault(f"{path.name} {path.stat().st_ino}", os.open(path, os.O_RDONLY))
+        return guest
+
+    async def twice(act: Callable[[], Awaitable[None]]) -> None:
+        for _ in range(2):
+            before = {name: os.pread(fd, 100, 0) for name, fd in look().items()}
+            names = {path.name for path in shares.env.iterdir()}
+            await act()
+            assert {name: os.pread(fd, 100, 0) for name, fd in guest.items()} == before, "it was changed in place"
+            assert names <= {path.name for path in shares.env.iterdir()}, "it was deleted: the guest still sees it"
+
+    await twice(lambda: shares.prepare({"A": "c"}, b"#!/bin/sh\nexit\n", anew=False))
+    await twice(lambda: shares.hand_over(Secret("config")))
+    await twice(shares.take_back)
+    assert (shares.env / "job").read_bytes() == b"", "nothing in the VM reads the config again"
+    assert await shares.handed(), "an agent that starts again sees that it was handed over"
+    await twice(shares.ask_to_halt)
+    for descriptor in guest.values():
+        os.close(descriptor)
 
 
 async def test_a_runner_archive_that_belongs_to_root_is_shared_without_touching_its_mode(

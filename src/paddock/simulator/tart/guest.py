@@ -75,6 +75,7 @@ class GuestProgram:
         self.booted = False
         self.started = False
         self.stage = "waiting"
+        self._seen: set[str] = set()
         self.jobs = 0
         """How many jobs this guest was given; more than one is a bug."""
 
@@ -130,8 +131,11 @@ class GuestProgram:
         await self._clock.sleep(self._pace.halt)
 
     def _there(self, name: str) -> bool:
+        """What a guest has seen once it goes on seeing, also when the host deletes it."""
         path = self._sharing.env / name
-        return path in self._disk.files and self._disk.others_may(4, path)
+        if path in self._disk.files and self._disk.others_may(4, path):
+            self._seen.add(name)
+        return name in self._seen
 
     def _halt_wanted(self) -> bool:
         return self.mishap is not Mishap.IGNORES_HALT and self._there("stop")
