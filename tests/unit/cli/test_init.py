@@ -183,10 +183,12 @@ def test_what_is_to_be_typed_next_names_the_bundle_unless_it_is_found(places: Pa
     said = typed(places, "--for", "up").output
     assert built in said
     assert "`make bundle` in a checkout builds" in said
+    assert "--tart-version" in said
     monkeypatch.setenv("PADDOCK_BUNDLE", "/srv/bundle.tar.gz")
     said = typed(places, "--for", "up", "--force").output
     assert "--agent-bundle" not in said
     assert "make bundle" not in said
+    assert "--tart-version" in said
 
 
 @pytest.mark.usefixtures("checks")
